@@ -1,0 +1,91 @@
+"""The command line's frame: which commands there are, and how a run ends.
+
+| what happened | on stderr | exit code |
+| --- | --- | --- |
+| done | | 0 |
+| a mistake in the arguments, or a :class:`~trellis.errors.TrellisError` | one short message | 2 |
+| Ctrl-C | ``interrupted`` | 130 |
+| the reader of our output went away (``trellis ... | head``) | | 1 |
+
+Anything else is a bug of ours and keeps its traceback; ``TRELLIS_DEBUG=1`` shows it for every error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from trellis._version import __version__
+from trellis.cli.info import info
+from trellis.errors import TrellisError
+
+INTERRUPTED = 130  # 128 + SIGINT, what shells expect
+
+app = typer.Typer(
+    name="trellis",
+    help="Learn structured predictors from rules, expected counts, agreements and a handful of labels.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+# One line a command. Its module is imported for --help too, so what is heavy is imported inside the function.
+app.command()(info)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trellis {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command line (``sys.argv`` where none is given) and exit as the table above says."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered has no reader, and the interpreter would complain about it on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        app(args=arguments, prog_name="trellis")
+    except SystemExit as stop:  # typer ends every run with one, and has turned Ctrl-C into code 130
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except TrellisError as error:
+        if os.environ.get("TRELLIS_DEBUG") == "1":
+            raise
+        _complain("\n".join([f"Error: {error}", *getattr(error, "__notes__", ())]))
+        code = 2
+    else:
+        code = 0
+    if code == INTERRUPTED:
+        _complain("interrupted")
+    return code
+
+
+def _complain(message: str) -> None:
+    from rich.console import Console
+
+    # soft_wrap: a file name broken over two lines cannot be copied
+    Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
