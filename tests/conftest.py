@@ -1,0 +1,44 @@
+"""What every test shares: the Hypothesis profiles and the way to the real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+# No deadline: the first example that reaches a kernel compiles it.
+settings.register_profile("dev", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def find_data() -> tuple[Path | None, str]:
+    """The folder of the real corpora, or None and the reason why there is none."""
+    named = os.environ.get("TRELLIS_DATA")
+    folder = Path(named) if named else PROJECT_ROOT.parent / "shared" / "data"
+    if folder.is_dir():
+        return folder, ""
+    if named:
+        return None, f"no real data: TRELLIS_DATA={named} is not a folder"
+    return None, "no real data: set TRELLIS_DATA, or put it in ../shared/data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder, reason = find_data()
+    if folder is None:
+        for item in items:
+            if item.get_closest_marker("realdata"):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real corpora; skips where they are absent. Mark its tests ``realdata``."""
+    folder, reason = find_data()
+    if folder is None:
+        pytest.skip(reason)
+    return folder
