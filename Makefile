@@ -19,9 +19,9 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard ben
 .PHONY: help install demo test lint format bench clean distclean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+(-<name>)?:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /  make \1|/' | \
-		awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
-	@echo "  make bench-<name>      one benchmark: $(or $(BENCHMARKS),none yet)"
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
+		awk -F':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
+	@echo "  make bench-<name>       one benchmark: $(or $(BENCHMARKS),none yet)"
 
 install: $(PACKAGE)  ## .venv with the package and the command .venv/bin/trellis
 	@echo "installed: $(BIN)/trellis"
@@ -43,7 +43,7 @@ format: $(DEV)  ## let ruff repair what it can
 	$(BIN)/ruff format .
 
 bench: $(DEV) $(addprefix bench-,$(BENCHMARKS))  ## all benchmarks, one after the other
-	@echo "benchmarks run: $(or $(BENCHMARKS),none, there are none yet)"
+	@echo "benchmarks run: $(or $(BENCHMARKS),none yet)"
 
 bench-%: $(DEV)
 	@test -f benchmarks/$*.py || { echo "No benchmark '$*'. There are: $(or $(BENCHMARKS),none yet)." >&2; exit 1; }
