@@ -1,0 +1,1 @@
+"""Text in, ragged arrays out: readers, writers, vocabularies, batches."""

@@ -1,0 +1,180 @@
+"""A batch: instances as flat arrays, cut by offsets, with labels that may be unknown.
+
+A *slot* is a place where a label goes: a token of a sequence, or the one slot of an instance that is
+classified as a whole. Everything that describes slots (columns of strings, a row of features, a label) has
+one entry a slot; weights have one entry an instance.
+
+    slots of instance i  =  offsets[i] .. offsets[i + 1] - 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError, UnknownNameError
+
+UNKNOWN = -1
+"""The label of a slot whose label is not known."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One string a slot, coded: ``vocabulary[codes[slot]]``.
+
+    codes : (n_slots,) int32
+    """
+
+    codes: LabelArray
+    vocabulary: Vocabulary
+
+    @classmethod
+    def of(cls, strings: Sequence[str], vocabulary: Vocabulary | None = None, *, kind: str = "word") -> Column:
+        """Code strings with a vocabulary, or with one made of them."""
+        if vocabulary is None:
+            vocabulary = Vocabulary(dict.fromkeys(strings), kind=kind)
+        return cls(vocabulary.encode(strings), vocabulary)
+
+    def strings(self) -> list[str]:
+        return self.vocabulary.decode(self.codes.tolist())
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Labelled, partly labelled and unlabelled instances together.
+
+    offsets : (n_instances + 1,)
+    labels : (n_slots,) int32, −1 where unknown
+    weights : (n_instances,)
+    columns : name -> Column with (n_slots,) codes; the words are the column "word"
+    features : scipy CSR matrix (n_slots, n_features), or None
+    first : number of this batch's first instance in the corpus, so that messages name the right one
+
+    >>> batch = Batch.from_sentences(
+    ...     [["time", "flies"], ["stop"]],
+    ...     [["NOUN", None], None],
+    ...     label_names=Vocabulary(["NOUN", "VERB"], kind="label"),
+    ... )
+    >>> len(batch), batch.n_slots, batch.labels.tolist()
+    (2, 3, [0, -1, -1])
+    """
+
+    offsets: IntArray
+    labels: LabelArray
+    weights: FloatArray
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    features: Any = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        offsets = check_offsets(self.offsets)
+        n_slots = int(offsets[-1])
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "labels", np.ascontiguousarray(self.labels, dtype=np.int32))
+        object.__setattr__(self, "weights", np.ascontiguousarray(self.weights, dtype=np.float64))
+        if self.labels.shape != (n_slots,):
+            raise DataError(f"expected one label for each of {n_slots} slots but got shape {self.labels.shape}")
+        if self.weights.shape != (len(self),):
+            raise DataError(f"expected one weight for each of {len(self)} instances but got shape {self.weights.shape}")
+        if not np.all(self.weights >= 0) or not np.all(np.isfinite(self.weights)):
+            bad = int(np.flatnonzero(~((self.weights >= 0) & np.isfinite(self.weights)))[0])
+            raise DataError(f"weights must be finite and not negative, but instance {bad} has {self.weights[bad]}")
+        for name, column in self.columns.items():
+            if len(column.codes) != n_slots:
+                raise DataError(f"column {name!r} has {len(column.codes)} entries for {n_slots} slots")
+        if self.features is not None and self.features.shape[0] != n_slots:
+            raise DataError(f"features have {self.features.shape[0]} rows for {n_slots} slots")
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        labels: Sequence[Sequence[str | None] | None] | None = None,
+        *,
+        label_names: Vocabulary | None = None,
+        words: Vocabulary | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> Batch:
+        """Sentences of words, a label a word where known (None: not known)."""
+        offsets = offsets_of(map(len, sentences))
+        flat = [word for sentence in sentences for word in sentence]
+        return cls(
+            offsets=offsets,
+            labels=_encode_labels(sentences, labels, label_names),
+            weights=np.ones(len(sentences)) if weights is None else np.asarray(weights, dtype=np.float64),
+            columns={"word": Column.of(flat, words)},
+        )
+
+    @classmethod
+    def of_rows(cls, features: Any, labels: Any = None, weights: Any = None) -> Batch:
+        """Instances of one slot each, described by a row of a feature matrix."""
+        n = features.shape[0]
+        return cls(
+            offsets=np.arange(n + 1, dtype=np.int64),
+            labels=np.full(n, UNKNOWN, dtype=np.int32) if labels is None else labels,
+            weights=np.ones(n) if weights is None else weights,
+            features=features,
+        )
+
+    def __len__(self) -> int:
+        """Number of instances."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> IntArray:
+        return np.diff(self.offsets)
+
+    def column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise UnknownNameError("column", name, self.columns)
+        return self.columns[name]
+
+    def with_labels(self, labels: LabelArray | None) -> Batch:
+        """The same instances with other labels; None: none known."""
+        return replace(self, labels=np.full(self.n_slots, UNKNOWN, np.int32) if labels is None else labels)
+
+    def instances(self, start: int, stop: int) -> Batch:
+        """Instances start..stop-1 as views of the same arrays."""
+        low, high = int(self.offsets[start]), int(self.offsets[stop])
+        return Batch(
+            offsets=self.offsets[start : stop + 1] - low,
+            labels=self.labels[low:high],
+            weights=self.weights[start:stop],
+            columns={name: Column(c.codes[low:high], c.vocabulary) for name, c in self.columns.items()},
+            features=None if self.features is None else self.features[low:high],
+            first=self.first + start,
+        )
+
+
+def _encode_labels(
+    sentences: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str | None] | None] | None,
+    names: Vocabulary | None,
+) -> LabelArray:
+    n_slots = sum(map(len, sentences))
+    coded = np.full(n_slots, UNKNOWN, dtype=np.int32)
+    if labels is None:
+        return coded
+    if names is None:
+        raise DataError("labels are given but not their vocabulary: pass label_names")
+    if len(labels) != len(sentences):
+        raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
+    slot = 0
+    for i, (sentence, known) in enumerate(zip(sentences, labels, strict=True)):
+        if known is not None:
+            if len(known) != len(sentence):
+                raise DataError(f"sentence {i} has {len(sentence)} words but {len(known)} labels")
+            for j, label in enumerate(known):
+                if label is not None:
+                    coded[slot + j] = names.number(label)
+        slot += len(sentence)
+    return coded

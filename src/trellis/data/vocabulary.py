@@ -1,0 +1,99 @@
+"""A vocabulary: names and the numbers that stand for them in arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from trellis.data.ragged import LabelArray
+from trellis.errors import DataError, UnknownNameError
+
+
+class Vocabulary:
+    """An ordered set of distinct strings; the number of a name is its place.
+
+    ``unknown`` is a member that stands for every name that is not one: with it ``encode`` never fails.
+    ``kind`` is what error messages call a member ("label", "word").
+
+    >>> tags = Vocabulary(["DET", "NOUN"], kind="tag")
+    >>> tags.encode(["NOUN", "DET"]).tolist(), tags[1], len(tags)
+    ([1, 0], 'NOUN', 2)
+    """
+
+    __slots__ = ("_number", "kind", "names", "unknown")
+
+    def __init__(self, names: Iterable[str], *, kind: str = "name", unknown: str | None = None) -> None:
+        self.names: tuple[str, ...] = tuple(names)
+        self.kind = kind
+        self.unknown = unknown
+        self._number = {name: i for i, name in enumerate(self.names)}
+        if len(self._number) != len(self.names):
+            twice = [name for name, n in Counter(self.names).items() if n > 1]
+            raise DataError(f"a vocabulary holds each {kind} once, but {twice[0]!r} is there more than once")
+        if unknown is not None and unknown not in self._number:
+            raise DataError(f"the unknown {kind} {unknown!r} must itself be in the vocabulary")
+
+    @classmethod
+    def count(
+        cls,
+        names: Iterable[str],
+        *,
+        kind: str = "word",
+        min_count: int = 1,
+        unknown: str | None = None,
+    ) -> Vocabulary:
+        """Names that occur at least ``min_count`` times, the unknown one first, then by first appearance."""
+        counts = Counter(names)
+        kept = [name for name, n in counts.items() if n >= min_count and name != unknown]
+        return cls(([] if unknown is None else [unknown]) + kept, kind=kind, unknown=unknown)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._number
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Vocabulary)
+            and self.names == other.names
+            and self.kind == other.kind
+            and self.unknown == other.unknown
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.kind, self.unknown))
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} {self.kind}s)"
+
+    def number(self, name: str) -> int:
+        """The number of one name, of the unknown one if there is such, else an error with near matches."""
+        found = self._number.get(name)
+        if found is not None:
+            return found
+        if self.unknown is not None:
+            return self._number[self.unknown]
+        raise UnknownNameError(self.kind, name, self.names)
+
+    def encode(self, names: Iterable[str]) -> LabelArray:
+        """Numbers of many names."""
+        lookup = self._number
+        if self.unknown is not None:
+            unknown = lookup[self.unknown]
+            return np.fromiter((lookup.get(name, unknown) for name in names), dtype=np.int32)
+        try:
+            return np.fromiter((lookup[name] for name in names), dtype=np.int32)
+        except KeyError as missing:
+            raise UnknownNameError(self.kind, missing.args[0], self.names) from None
+
+    def decode(self, numbers: Iterable[int]) -> list[str]:
+        return [self.names[i] for i in numbers]

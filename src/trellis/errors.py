@@ -1,0 +1,112 @@
+"""All errors and warnings of Trellis, in one place.
+
+A message says what was found, where, and what to do. Everything a user can cause is a
+:class:`TrellisError`; anything else that escapes is a bug of ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class TrellisError(Exception):
+    """Base of every error that Trellis raises on purpose."""
+
+
+class DataError(TrellisError, ValueError):
+    """A file, a batch or an argument does not have the promised form."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path = None if path is None else str(path)
+        self.line = line
+        where = "" if path is None else f"{path}" + ("" if line is None else f", line {line}") + ": "
+        super().__init__(where + message)
+
+
+class UnknownNameError(DataError):
+    """A label, word list, feature or key that nobody defined; suggests the nearest ones that exist."""
+
+    def __init__(
+        self,
+        kind: str,
+        name: object,
+        known: Iterable[str],
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        names = sorted(map(str, known))
+        super().__init__(f"unknown {kind} {name!r}{did_you_mean(str(name), names)}", path=path, line=line)
+
+
+class ConstraintError(TrellisError, ValueError):
+    """A constraint expression has no meaning as written."""
+
+
+class InfeasibleError(TrellisError, ValueError):
+    """No output, or no distribution over outputs, can satisfy what is asked.
+
+    ``instances`` are the numbers of the instances concerned, ``constraints`` the names of a smallest
+    conflicting set where constraints are the cause, ``slack`` the least slack that would resolve it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        instances: tuple[int, ...] = (),
+        constraints: tuple[str, ...] = (),
+        slack: float | None = None,
+    ) -> None:
+        self.instances = instances
+        self.constraints = constraints
+        self.slack = slack
+        super().__init__(message)
+
+
+class ShardError(TrellisError, RuntimeError):
+    """Work on a shard failed; the cause is chained and the shard's instances are named."""
+
+    def __init__(self, message: str, *, instances: range) -> None:
+        self.instances = instances
+        super().__init__(message)
+
+
+class NotFittedError(TrellisError, ValueError, AttributeError):
+    """A method that needs learned parameters was called before ``fit``."""
+
+
+class ModelFileError(TrellisError, ValueError):
+    """A model or checkpoint file cannot be read: not ours, damaged, or of a newer format."""
+
+
+class MissingDependencyError(TrellisError, ImportError):
+    """An optional package is needed; the message gives the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'trellis-learn[{extra}]'")
+
+
+class ConvergenceWarning(UserWarning):
+    """An iterative method stopped before its tolerance was met."""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, show: int = 8) -> str:
+    """The tail of a message about a mistyped name: near matches first, else what there is.
+
+    >>> did_you_mean("TITEL", ["AUTHOR", "TITLE"])
+    "; did you mean 'TITLE'?"
+    """
+    names = list(known)
+    folded = {n.casefold(): n for n in names}
+    near = [folded[m] for m in difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)]
+    if near:
+        return "; did you mean " + " or ".join(map(repr, near)) + "?"
+    if not names:
+        return "; none are defined"
+    listed = ", ".join(map(repr, names[:show])) + (", ..." if len(names) > show else "")
+    return f"; known: {listed}"

@@ -1,0 +1,315 @@
+"""Chain: each instance takes a sequence of labels, one a slot; scores factor over slots and boundaries.
+
+    score(y) = start[y_1] + Σ_t node_t[y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + stop[y_n]
+
+The empty sequence has one output, of score 0. Inference is forward-backward, max-product is Viterbi.
+Node scores are a table and a row a slot, edge scores a small stack of matrices and one a boundary, so a plain
+HMM holds its emission table and one matrix however long the corpus is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
+from trellis.errors import DataError
+from trellis.structures.kernels import chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.structures.parts import ChainParts, check_labels
+from trellis.structures.results import Argmax, KBest, Posterior
+from trellis.structures.structure import check_gamma, check_scores, refuse_impossible
+
+Index = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Potentials:
+    """Exponentials of tables, each row of nodes and each matrix shifted so that its largest entry is 1."""
+
+    node: FloatArray
+    node_shift: FloatArray
+    edge: FloatArray
+    edge_t: FloatArray
+    edge_shift: FloatArray
+    start: FloatArray
+    stop: FloatArray
+    ends_shift: float
+
+
+@dataclass(frozen=True)
+class ChainTables:
+    """Score tables that many chains (the shards of a corpus) share.
+
+    node : (n_rows, n_labels);  edge : (n_matrices, n_labels, n_labels);  start, stop : (n_labels,)
+    """
+
+    node: FloatArray
+    edge: FloatArray
+    start: FloatArray
+    stop: FloatArray
+
+    @classmethod
+    def of(cls, node: Any, edge: Any, start: Any = None, stop: Any = None) -> ChainTables:
+        """Checked tables; a single (K, K) edge matrix is a stack of one."""
+        nodes = check_scores("node", node, (None, None))
+        n_labels = nodes.shape[1]
+        if n_labels == 0:
+            raise DataError("a chain needs at least one label")
+        stack = np.asarray(edge, dtype=np.float64)
+        if stack.ndim == 2:
+            stack = stack[None]
+        return cls(
+            node=nodes,
+            edge=check_scores("edge", stack, (None, n_labels, n_labels)),
+            start=np.zeros(n_labels) if start is None else check_scores("start", start, (n_labels,)),
+            stop=np.zeros(n_labels) if stop is None else check_scores("stop", stop, (n_labels,)),
+        )
+
+    @cached_property
+    def potentials(self) -> Potentials:
+        node, node_shift = _exponentiate(self.node)
+        flat, edge_shift = _exponentiate(self.edge.reshape(len(self.edge), -1))
+        edge = flat.reshape(self.edge.shape)
+        start, start_shift = _exponentiate(self.start[None])
+        stop, stop_shift = _exponentiate(self.stop[None])
+        return Potentials(
+            node=node,
+            node_shift=node_shift,
+            edge=edge,
+            edge_t=np.ascontiguousarray(edge.transpose(0, 2, 1)),
+            edge_shift=edge_shift,
+            start=start[0],
+            stop=stop[0],
+            ends_shift=float(start_shift[0] + stop_shift[0]),
+        )
+
+
+class Chain:
+    """Log-scores of label sequences over a ragged batch.
+
+    offsets : (n_instances + 1,)
+    node : (n_slots, n_labels), or (n_rows, n_labels) with ``node_index`` (n_slots,)
+    edge : (n_labels, n_labels), or (n_matrices, n_labels, n_labels) with ``edge_index`` (n_slots,): the matrix of
+        the boundary before each slot; the entry at an instance's first slot is not looked at
+    start, stop : (n_labels,), added at the first and the last slot
+    first : number of the first instance in the corpus, for messages
+
+    >>> chain = Chain([0, 2], node=np.zeros((2, 2)), edge=np.log([[0.9, 0.1], [0.5, 0.5]]), start=np.log([0.5, 0.5]))
+    >>> chain.infer().node.round(3).tolist(), chain.argmax().labels.tolist()
+    ([[0.5, 0.5], [0.7, 0.3]], [0, 0])
+    """
+
+    def __init__(
+        self,
+        offsets: Any,
+        node: Any,
+        edge: Any,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        node_index: Any = None,
+        edge_index: Any = None,
+        first: int = 0,
+    ) -> None:
+        tables = ChainTables.of(node, edge, start, stop)
+        self._set(tables, check_offsets(offsets), node_index, edge_index, first)
+
+    @classmethod
+    def over(
+        cls,
+        tables: ChainTables,
+        offsets: IntArray,
+        *,
+        node_index: Any = None,
+        edge_index: Any = None,
+        first: int = 0,
+    ) -> Chain:
+        """A chain over tables that are already checked, and exponentiated once for all chains that share them."""
+        chain = cls.__new__(cls)
+        chain._set(tables, offsets, node_index, edge_index, first)
+        return chain
+
+    def _set(self, tables: ChainTables, offsets: IntArray, node_index: Any, edge_index: Any, first: int) -> None:
+        n_slots = int(offsets[-1])
+        self.tables = tables
+        self.offsets = offsets
+        self.first = first
+        self.node_index = _index("node", node_index, len(tables.node), n_slots)
+        if edge_index is None and len(tables.edge) > 1 and len(tables.edge) != n_slots:
+            raise DataError(
+                f"{len(tables.edge)} edge matrices for {n_slots} slots: "
+                "give edge_index, one matrix for all, or one a slot"
+            )
+        if edge_index is None and len(tables.edge) == 1:
+            self.edge_index = np.zeros(n_slots, dtype=np.int32)
+        else:
+            self.edge_index = _index("edge", edge_index, len(tables.edge), n_slots, used=self.parts.has_boundary())
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.tables.node.shape[1])
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.offsets[-1])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def parts(self) -> ChainParts:
+        return ChainParts(self.offsets, self.n_labels)
+
+    @property
+    def node(self) -> FloatArray:
+        """Node scores (n_slots, n_labels), start and stop not included."""
+        return self.tables.node[self.node_index]
+
+    def infer(self, *, weights: FloatArray | None = None, edge_marginals: bool = False) -> Posterior:
+        """Marginals of nodes, expected edge counts (an instance times its weight), edge marginals where asked for."""
+        tell_if_compiling(chain_sum.infer_scaled)
+        p, k = self.tables.potentials, self.n_labels
+        n = len(self)
+        if weights is None:
+            weights = np.ones(n)
+        posterior = np.empty((self.n_slots, k))
+        counts_t = np.zeros(self.tables.edge.shape)
+        edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
+        log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
+        chain_sum.infer_scaled(
+            self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop, weights,
+            posterior, counts_t, edge, log_partition, status,
+        )  # fmt: skip
+        chain_sum.add_shifts(
+            self.offsets, p.node_shift, self.node_index, p.edge_shift, self.edge_index, p.ends_shift, log_partition
+        )
+        counts = counts_t.transpose(0, 2, 1) * p.edge
+        if np.any(status == chain_sum.FLAGGED):
+            chain_log.infer_log(*self._arrays(), weights, posterior, counts, edge, log_partition, np.empty(n), status)
+            refuse_impossible(log_partition, self.first)
+        return Posterior(posterior, log_partition, counts, edge if edge_marginals else None)
+
+    def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
+        """Best labels. Of equals the one with the smallest last label, then the smallest before it, and so on;
+        with ``rng``, one drawn uniformly from all that are best."""
+        labels, score = np.empty(self.n_slots, dtype=np.int32), np.empty(len(self))
+        if rng is None:
+            tell_if_compiling(chain_max.viterbi)
+            chain_max.viterbi(*self._arrays(), labels, score)
+        else:
+            tell_if_compiling(chain_max.viterbi_random)
+            chain_max.viterbi_random(*self._arrays(), rng.random(self.n_slots), labels, score)
+        refuse_impossible(score, self.first)
+        return Argmax(labels, score)
+
+    def kbest(self, k: int) -> KBest:
+        """The k best outputs of each instance, best first."""
+        if k < 1:
+            raise DataError(f"k must be at least 1, got {k}")
+        tell_if_compiling(chain_max.kbest)
+        labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
+        chain_max.kbest(*self._arrays(), labels, score)
+        refuse_impossible(score[0], self.first)
+        return KBest(labels, score)
+
+    def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
+        """Independent exact samples (n, n_slots)."""
+        tell_if_compiling(chain_sample.sample_outputs)
+        labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
+        chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
+        refuse_impossible(log_partition, self.first)
+        return labels
+
+    def entropy(self) -> FloatArray:
+        """log Z − E[score] of each instance, in nats."""
+        tell_if_compiling(chain_sum.expected_scores_scaled)
+        t, p, n = self.tables, self.tables.potentials, len(self)
+        # Shifted like the potentials, so that large scores do not cancel; 0 where the potential is 0.
+        node_score = np.where(p.node > 0, t.node - p.node_shift[:, None], 0.0)
+        edge_score = np.where(p.edge > 0, t.edge - p.edge_shift[:, None, None], 0.0) * p.edge
+        start_score = np.where(p.start > 0, t.start - t.start.max(), 0.0)
+        stop_score = np.where(p.stop > 0, t.stop - t.stop.max(), 0.0)
+        expected, log_partition, status = np.empty(n), np.empty(n), np.empty(n, dtype=np.int8)
+        chain_sum.expected_scores_scaled(
+            self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop,
+            node_score, np.ascontiguousarray(edge_score.transpose(0, 2, 1)), start_score, stop_score,
+            expected, log_partition, status,
+        )  # fmt: skip
+        if np.any(status == chain_sum.FLAGGED):
+            chain_log.infer_log(
+                *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)), np.zeros(t.edge.shape),
+                np.zeros((0, 1, 1)), log_partition, expected, status,
+            )  # fmt: skip
+            refuse_impossible(log_partition, self.first)
+        return np.maximum(log_partition - expected, 0.0)
+
+    def score(self, labels: LabelArray) -> FloatArray:
+        """score(y) of each instance, −inf for a forbidden output."""
+        y = check_labels(labels, self.n_slots, self.n_labels)
+        tell_if_compiling(chain_max.score_outputs)
+        scores = np.empty(len(self))
+        chain_max.score_outputs(*self._arrays(), y, scores)
+        return scores
+
+    def log_prob(self, labels: LabelArray) -> FloatArray:
+        """log p(y) of each instance; rounding never makes it positive."""
+        return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
+
+    def tilt(self, node: FloatArray | None = None, edge: FloatArray | None = None, gamma: float = 1.0) -> Chain:
+        """(scores + node + edge) / gamma.
+
+        node : (n_slots, K);  edge : (n_slots, K, K), its rows at first slots not looked at
+        """
+        t, g, k = self.tables, check_gamma(gamma), self.n_labels
+        node_table, node_index = t.node, self.node_index
+        all_slots = np.arange(self.n_slots, dtype=np.int32)
+        if node is not None:
+            node_table, node_index = self.node + check_scores("tilting", node, (self.n_slots, k)), all_slots
+        edge_table, edge_index = t.edge, self.edge_index
+        if edge is not None:
+            edge_table = t.edge[self.edge_index] + check_scores("tilting", edge, (self.n_slots, k, k))
+            edge_index = all_slots
+        if len(edge_table) == 0:
+            edge_table = np.zeros((1, k, k))
+        tables = ChainTables.of(node_table / g, edge_table / g, t.start / g, t.stop / g)
+        return Chain.over(tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first)
+
+    def clamp(self, labels: LabelArray) -> Chain:
+        """Scores in which only the given label is possible at the slots where it is known (≥ 0)."""
+        y = check_labels(labels, self.n_slots, self.n_labels, unknown=True)
+        if np.all(y < 0):
+            return self
+        forbidden = (y[:, None] >= 0) & (np.arange(self.n_labels) != y[:, None])
+        t = self.tables
+        tables = ChainTables(np.where(forbidden, -np.inf, self.node), t.edge, t.start, t.stop)
+        return Chain.over(tables, self.offsets, edge_index=self.edge_index, first=self.first)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        t = self.tables
+        return self.offsets, t.node, self.node_index, t.edge, self.edge_index, t.start, t.stop
+
+
+def _exponentiate(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """exp(row − its largest entry), and those entries (0 for a row of −inf)."""
+    shift = rows.max(axis=1, initial=-np.inf)
+    shift[shift == -np.inf] = 0.0
+    return np.exp(rows - shift[:, None]), shift
+
+
+def _index(name: str, index: Any, n_rows: int, n_slots: int, used: Any = None) -> Index:
+    if index is None:
+        if n_rows != n_slots:
+            raise DataError(f"{n_rows} {name} rows for {n_slots} slots: give {name}_index, or one row a slot")
+        return np.arange(n_slots, dtype=np.int32)
+    checked = np.ascontiguousarray(index, dtype=np.int32)
+    if checked.shape != (n_slots,):
+        raise DataError(f"{name}_index must have one entry for each of {n_slots} slots, got shape {checked.shape}")
+    looked_at = checked if used is None else checked[used]
+    if len(looked_at) and not (looked_at.min() >= 0 and looked_at.max() < n_rows):
+        raise DataError(f"{name}_index must lie in 0..{n_rows - 1}, got {looked_at.min()}..{looked_at.max()}")
+    return checked
