@@ -1,0 +1,175 @@
+"""Hypothesis strategies: ragged chains and categoricals small enough to enumerate.
+
+All scores of a batch are drawn from one small palette, so that values repeat and outputs tie often. A palette
+mixes small integers, large magnitudes, -inf and, unless ``exact`` is asked for, ordinary floats. In an exact
+batch every sum of scores is free of rounding, so that a tie is a tie in whatever order the parts are added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from trellis.structures import Categorical, Chain
+
+from .twins import Twin, categorical_twin, chain_twin
+
+MAX_LENGTH = 6
+MAX_LABELS = 4
+MAX_INSTANCES = 3
+
+INTEGERS = [float(x) for x in range(-3, 4)]
+LARGE = [-1000.0, -30.0, 30.0, 1000.0]
+
+
+@dataclass(frozen=True)
+class ChainCase:
+    """A drawn chain: the constructor's arguments, and whether every sum of its scores is exact."""
+
+    arguments: dict[str, Any]
+    exact: bool
+
+    def structure(self) -> Chain:
+        return Chain(**self.arguments)
+
+    def twin(self) -> Twin:
+        return chain_twin(**self.arguments)
+
+
+@dataclass(frozen=True)
+class CategoricalCase:
+    """A drawn categorical; a single addition never rounds differently, so every draw is exact."""
+
+    arguments: dict[str, Any]
+    exact: bool = True
+
+    def structure(self) -> Categorical:
+        return Categorical(**self.arguments)
+
+    def twin(self) -> Twin:
+        return categorical_twin(**self.arguments)
+
+
+@st.composite
+def palettes(draw: st.DrawFn, *, exact: bool) -> list[float]:
+    """Scores that one batch may use; how often -inf stands in it is drawn too."""
+    ordinary = st.sampled_from(INTEGERS) if exact else st.sampled_from(INTEGERS) | st.floats(-5.0, 5.0)
+    palette = draw(st.lists(ordinary, min_size=1, max_size=6))
+    palette += draw(st.lists(st.sampled_from(LARGE), max_size=2))
+    return palette + [-math.inf] * draw(st.integers(0, 3))
+
+
+def _scores(shape: tuple[int, ...], palette: list[float]) -> st.SearchStrategy[np.ndarray]:
+    # Big arrays keep Hypothesis' sparse fill; small ones are drawn entry by entry.
+    fill = st.nothing() if math.prod(shape) <= 80 else None
+    return hnp.arrays(np.float64, shape, elements=st.sampled_from(palette), fill=fill)
+
+
+@st.composite
+def chains(draw: st.DrawFn, *, exact: bool | None = None, feasible: bool = True) -> ChainCase:
+    """A ragged batch of chains.
+
+    With ``feasible`` one drawn output an instance is made possible by lifting its -inf parts to zero; without
+    it instances may or may not have a possible output.
+    """
+    exact = draw(st.booleans()) if exact is None else exact
+    palette = draw(palettes(exact=exact))
+    n_labels = draw(st.integers(1, MAX_LABELS))
+    lengths = draw(st.lists(st.integers(0, MAX_LENGTH), max_size=MAX_INSTANCES))
+    offsets = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))]).astype(np.int64)
+    n_slots = int(offsets[-1])
+    first_slots = offsets[:-1][np.diff(offsets) > 0]
+    last_slots = offsets[1:][np.diff(offsets) > 0] - 1
+    arguments: dict[str, Any] = {"offsets": offsets, "first": draw(st.sampled_from([0, 1, 7000]))}
+
+    if draw(st.booleans()):
+        n_rows = draw(st.integers(1, 4))
+        arguments["node"] = draw(_scores((n_rows, n_labels), palette))
+        arguments["node_index"] = draw(hnp.arrays(np.int64, n_slots, elements=st.integers(0, n_rows - 1)))
+    else:
+        arguments["node"] = draw(_scores((n_slots, n_labels), palette))
+
+    kind = draw(st.sampled_from(["shared", "stacked", "per boundary"]))
+    if kind == "shared":
+        arguments["edge"] = draw(_scores((n_labels, n_labels), palette))
+    else:
+        n_matrices = draw(st.integers(1, 3)) if kind == "stacked" else max(n_slots, 1)
+        arguments["edge"] = draw(_scores((n_matrices, n_labels, n_labels), palette))
+        if kind == "stacked":
+            index = draw(hnp.arrays(np.int64, n_slots, elements=st.integers(0, n_matrices - 1)))
+        else:
+            index = np.arange(n_slots, dtype=np.int64)
+        # The entry at a first slot belongs to no boundary, whatever stands there.
+        index[first_slots] = draw(st.sampled_from([0, -1, 999]))
+        arguments["edge_index"] = index
+    for name in ("start", "stop"):
+        if draw(st.booleans()):
+            arguments[name] = draw(_scores((n_labels,), palette))
+
+    if feasible:
+        planted = draw(hnp.arrays(np.int64, n_slots, elements=st.integers(0, n_labels - 1)))
+        _lift(arguments, planted, first_slots, last_slots)
+    return ChainCase(arguments, exact)
+
+
+def _lift(
+    arguments: dict[str, Any], planted: np.ndarray, first_slots: np.ndarray, last_slots: np.ndarray
+) -> None:
+    """Set the -inf parts of the planted output to zero, in place."""
+    n_labels = arguments["node"].shape[1]
+    rows = arguments.get("node_index", np.arange(len(planted)))
+    stack = arguments["edge"].reshape(-1, n_labels, n_labels)
+    matrices = arguments.get("edge_index", np.zeros(len(planted), dtype=np.int64))
+    at = [(arguments["node"], (rows[t], planted[t])) for t in range(len(planted))]
+    at += [
+        (stack, (matrices[t], planted[t - 1], planted[t]))
+        for t in range(len(planted))
+        if t not in set(first_slots)
+    ]
+    at += [(arguments["start"], (planted[t],)) for t in first_slots if "start" in arguments]
+    at += [(arguments["stop"], (planted[t],)) for t in last_slots if "stop" in arguments]
+    for array, where in at:
+        if array[where] == -math.inf:
+            array[where] = 0.0
+
+
+@st.composite
+def categoricals(draw: st.DrawFn, *, feasible: bool = True) -> CategoricalCase:
+    """A batch of 0 to 5 categoricals of 1 to 6 labels; with ``feasible`` each has a possible label."""
+    palette = draw(palettes(exact=False))
+    n, n_labels = draw(st.integers(0, 5)), draw(st.integers(1, 6))
+    node = draw(_scores((n, n_labels), palette))
+    if feasible:
+        planted = draw(hnp.arrays(np.int64, n, elements=st.integers(0, n_labels - 1)))
+        rows = np.arange(n)
+        node[rows, planted] = np.where(node[rows, planted] == -math.inf, 0.0, node[rows, planted])
+    return CategoricalCase({"node": node, "first": draw(st.sampled_from([0, 3, 7000]))})
+
+
+def outputs(twin: Twin) -> st.SearchStrategy[np.ndarray]:
+    """Any output of the batch, possible or not, (n_slots,)."""
+    return hnp.arrays(np.int64, twin.n_slots, elements=st.integers(0, twin.n_labels - 1))
+
+
+def partial_labels(twin: Twin) -> st.SearchStrategy[np.ndarray]:
+    """Labels with -1 for unknown, (n_slots,)."""
+    return hnp.arrays(np.int64, twin.n_slots, elements=st.integers(-1, twin.n_labels - 1))
+
+
+@st.composite
+def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
+    """Arguments of ``tilt``: any of node deltas, edge deltas and gamma. Deltas may be -inf."""
+    palette = draw(palettes(exact=False))
+    arguments: dict[str, Any] = {}
+    if draw(st.booleans()):
+        arguments["node"] = draw(_scores((twin.n_slots, twin.n_labels), palette))
+    if edges and draw(st.booleans()):
+        arguments["edge"] = draw(_scores((twin.n_slots, twin.n_labels, twin.n_labels), palette))
+    if draw(st.booleans()):
+        arguments["gamma"] = draw(st.sampled_from([0.25, 0.5, 2.0, 3.0]))
+    return arguments
