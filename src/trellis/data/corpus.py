@@ -1,0 +1,129 @@
+"""From sentences of a file to a batch of arrays, with the way back from an instance to its line.
+
+Sentences stream through: only codes are kept, four bytes a word and column, and one line number a sentence.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.data.batch import UNKNOWN, Batch, Column
+from trellis.data.ragged import IntArray, LabelArray, offsets_of
+from trellis.data.sentence import Sentence
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A batch, the names of its labels, and where its instances were read.
+
+    batch : the sentences; the words are the column "word"
+    label_names : vocabulary of ``batch.labels``
+    paths : the files read, in order
+    path_of : (n_instances,) int32 into ``paths``, −1 where a sentence was not read from a file
+    lines : (n_instances,) line of the first word, 0 where not known
+    """
+
+    batch: Batch
+    label_names: Vocabulary
+    paths: tuple[str, ...]
+    path_of: LabelArray
+    lines: IntArray
+
+    def place(self, instance: int) -> tuple[str | None, int | None]:
+        """File and line of an instance, as errors take them."""
+        source, line = int(self.path_of[instance]), int(self.lines[instance])
+        return (None if source < 0 else self.paths[source]), (line or None)
+
+
+def corpus_of(
+    sentences: Iterable[Sentence],
+    *,
+    label_names: Vocabulary | None = None,
+    words: Vocabulary | None = None,
+) -> Corpus:
+    """Code sentences as a batch.
+
+    With ``label_names`` a label outside it is an error that names file, line and the nearest labels; without, the
+    labels found become the vocabulary, in order of first appearance. The same holds for ``words``. Every further
+    column of the sentences becomes a column of the batch.
+
+    >>> corpus = corpus_of([Sentence(("time", "flies"), ("NOUN", None)), Sentence(("stop",), ("VERB",))])
+    >>> corpus.label_names.names, corpus.batch.labels.tolist(), corpus.batch.offsets.tolist()
+    (('NOUN', 'VERB'), [0, -1, 1], [0, 2, 3])
+    """
+    labels = _Coder("label", label_names)
+    columns: dict[str, _Coder] = {}
+    lengths, lines, path_of = array("q"), array("q"), array("i")
+    paths: dict[str, int] = {}
+    word = _Coder("word", words)
+    for i, sentence in enumerate(sentences):
+        if i == 0:
+            columns = {name: _Coder(name, None) for name in sentence.columns}
+            if "word" in columns:
+                raise DataError("a column cannot be named 'word': that is the name of the words themselves")
+        if sentence.columns.keys() != columns.keys():
+            raise DataError(
+                f"expected the columns {sorted(columns)} of the first sentence but found {sorted(sentence.columns)}",
+                path=sentence.path,
+                line=sentence.line,
+            )
+        word.add(sentence.words, sentence)
+        labels.add(sentence.labels if sentence.labels is not None else (None,) * len(sentence), sentence)
+        for name, coder in columns.items():
+            coder.add(sentence.columns[name], sentence)
+        lengths.append(len(sentence))
+        lines.append(sentence.line or 0)
+        path_of.append(-1 if sentence.path is None else paths.setdefault(sentence.path, len(paths)))
+    batch = Batch(
+        offsets=offsets_of(lengths),
+        labels=labels.codes(),
+        weights=np.ones(len(lengths)),
+        columns={"word": word.column(), **{name: coder.column() for name, coder in columns.items()}},
+    )
+    return Corpus(
+        batch=batch,
+        label_names=labels.vocabulary(),
+        paths=tuple(paths),
+        path_of=np.frombuffer(path_of, dtype=np.int32) if path_of else np.empty(0, np.int32),
+        lines=np.frombuffer(lines, dtype=np.int64) if lines else np.empty(0, np.int64),
+    )
+
+
+class _Coder:
+    """Codes strings as they come, by a vocabulary given or one that grows."""
+
+    def __init__(self, kind: str, given: Vocabulary | None) -> None:
+        self.kind = kind
+        self.given = given
+        self._numbers: dict[str, int] = {}
+        self._codes = array("i")
+
+    def add(self, strings: Iterable[str | None], sentence: Sentence) -> None:
+        numbers, codes, given = self._numbers, self._codes, self.given
+        if given is None:
+            for string in strings:
+                codes.append(UNKNOWN if string is None else numbers.setdefault(string, len(numbers)))
+            return
+        for slot, string in enumerate(strings):
+            try:
+                codes.append(UNKNOWN if string is None else given.number(string))
+            except UnknownNameError as error:
+                raise UnknownNameError(
+                    error.kind, string, given.names, path=sentence.path, line=sentence.line_of(slot)
+                ) from None
+
+    def codes(self) -> LabelArray:
+        # numpy cannot take the buffer of an empty array
+        return np.frombuffer(self._codes, dtype=np.int32) if self._codes else np.empty(0, np.int32)
+
+    def vocabulary(self) -> Vocabulary:
+        return self.given if self.given is not None else Vocabulary(self._numbers, kind=self.kind)
+
+    def column(self) -> Column:
+        return Column(self.codes(), self.vocabulary())

@@ -1,0 +1,281 @@
+"""Opening text and replacing files: the one place where Trellis touches the file system for text.
+
+Reading. A path ending in ``.gz`` is unpacked, ``-`` is standard input. Text is UTF-8, with or without a byte
+order mark; a line ends with LF or CRLF, the last one may lack its end. Lines stream: one is held at a time.
+
+Writing. ``writing(path)`` writes to a temporary name beside the target and renames it over the target only when
+the body has ended and the bytes are on the disk. After any exception, Ctrl-C and a full disk included, the
+temporary file is gone and the old target is as it was. A target that is no regular file (a pipe, ``/dev/null``)
+and standard output cannot be renamed to and are written straight.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO
+
+from trellis.errors import DataError
+
+FilePath = str | os.PathLike[str]
+
+STANDARD = "-"
+"""The path that means standard input to a reader and standard output to a writer."""
+
+
+def shown(path: FilePath) -> str:
+    """What messages call a path that is read."""
+    return "standard input" if path == STANDARD else os.fspath(path)
+
+
+def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
+    """Lines of a text file without their ends, numbered from 1.
+
+    A file that cannot be opened, damaged gzip data and bytes that are not UTF-8 are DataErrors.
+    """
+    number = 0
+    try:
+        with _opened(path) as handle:
+            for number, raw in enumerate(handle, 1):
+                try:
+                    line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise _not_utf8(path, number, error) from None
+                yield number, line.removeprefix("\ufeff") if number == 1 else line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"not a whole gzip file ({error}), noticed after line {number}; make or fetch it again",
+            path=shown(path),
+        ) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path=shown(path)) from error
+
+
+@contextmanager
+def _opened(path: FilePath) -> Iterator[Iterable[bytes]]:
+    if path == STANDARD:
+        yield sys.stdin.buffer
+        return
+    with _binary(path) as handle:
+        if not _is_gzip(path):
+            yield handle
+        elif not handle.peek(1):
+            # GzipFile takes no bytes at all for an empty file, but no gzip program writes that.
+            raise EOFError("no bytes in it")
+        else:
+            # GzipFile's own lines are cut in Python; BufferedReader's in C.
+            with gzip.GzipFile(fileobj=handle, mode="rb") as unpacked, io.BufferedReader(unpacked) as lines:
+                yield lines
+
+
+def _binary(path: FilePath) -> io.BufferedReader:
+    try:
+        return open(path, "rb")
+    except ValueError as error:  # a zero byte or a lone surrogate in the name
+        raise DataError(f"not a possible file name: {error}", path=repr(path)) from error
+
+
+def _is_gzip(path: FilePath) -> bool:
+    return os.fspath(path).lower().endswith(".gz")
+
+
+def _not_utf8(path: FilePath, line: int, error: UnicodeDecodeError) -> DataError:
+    raw, at = error.object, error.start
+    if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        fix = "it starts like UTF-16, convert it to UTF-8"
+    else:
+        fix = "convert the file to UTF-8"
+    return DataError(
+        f"expected UTF-8 but byte {at + 1} of the line is 0x{raw[at]:02x} ({error.reason}); {fix}",
+        path=shown(path),
+        line=line,
+    )
+
+
+@contextmanager
+def writing(path: FilePath) -> Iterator[TextIO]:
+    """A text file that takes the place of ``path`` when the body ends without an exception.
+
+    ``.gz`` is packed, with no time stamp in it: the same text gives the same bytes.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "words.txt")
+    ...     with writing(path) as out:
+    ...         _ = out.write("time flies\\n")
+    ...         before = os.path.exists(path)
+    ...     print(before, list(numbered_lines(path)), os.listdir(folder))
+    False [(1, 'time flies')] ['words.txt']
+    """
+    with writing_bytes(path) as raw:
+        packed = None
+        if path != STANDARD and _is_gzip(path):
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+        text = _Text(packed or raw, path)
+        try:
+            yield text
+            text.flush()
+            if packed is not None:
+                packed.close()  # writes gzip's trailer and leaves raw open
+        finally:
+            # After a failure these would else write once more when they are collected, into whatever is open then.
+            with suppress(Exception):
+                text.detach()
+            if packed is not None:
+                with suppress(Exception):
+                    packed.close()
+
+
+@contextmanager
+def writing_bytes(path: FilePath) -> Iterator[IO[bytes]]:
+    """A binary file that takes the place of ``path`` when the body ends without an exception; nothing is packed."""
+    if path == STANDARD:
+        with _straight(_Output()) as out:
+            yield out
+        return
+    with _as_data_error(path):
+        # A link keeps being a link: what it points at is replaced.
+        target = os.path.realpath(path)
+        old = _status(target)
+        if old is not None and stat.S_ISDIR(old.st_mode):
+            raise DataError("cannot be written: it is a directory", path=path_text(path))
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with _as_data_error(path):
+            special = _File(target, os.O_WRONLY, path)
+        with _straight(special) as out:
+            yield out
+        return
+    # The name does not grow with the target's, which may be as long as names can be.
+    temporary = os.path.join(os.path.dirname(target), f".trellis-{secrets.token_hex(8)}.tmp")
+    raw: _File | None = None
+    try:
+        with _as_data_error(path):
+            raw = _File(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)
+            if old is not None:
+                os.chmod(temporary, stat.S_IMODE(old.st_mode))
+        buffered = io.BufferedWriter(raw)
+        yield buffered
+        buffered.flush()
+        with _as_data_error(path):
+            os.fsync(raw.fileno())
+            raw.close()
+            os.replace(temporary, target)
+            _sync_directory(os.path.dirname(target))
+    except BaseException:
+        try:
+            if raw is not None:
+                raw.close()
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def _straight(raw: io.RawIOBase) -> Iterator[IO[bytes]]:
+    """A buffer over a file that is written as it comes; what is left is flushed only when the body succeeds."""
+    try:
+        buffered = io.BufferedWriter(raw)
+        yield buffered
+        buffered.flush()
+    finally:
+        raw.close()
+
+
+def path_text(path: FilePath) -> str:
+    """What messages call a path that is written."""
+    return "standard output" if path == STANDARD else os.fspath(path)
+
+
+@contextmanager
+def _as_data_error(path: FilePath) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader of our output went away (``| head``): the command line ends quietly on this one.
+        raise
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path=path_text(path)) from error
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"not a possible file name: {error}", path=repr(path)) from error
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _sync_directory(directory: str) -> None:
+    """Make the rename itself last through a power cut, where the system lets a directory be opened."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class _File(io.FileIO):
+    """A raw file whose failing writes are DataErrors: the exceptions of the body itself stay what they are."""
+
+    def __init__(self, name: str, flags: int, path: FilePath) -> None:
+        self._path = path
+        # 0o666 and not tempfile's 0o600: the umask decides who may read the result.
+        super().__init__(name, "wb", opener=lambda file, _: os.open(file, flags | getattr(os, "O_BINARY", 0), 0o666))
+
+    def write(self, data: Any, /) -> int:
+        with _as_data_error(self._path):
+            return super().write(data)
+
+
+class _Output(io.RawIOBase):
+    """Standard output as raw bytes; closing it leaves the real one open."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._target = sys.stdout.buffer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        with _as_data_error(STANDARD):
+            count = self._target.write(data)
+            self._target.flush()
+        return count
+
+
+class _Text(io.TextIOWrapper):
+    """UTF-8 with LF ends, whose unencodable strings are DataErrors."""
+
+    def __init__(self, raw: IO[bytes] | gzip.GzipFile, path: FilePath) -> None:
+        super().__init__(raw, encoding="utf-8", newline="\n")
+        self._path = path
+        self._empty = True
+
+    def write(self, text: str, /) -> int:
+        if self._empty and text:
+            self._empty = False
+            if text[0] == "\ufeff":
+                # Readers drop a byte order mark; text that begins with that character needs one before it.
+                super().write("\ufeff")
+        try:
+            return super().write(text)
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"cannot be written as UTF-8: lone surrogate {error.object[error.start]!r} in {text[:40]!r}",
+                path=path_text(self._path),
+            ) from None
