@@ -15,7 +15,12 @@ from trellis.data.ragged import FloatArray, LabelArray
 from trellis.errors import DataError
 from trellis.structures.parts import CategoricalParts, check_labels
 from trellis.structures.results import Argmax, KBest, Posterior
-from trellis.structures.structure import check_gamma, check_scores, refuse_impossible
+from trellis.structures.structure import (
+    check_gamma,
+    check_number_of_samples,
+    check_scores,
+    refuse_impossible,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Categorical:
 
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
         """Independent samples (n, n_instances)."""
+        check_number_of_samples(n)
         _, total, exponentials = self._exponentials()
         cumulative = np.cumsum(exponentials, axis=1)
         drawn = rng.random((n, len(self.node))) * total

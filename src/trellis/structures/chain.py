@@ -22,7 +22,12 @@ from trellis.structures.kernels import chain_log, chain_max, chain_sample, chain
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import ChainParts, check_labels
 from trellis.structures.results import Argmax, KBest, Posterior
-from trellis.structures.structure import check_gamma, check_scores, refuse_impossible
+from trellis.structures.structure import (
+    check_gamma,
+    check_number_of_samples,
+    check_scores,
+    refuse_impossible,
+)
 
 Index = NDArray[np.int32]
 
@@ -140,12 +145,11 @@ class Chain:
         self.offsets = offsets
         self.first = first
         self.node_index = _index("node", node_index, len(tables.node), n_slots)
-        if edge_index is None and len(tables.edge) > 1 and len(tables.edge) != n_slots:
-            raise DataError(
-                f"{len(tables.edge)} edge matrices for {n_slots} slots: "
-                "give edge_index, one matrix for all, or one a slot"
-            )
-        if edge_index is None and len(tables.edge) == 1:
+        if edge_index is None:
+            if len(tables.edge) != 1:
+                raise DataError(
+                    f"{len(tables.edge)} edge matrices: give edge_index, which says the matrix of a boundary"
+                )
             self.edge_index = np.zeros(n_slots, dtype=np.int32)
         else:
             self.edge_index = _index("edge", edge_index, len(tables.edge), n_slots, used=self.parts.has_boundary())
@@ -175,8 +179,7 @@ class Chain:
         tell_if_compiling(chain_sum.infer_scaled)
         p, k = self.tables.potentials, self.n_labels
         n = len(self)
-        if weights is None:
-            weights = np.ones(n)
+        weights = np.ones(n) if weights is None else _check_weights(weights, n)
         posterior = np.empty((self.n_slots, k))
         counts_t = np.zeros(self.tables.edge.shape)
         edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
@@ -219,6 +222,7 @@ class Chain:
 
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
         """Independent exact samples (n, n_slots)."""
+        check_number_of_samples(n)
         tell_if_compiling(chain_sample.sample_outputs)
         labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
         chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
@@ -226,27 +230,23 @@ class Chain:
         return labels
 
     def entropy(self) -> FloatArray:
-        """log Z − E[score] of each instance, in nats."""
-        tell_if_compiling(chain_sum.expected_scores_scaled)
-        t, p, n = self.tables, self.tables.potentials, len(self)
-        # Shifted like the potentials, so that large scores do not cancel; 0 where the potential is 0.
-        node_score = np.where(p.node > 0, t.node - p.node_shift[:, None], 0.0)
-        edge_score = np.where(p.edge > 0, t.edge - p.edge_shift[:, None, None], 0.0) * p.edge
-        start_score = np.where(p.start > 0, t.start - t.start.max(), 0.0)
-        stop_score = np.where(p.stop > 0, t.stop - t.stop.max(), 0.0)
-        expected, log_partition, status = np.empty(n), np.empty(n), np.empty(n, dtype=np.int8)
-        chain_sum.expected_scores_scaled(
+        """−Σ_y p(y) log p(y) of each instance, in nats."""
+        tell_if_compiling(chain_sum.entropies_scaled)
+        p, n = self.tables.potentials, len(self)
+        entropy, status = np.empty(n), np.empty(n, dtype=np.int8)
+        chain_sum.entropies_scaled(
             self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop,
-            node_score, np.ascontiguousarray(edge_score.transpose(0, 2, 1)), start_score, stop_score,
-            expected, log_partition, status,
+            _log_or_zero(p.node), p.edge_t * _log_or_zero(p.edge_t), _log_or_zero(p.start), _log_or_zero(p.stop),
+            entropy, status,
         )  # fmt: skip
         if np.any(status == chain_sum.FLAGGED):
+            log_partition = np.zeros(n)
             chain_log.infer_log(
-                *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)), np.zeros(t.edge.shape),
-                np.zeros((0, 1, 1)), log_partition, expected, status,
+                *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
+                np.zeros(self.tables.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
             )  # fmt: skip
             refuse_impossible(log_partition, self.first)
-        return np.maximum(log_partition - expected, 0.0)
+        return entropy
 
     def score(self, labels: LabelArray) -> FloatArray:
         """score(y) of each instance, −inf for a forbidden output."""
@@ -301,6 +301,17 @@ def _exponentiate(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.exp(rows - shift[:, None]), shift
 
 
+def _log_or_zero(potentials: FloatArray) -> FloatArray:
+    return np.log(potentials, out=np.zeros_like(potentials), where=potentials > 0)
+
+
+def _check_weights(weights: Any, n: int) -> FloatArray:
+    checked = np.ascontiguousarray(weights, dtype=np.float64)
+    if checked.shape != (n,) or not np.all(np.isfinite(checked)):
+        raise DataError(f"expected a finite weight for each of {n} instances, got shape {checked.shape}")
+    return checked
+
+
 def _index(name: str, index: Any, n_rows: int, n_slots: int, used: Any = None) -> Index:
     if index is None:
         if n_rows != n_slots:
@@ -309,7 +320,8 @@ def _index(name: str, index: Any, n_rows: int, n_slots: int, used: Any = None) -
     checked = np.ascontiguousarray(index, dtype=np.int32)
     if checked.shape != (n_slots,):
         raise DataError(f"{name}_index must have one entry for each of {n_slots} slots, got shape {checked.shape}")
-    looked_at = checked if used is None else checked[used]
-    if len(looked_at) and not (looked_at.min() >= 0 and looked_at.max() < n_rows):
-        raise DataError(f"{name}_index must lie in 0..{n_rows - 1}, got {looked_at.min()}..{looked_at.max()}")
+    if used is not None:
+        checked = np.where(used, checked, np.int32(0))
+    if len(checked) and not (checked.min() >= 0 and checked.max() < n_rows):
+        raise DataError(f"{name}_index must lie in 0..{n_rows - 1}, got {checked.min()}..{checked.max()}")
     return checked

@@ -54,7 +54,7 @@ class CategoricalParts:
         return slot * self.n_labels + label
 
     def instance_of(self, parts: IntArray) -> IntArray:
-        return np.asarray(parts, dtype=np.int64) // self.n_labels
+        return _check_parts(parts, self.n_parts) // self.n_labels
 
     def of(self, labels: LabelArray) -> IntArray:
         """Parts that an output uses, in increasing order."""
@@ -110,7 +110,7 @@ class ChainParts:
 
     def slot_of(self, parts: IntArray) -> IntArray:
         """The slot of a node part; the right-hand slot of an edge part."""
-        numbers = np.asarray(parts, dtype=np.int64)
+        numbers = _check_parts(parts, self.n_parts)
         return np.where(
             numbers < self.n_node_parts,
             numbers // self.n_labels,
@@ -129,6 +129,13 @@ class ChainParts:
 
 
 Parts = CategoricalParts | ChainParts
+
+
+def _check_parts(parts: Any, n_parts: int) -> IntArray:
+    numbers = np.asarray(parts, dtype=np.int64)
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_parts):
+        raise DataError(f"parts must lie in 0..{n_parts - 1}, got {numbers.min()}..{numbers.max()}")
+    return numbers
 
 
 def check_labels(labels: Any, n_slots: int, n_labels: int, *, unknown: bool = False) -> LabelArray:

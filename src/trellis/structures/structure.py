@@ -59,6 +59,12 @@ def check_gamma(gamma: float) -> float:
     return float(gamma)
 
 
+def check_number_of_samples(n: int) -> None:
+    """Refuse to draw fewer than no samples."""
+    if n < 0:
+        raise DataError(f"the number of samples must not be negative, got {n}")
+
+
 def refuse_impossible(log_partition: FloatArray, first: int) -> None:
     """Raise, naming the instances, if any log-partition (or best score) is −∞."""
     nothing = np.flatnonzero(log_partition == -np.inf)

@@ -69,11 +69,13 @@ def backward_log(lo, n, node, node_index, edge, edge_index, stop, beta):
 @njit(nogil=True, cache=True)
 def infer_log(
     offsets, node, node_index, edge, edge_index, start, stop, weights,
-    posterior, counts, edge_marginals, log_partition, expected_score, status,
+    posterior, counts, edge_marginals, log_partition, entropy, status,
 ):  # fmt: skip
-    """Marginals, counts (m, K, K) and E[score] of the FLAGGED instances; an instance without output: IMPOSSIBLE.
+    """Marginals, counts (m, K, K) and entropies of the FLAGGED instances; an instance without output: IMPOSSIBLE.
 
-    log_partition here is of the scores themselves.
+    log_partition here is of the scores themselves. The entropy is H(y_1) + Σ_t H(y_t | y_{t−1}), with
+    log P(y_t = b | y_{t−1} = a) = e_t(a, b) + n_t(b) + b_t(b) − b_{t−1}(a): unlike log Z − E[score] it does not
+    cancel when scores are large.
     """
     n_labels = node.shape[1]
     for i in range(offsets.shape[0] - 1):
@@ -93,18 +95,17 @@ def infer_log(
             row = node[node_index[lo + t]]
             for b in range(n_labels):
                 posterior[lo + t, b] = np.exp(alpha[t, b] + beta[t, b] - log_z)
-                total += times_score(posterior[lo + t, b], row[b])
+                if t == 0:
+                    total -= times_score(posterior[lo, b], alpha[0, b] + beta[0, b] - log_z)
             if t > 0:
                 m = edge_index[lo + t]
                 for a in range(n_labels):
                     for b in range(n_labels):
-                        entry = alpha[t - 1, a] + edge[m, a, b] + row[b] + beta[t, b] - log_z
-                        p = np.exp(entry + (stop[b] if t == n - 1 else 0.0))
+                        step = edge[m, a, b] + row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0)
+                        p = np.exp(alpha[t - 1, a] + step - log_z)
                         counts[m, a, b] += weights[i] * p
-                        total += times_score(p, edge[m, a, b])
+                        total -= times_score(p, step - beta[t - 1, a])
                         if edge_marginals.shape[0] > 0:
                             edge_marginals[lo + t, a, b] = p
-        for b in range(n_labels):
-            total += times_score(posterior[lo, b], start[b]) + times_score(posterior[lo + n - 1, b], stop[b])
-        expected_score[i] = total
+        entropy[i] = total
         status[i] = DONE

@@ -187,11 +187,12 @@ def add_shifts(offsets, node_shift, node_index, edge_shift, edge_index, ends_shi
 
 
 @njit(nogil=True, cache=True)
-def expected_scores_scaled(
+def entropies_scaled(
     offsets, node, node_index, edge, edge_t, edge_index, start, stop,
-    node_score, edge_score_t, start_score, stop_score, expected, log_partition, status,
+    node_score, edge_score_t, start_score, stop_score, entropy, status,
 ):  # fmt: skip
-    """E[score(y)] of each instance, where ``edge_score_t`` holds E(a, b) · score(a, b), transposed."""
+    """log Z − E[score(y)] of each instance; all scores are logarithms of the potentials (0 where these are 0), and
+    ``edge_score_t`` holds E(a, b) · log E(a, b), transposed."""
     n_labels = node.shape[1]
     longest = 0
     for i in range(offsets.shape[0] - 1):
@@ -204,28 +205,26 @@ def expected_scores_scaled(
     for i in range(offsets.shape[0] - 1):
         lo, n = offsets[i], offsets[i + 1] - offsets[i]
         status[i] = DONE
-        log_partition[i] = 0.0
-        expected[i] = 0.0
+        entropy[i] = 0.0
         if n == 0:
             continue
-        log_partition[i], enough = forward(lo, n, node, node_index, edge, edge_index, start, stop, alpha, scale)
+        total, enough = forward(lo, n, node, node_index, edge, edge_index, start, stop, alpha, scale)
         if enough:
             enough = backward(lo, n, node, node_index, edge_t, edge_index, stop, alpha, scale, w, beta, posterior[:n])
         if not enough:
             status[i] = FLAGGED
             continue
-        total = 0.0
         for t in range(n):
             row = node_score[node_index[lo + t]]
             for b in range(n_labels):
-                total += times_score(posterior[t, b], row[b])
+                total -= times_score(posterior[t, b], row[b])
             if t > 0:
                 push(w[t], edge_score_t[edge_index[lo + t]], beta)
                 for a in range(n_labels):
-                    total += alpha[t - 1, a] * beta[a]
+                    total -= alpha[t - 1, a] * beta[a]
         for b in range(n_labels):
-            total += times_score(posterior[0, b], start_score[b]) + times_score(posterior[n - 1, b], stop_score[b])
-        expected[i] = total
+            total -= times_score(posterior[0, b], start_score[b]) + times_score(posterior[n - 1, b], stop_score[b])
+        entropy[i] = max(total, 0.0)
 
 
 @njit(nogil=True, cache=True)
