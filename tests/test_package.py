@@ -60,14 +60,9 @@ def test_every_export_exists_and_is_listed():
 
 def test_type_checkers_see_the_same_exports_as_the_interpreter():
     tree = ast.parse(Path(trellis.__file__).read_text(encoding="utf-8"))
-    (block,) = (
-        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     seen = {
-        (alias.asname, node.module)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        (alias.asname, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     subpackages = {(name, "trellis") for name in trellis._SUBPACKAGES}
     assert seen == set(trellis._EXPORTS.items()) | subpackages
@@ -205,9 +200,7 @@ def test_ctrl_c_says_interrupted_and_exits_with_130():
 
         main(["sleep"])
     """
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
