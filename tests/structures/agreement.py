@@ -57,9 +57,7 @@ def assert_infer_agrees(structure: Any, twin: Twin, *, edges: bool = True, count
         assert_probabilities_agree(posterior.edge_counts, twin.edge_counts())
 
 
-def assert_argmax_agrees(
-    structure: Any, twin: Twin, *, exact: bool, rng: np.random.Generator | None = None
-) -> None:
+def assert_argmax_agrees(structure: Any, twin: Twin, *, exact: bool, rng: np.random.Generator | None = None) -> None:
     """The best score and an output that has it: by the tie rule, or any tied one with a generator.
 
     Where sums round, outputs that tie in one order of adding need not tie in another: any output within the

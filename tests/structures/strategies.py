@@ -75,7 +75,7 @@ def chains(draw: st.DrawFn, *, exact: bool | None = None, feasible: bool = True)
     """A ragged batch of chains.
 
     With ``feasible`` one drawn output an instance is made possible by lifting its -inf parts to zero; without
-    it instances may or may not have a possible output.
+    it instances may or may not have a possible output, and in half the draws a row of nodes is forbidden whole.
     """
     exact = draw(st.booleans()) if exact is None else exact
     palette = draw(palettes(exact=exact))
@@ -98,7 +98,7 @@ def chains(draw: st.DrawFn, *, exact: bool | None = None, feasible: bool = True)
     if kind == "shared":
         arguments["edge"] = draw(_scores((n_labels, n_labels), palette))
     else:
-        n_matrices = draw(st.integers(1, 3)) if kind == "stacked" else max(n_slots, 1)
+        n_matrices = draw(st.integers(1, 3)) if kind == "stacked" else n_slots
         arguments["edge"] = draw(_scores((n_matrices, n_labels, n_labels), palette))
         if kind == "stacked":
             index = draw(hnp.arrays(np.int64, n_slots, elements=st.integers(0, n_matrices - 1)))
@@ -114,23 +114,19 @@ def chains(draw: st.DrawFn, *, exact: bool | None = None, feasible: bool = True)
     if feasible:
         planted = draw(hnp.arrays(np.int64, n_slots, elements=st.integers(0, n_labels - 1)))
         _lift(arguments, planted, first_slots, last_slots)
+    elif n_slots and draw(st.booleans()):
+        arguments["node"][draw(st.integers(0, len(arguments["node"]) - 1))] = -math.inf
     return ChainCase(arguments, exact)
 
 
-def _lift(
-    arguments: dict[str, Any], planted: np.ndarray, first_slots: np.ndarray, last_slots: np.ndarray
-) -> None:
+def _lift(arguments: dict[str, Any], planted: np.ndarray, first_slots: np.ndarray, last_slots: np.ndarray) -> None:
     """Set the -inf parts of the planted output to zero, in place."""
     n_labels = arguments["node"].shape[1]
     rows = arguments.get("node_index", np.arange(len(planted)))
     stack = arguments["edge"].reshape(-1, n_labels, n_labels)
     matrices = arguments.get("edge_index", np.zeros(len(planted), dtype=np.int64))
     at = [(arguments["node"], (rows[t], planted[t])) for t in range(len(planted))]
-    at += [
-        (stack, (matrices[t], planted[t - 1], planted[t]))
-        for t in range(len(planted))
-        if t not in set(first_slots)
-    ]
+    at += [(stack, (matrices[t], planted[t - 1], planted[t])) for t in range(len(planted)) if t not in set(first_slots)]
     at += [(arguments["start"], (planted[t],)) for t in first_slots if "start" in arguments]
     at += [(arguments["stop"], (planted[t],)) for t in last_slots if "stop" in arguments]
     for array, where in at:
@@ -148,6 +144,8 @@ def categoricals(draw: st.DrawFn, *, feasible: bool = True) -> CategoricalCase:
         planted = draw(hnp.arrays(np.int64, n, elements=st.integers(0, n_labels - 1)))
         rows = np.arange(n)
         node[rows, planted] = np.where(node[rows, planted] == -math.inf, 0.0, node[rows, planted])
+    elif n and draw(st.booleans()):
+        node[draw(st.integers(0, n - 1))] = -math.inf
     return CategoricalCase({"node": node, "first": draw(st.sampled_from([0, 3, 7000]))})
 
 

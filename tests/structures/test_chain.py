@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -55,9 +55,7 @@ def test_asking_for_edge_marginals_changes_nothing_else(case: ChainCase) -> None
 def test_weights_multiply_edge_counts_and_nothing_else(data: st.DataObject) -> None:
     case = data.draw(chains())
     twin = case.twin()
-    weights = data.draw(
-        hnp.arrays(np.float64, twin.n_instances, elements=st.sampled_from([0.0, 0.5, 1.0, 3.25]))
-    )
+    weights = data.draw(hnp.arrays(np.float64, twin.n_instances, elements=st.sampled_from([0.0, 0.5, 1.0, 3.25])))
     posterior = case.structure().infer(weights=weights)
     assert_probabilities_agree(posterior.edge_counts, twin.edge_counts(weights))
     assert_probabilities_agree(posterior.node, twin.node_marginals)
@@ -85,6 +83,17 @@ def test_argmax_breaks_ties_by_the_smallest_last_label(case: ChainCase) -> None:
 @drawn
 def test_argmax_has_the_best_score(case: ChainCase) -> None:
     assert_argmax_agrees(case.structure(), case.twin(), exact=False)
+
+
+@given(chains())
+@drawn
+def test_scores_of_best_outputs_are_those_of_their_labels_to_the_bit(case: ChainCase) -> None:
+    # Ties mean equality of floating sums, so every query must add the parts of an output in one order.
+    structure = case.structure()
+    for best in (structure.argmax(), structure.argmax(np.random.default_rng(1))):
+        np.testing.assert_array_equal(best.score, structure.score(best.labels))
+    ranked = structure.kbest(1)
+    np.testing.assert_array_equal(ranked.score[0], structure.score(ranked.labels[0]))
 
 
 @given(chains(exact=True), st.integers(0, 99))
@@ -162,11 +171,13 @@ def test_tilt_and_clamp_leave_the_chain_as_it_was(case: ChainCase) -> None:
 
 
 @given(chains(feasible=False))
-@settings(max_examples=60, deadline=None)
-def test_an_impossible_instance_is_named_by_every_query(case: ChainCase) -> None:
+@drawn
+def test_an_impossible_instance_is_named_by_every_query_and_only_then(case: ChainCase) -> None:
     twin = case.twin()
-    assume(twin.infeasible)
-    assert_every_query_names(case.structure(), twin)
+    if twin.infeasible:
+        assert_every_query_names(case.structure(), twin)
+    else:
+        assert_infer_agrees(case.structure(), twin)
 
 
 @pytest.mark.parametrize("length", [2, 5])
@@ -328,16 +339,10 @@ def altered(shape: tuple[int, ...], value: float) -> np.ndarray:
         pytest.param({"edge": np.zeros((2, 3))}, id="edge not square"),
         pytest.param({"edge": altered((2, 2), math.nan)}, id="NaN in edge"),
         pytest.param({"edge": altered((2, 2), INF)}, id="plus infinity in edge"),
-        pytest.param({"edge": np.zeros((3, 2, 2))}, id="stack without index"),
-        pytest.param(
-            {"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, 2, 0])}, id="edge index too big"
-        ),
-        pytest.param(
-            {"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, -1, 0])}, id="edge index negative"
-        ),
-        pytest.param(
-            {"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, 1])}, id="edge index too short"
-        ),
+        pytest.param({"edge": np.zeros((2, 2, 2))}, id="stack without index"),
+        pytest.param({"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, 2, 0])}, id="edge index too big"),
+        pytest.param({"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, -1, 0])}, id="edge index negative"),
+        pytest.param({"edge": np.zeros((2, 2, 2)), "edge_index": np.array([0, 1])}, id="edge index too short"),
         pytest.param({"node_index": np.array([0, 1])}, id="node index too short"),
         pytest.param({"node_index": np.array([0, 1, 3])}, id="node index too big"),
         pytest.param({"node_index": np.array([0, 1, -1])}, id="node index negative"),

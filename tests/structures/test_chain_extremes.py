@@ -68,16 +68,10 @@ def assert_agrees_with_enumeration(arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("gap", [700.0, 750.0, 800.0, 5000.0])
-@pytest.mark.parametrize(
-    "edge", [DIAGONAL, np.array([[0.0, -INF], [-1.0, 0.0]])], ids=["diagonal", "one way"]
-)
-def test_a_path_hundreds_of_nats_behind_survives_when_the_other_is_forbidden(
-    edge: np.ndarray, gap: float
-) -> None:
+@pytest.mark.parametrize("edge", [DIAGONAL, np.array([[0.0, -INF], [-1.0, 0.0]])], ids=["diagonal", "one way"])
+def test_a_path_hundreds_of_nats_behind_survives_when_the_other_is_forbidden(edge: np.ndarray, gap: float) -> None:
     node = np.array([[0.0, -gap], [0.0, 0.0], [-INF, 0.0], [0.0, 1.0]])
-    assert_agrees_with_enumeration(
-        {"offsets": [0, 4, 8], "node": np.concatenate([node, node[::-1]]), "edge": edge}
-    )
+    assert_agrees_with_enumeration({"offsets": [0, 4, 8], "node": np.concatenate([node, node[::-1]]), "edge": edge})
     assert_agrees_with_enumeration({"offsets": [0, 3], "node": node[:3], "edge": edge, "stop": [0.0, -gap]})
 
 
@@ -190,9 +184,7 @@ def test_five_hundred_states_agree_with_log_space() -> None:
 def test_twenty_thousand_tokens_agree_with_log_space() -> None:
     rng = np.random.default_rng(4)
     node = rng.normal(-3.0, 2.0, (LONG, 2))
-    assert_agrees_with_log_space(
-        node, np.array([[-0.1, -2.0], [-1.5, -0.3]]), np.array([0.2, -1.0]), np.zeros(2)
-    )
+    assert_agrees_with_log_space(node, np.array([[-0.1, -2.0], [-1.5, -0.3]]), np.array([0.2, -1.0]), np.zeros(2))
 
 
 def test_twenty_thousand_tokens_with_forbidden_parts_agree_with_log_space() -> None:
@@ -212,6 +204,18 @@ def test_twenty_thousand_tokens_with_nearly_forbidden_changes_agree_with_log_spa
     node = np.zeros((LONG, 2))
     node[:, 1] = rng.normal(0.0, 10.0, LONG)
     assert_agrees_with_log_space(node, np.array([[0.0, -400.0], [-750.0, 0.0]]))
+
+
+def test_twenty_thousand_tokens_with_one_hopeless_turn_agree_with_log_space() -> None:
+    # An ordinary long sequence, but for one slot that only the label 1000 nats behind survives.
+    rng = np.random.default_rng(14)
+    node = rng.normal(-40.0, 3.0, (LONG, 3))
+    node[LONG // 2] = [0.0, -1000.0, -1.0]
+    node[LONG // 2 + 1] = [-INF, -2.5, -INF]
+    edge = np.array([[-0.1, -INF, -0.7], [-1.5, -0.3, -0.4], [-0.2, -INF, -0.9]])
+    edge_table = np.broadcast_to(edge, (LONG, 3, 3)).copy()
+    edge_table[LONG // 4, 0, 1] = -3.0
+    assert_agrees_with_log_space(node, edge_table)
 
 
 def test_two_thousand_boundaries_with_matrices_of_their_own_agree_with_log_space() -> None:

@@ -29,9 +29,7 @@ def test_node_parts_come_first_slot_by_slot() -> None:
 
 def test_edge_parts_follow_boundary_by_boundary() -> None:
     parts = chain_parts()
-    numbers = [
-        int(parts.edge(t, a, b)) for t in range(N_SLOTS) for a in range(N_LABELS) for b in range(N_LABELS)
-    ]
+    numbers = [int(parts.edge(t, a, b)) for t in range(N_SLOTS) for a in range(N_LABELS) for b in range(N_LABELS)]
     assert numbers == list(range(N_SLOTS * N_LABELS, N_SLOTS * N_LABELS + N_SLOTS * N_LABELS**2))
     assert parts.n_parts == N_SLOTS * N_LABELS + N_SLOTS * N_LABELS**2
 
@@ -108,9 +106,7 @@ def test_holes_before_first_slots_have_no_probability() -> None:
     flat = np.concatenate([posterior.node.ravel(), posterior.edge.ravel()])
     assert len(flat) == chain.parts.n_parts
     first_slots = np.array([0, 3, 5])
-    holes = chain.parts.edge(
-        first_slots[:, None, None], np.arange(3)[None, :, None], np.arange(3)[None, None, :]
-    )
+    holes = chain.parts.edge(first_slots[:, None, None], np.arange(3)[None, :, None], np.arange(3)[None, None, :])
     np.testing.assert_array_equal(flat[holes], 0.0)
 
 

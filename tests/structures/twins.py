@@ -224,9 +224,7 @@ class Twin:
         ]
         return sorted(nodes + edges)
 
-    def tilt(
-        self, node: np.ndarray | None = None, edge: np.ndarray | None = None, gamma: float = 1.0
-    ) -> Twin:
+    def tilt(self, node: np.ndarray | None = None, edge: np.ndarray | None = None, gamma: float = 1.0) -> Twin:
         """The twin whose outputs score (score(y) + node and edge deltas of y) / gamma."""
         return replace(
             self,
