@@ -25,7 +25,7 @@ class KernelCache:
             return "none that can be compiled (is NUMBA_DISABLE_JIT set?)"
         if self.compiled == self.total:
             return f"all {self.total} compiled"
-        return f"{self.compiled} of {self.total} compiled, the others compile on first use"
+        return f"{self.compiled} of {self.total} compiled, the rest on first use"
 
 
 def info() -> None:
