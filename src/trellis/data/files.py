@@ -48,7 +48,11 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
                     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise _not_utf8(path, number, error) from None
-                yield number, line.removeprefix("\ufeff") if number == 1 else line
+                if number == 1:
+                    line = line.removeprefix("\ufeff")
+                    if not line and not raw.endswith(b"\n"):
+                        return  # a byte order mark and nothing after it: no line at all
+                yield number, line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"not a whole gzip file ({error}), noticed after line {number}; make or fetch it again",
