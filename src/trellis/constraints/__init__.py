@@ -1,0 +1,1 @@
+"""What is known: expressions over counts of parts, compiled to sparse rows."""

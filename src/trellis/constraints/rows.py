@@ -1,0 +1,211 @@
+"""The compiled form of constraints: sparse rows over the part index space of a batch.
+
+    row r:   E_q[φ_r] ≤ bound_r   (or = bound_r),      φ_r(y) = Σ_{entries of r} coefficient · [y uses part]
+
+One form serves three uses: expectations (projection), 0/1 programs (integer search) and violation counts of an
+output or a prefix of one (beam, A*). Rows are of two kinds: *local* ones name parts of one instance, *coupling* ones
+of many. A norm group is a set of rows whose violations are measured together; see :mod:`strength`.
+
+Hard rows that can only hold if some parts are never used are not rows: they are ``forbidden`` parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Kind
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.structures.parts import CategoricalParts, ChainParts, Parts
+
+COUPLING = -1
+"""The instance of a row that names parts of more than one instance."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Norm groups: what each one's amount means. Arrays of one entry a group.
+
+    kind : Kind;  norm : Norm;  amount : ε, σ, or 0 for hard
+    """
+
+    kind: NDArray[np.int8]
+    norm: NDArray[np.int8]
+    amount: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, numbers: IntArray) -> Groups:
+        return Groups(self.kind[numbers], self.norm[numbers], self.amount[numbers])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows over ``parts``, in compressed sparse row layout.
+
+    start : (n_rows + 1,)            entries of row r are start[r] .. start[r + 1] − 1
+    part : (n_entries,)              part numbers
+    coefficient : (n_entries,)
+    bound : (n_rows,)
+    equality : (n_rows,) bool        E = bound rather than E ≤ bound
+    instance : (n_rows,)             number of the instance inside this batch, or COUPLING; local rows come first,
+                                     in the order of instances
+    group : (n_rows,)                norm group; its rows are all local to one instance, or all coupling
+    constraint : (n_rows,)           which of ``names`` the row came from
+    row_number : (n_rows,)           number of the row in the rows of the whole corpus (shards of it keep these)
+    forbidden : (n_forbidden,)       parts that no output may use, increasing
+    forbidden_by : (n_forbidden,)    which of ``names`` forbids it
+    sparsity :                       l1/linf blocks, whose many rows are implicit
+    """
+
+    parts: Parts
+    names: tuple[str, ...]
+    start: IntArray
+    part: IntArray
+    coefficient: FloatArray
+    bound: FloatArray
+    equality: BoolArray
+    instance: IntArray
+    group: IntArray
+    constraint: IntArray
+    row_number: IntArray
+    groups: Groups
+    forbidden: IntArray
+    forbidden_by: IntArray
+    sparsity: tuple[Sparsity, ...] = ()
+
+    @classmethod
+    def none(cls, parts: Parts) -> Rows:
+        """No constraint at all."""
+        i, f = np.zeros(0, dtype=np.int64), np.zeros(0)
+        nothing = Groups(np.zeros(0, np.int8), np.zeros(0, np.int8), f)
+        return cls(parts, (), np.zeros(1, np.int64), i, f, f, np.zeros(0, np.bool_), i, i, i, i, nothing, i, i)
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+    @property
+    def n_local(self) -> int:
+        """Local rows are rows 0 .. n_local − 1."""
+        return int(np.count_nonzero(self.instance != COUPLING))
+
+    @property
+    def touches_edges(self) -> bool:
+        """Whether any entry names an edge part."""
+        return bool(np.any(self.part >= self.parts.n_node_parts))
+
+    @property
+    def entry_row(self) -> IntArray:
+        """(n_entries,): the row of each entry."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
+
+    def expect(self, node: FloatArray, edge: FloatArray | None = None) -> FloatArray:
+        """E_q[φ_r] of every row from node marginals (n_slots, K) and edge marginals (n_slots, K, K)."""
+        n_node = self.parts.n_node_parts
+        is_node = self.part < n_node
+        values = np.empty(len(self.part))
+        values[is_node] = node.reshape(-1)[self.part[is_node]]
+        if edge is not None:
+            values[~is_node] = edge.reshape(-1)[self.part[~is_node] - n_node]
+        elif not np.all(is_node):
+            raise ValueError("rows name edge parts: edge marginals are needed")
+        return self._sum(values)
+
+    def evaluate(self, labels: LabelArray) -> FloatArray:
+        """φ_r(y) of every row for one output of every instance."""
+        used = self.parts.of(labels)
+        hit = np.searchsorted(used, self.part)
+        is_used = np.zeros(len(self.part), dtype=np.bool_)
+        inside = hit < len(used)
+        is_used[inside] = used[hit[inside]] == self.part[inside]
+        return self._sum(is_used.astype(np.float64))
+
+    def _sum(self, values: FloatArray) -> FloatArray:
+        """Σ coefficient · value over the entries of each row."""
+        weighted = self.coefficient * values
+        return np.bincount(self.entry_row, weights=weighted, minlength=len(self)).astype(np.float64, copy=False)
+
+    def excess(self, values: FloatArray) -> FloatArray:
+        """How far values of the rows are beyond their bounds: (φ − b)⁺, or |φ − b| for an equality."""
+        over = values - self.bound
+        return np.where(self.equality, np.abs(over), np.maximum(over, 0.0))
+
+    def is_hard(self) -> BoolArray:
+        """(n_rows,): whether the row's group is hard."""
+        return np.asarray(self.groups.kind[self.group] == Kind.HARD)
+
+    def select(self, keep: BoolArray) -> Rows:
+        """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
+        lengths = np.diff(self.start)
+        entries = np.repeat(keep, lengths)
+        used, group = np.unique(self.group[keep], return_inverse=True)
+        return replace(
+            self,
+            start=np.concatenate(([0], np.cumsum(lengths[keep]))).astype(np.int64),
+            part=self.part[entries],
+            coefficient=self.coefficient[entries],
+            bound=self.bound[keep],
+            equality=self.equality[keep],
+            instance=self.instance[keep],
+            group=group.astype(np.int64),
+            constraint=self.constraint[keep],
+            row_number=self.row_number[keep],
+            groups=self.groups.take(used),
+        )
+
+    def local(self) -> Rows:
+        return self.select(self.instance != COUPLING)
+
+    def coupling(self) -> Rows:
+        return self.select(self.instance == COUPLING)
+
+    def shard(self, first: int, last: int) -> Rows:
+        """What concerns instances first..last−1, in the part numbers of that shard alone.
+
+        Every coupling row is kept, with the entries that fall into the shard (perhaps none), so coupling rows have
+        the same order in every shard; its bound is the whole row's.
+        """
+        low, high = int(self.parts.offsets[first]), int(self.parts.offsets[last])
+        inside = (self.instance >= first) & (self.instance < last)
+        rows = self.select(inside | (self.instance == COUPLING))
+        slot, within = _split(self.parts, rows.part)
+        keep = (slot >= low) & (slot < high)
+        lengths = np.bincount(rows.entry_row[keep], minlength=len(rows))
+        parts = _parts_of_shard(self.parts, first, last)
+        slot_f, within_f = _split(self.parts, self.forbidden)
+        keep_f = (slot_f >= low) & (slot_f < high)
+        return replace(
+            rows,
+            parts=parts,
+            start=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+            part=_join(parts, slot[keep] - low, within[keep]),
+            coefficient=rows.coefficient[keep],
+            instance=np.where(rows.instance == COUPLING, COUPLING, rows.instance - first),
+            forbidden=_join(parts, slot_f[keep_f] - low, within_f[keep_f]),
+            forbidden_by=self.forbidden_by[keep_f],
+            sparsity=tuple(block.shard(low, high) for block in self.sparsity),
+        )
+
+
+def _split(parts: Parts, numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Slot of each part and its place among the slot's parts: label k, or K + a·K + b for an edge."""
+    k = parts.n_labels
+    is_edge = numbers >= parts.n_node_parts
+    within_edges = numbers - parts.n_node_parts
+    slot = np.where(is_edge, within_edges // (k * k), numbers // k)
+    return slot, np.where(is_edge, k + within_edges % (k * k), numbers % k)
+
+
+def _join(parts: Parts, slot: IntArray, within: IntArray) -> IntArray:
+    k = parts.n_labels
+    return np.where(within < k, slot * k + within, parts.n_node_parts + slot * k * k + within - k)
+
+
+def _parts_of_shard(parts: Parts, first: int, last: int) -> Parts:
+    if isinstance(parts, ChainParts):
+        return ChainParts(parts.offsets[first : last + 1] - parts.offsets[first], parts.n_labels)
+    return CategoricalParts(last - first, parts.n_labels)

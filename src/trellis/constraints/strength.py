@@ -1,0 +1,101 @@
+"""How strongly a constraint is meant, and what that makes of its dual variables.
+
+For the rows of one norm group, with violations ξ (E_q[φ] − b ≤ ξ, or |E_q[φ] − b| ≤ ξ for an equality):
+
+    strength        primal                  dual variables λ of the group             source
+    hard            ξ = 0                   λ ≥ 0 (free for =)                        Ganchev et al. 2010, eq. 6, ε = 0
+    slack ε         ‖ξ‖ ≤ ε                 as hard, and − ε ‖λ‖_* in the dual        eq. 6-8
+    penalty σ       + σ ‖ξ‖                 as hard, and ‖λ‖_* ≤ σ                    eq. 5; Graça et al. 2009, eq. 6
+    squared σ       + (σ/2) ‖ξ‖₂²           as hard, and − ‖λ‖₂² / (2σ) in the dual
+
+where ‖·‖_* is the dual norm: L1 and L∞ are each other's, L2 is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from trellis.errors import ConstraintError, did_you_mean
+
+
+class Kind(IntEnum):
+    """What the amount of a strength bounds or prices."""
+
+    HARD = 0
+    SLACK = 1
+    PENALTY = 2
+    SQUARED = 3
+    LEARNED = 4
+
+
+class Norm(IntEnum):
+    """The norm in which violations are measured."""
+
+    L1 = 1
+    L2 = 2
+    LINF = 3
+
+
+_NORMS = {"l1": Norm.L1, "l2": Norm.L2, "linf": Norm.LINF}
+
+
+def norm_of(name: str) -> Norm:
+    """The norm called "l1", "l2" or "linf"."""
+    if name.lower() not in _NORMS:
+        raise ConstraintError(f"unknown norm {name!r}{did_you_mean(name, _NORMS)}")
+    return _NORMS[name.lower()]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """One of hard, slack, penalty, squared penalty, or a penalty still to be learned from labelled data.
+
+    >>> slack(0.5, "l2").describe()
+    'up to a violation of 0.5 (L2)'
+    """
+
+    kind: Kind
+    norm: Norm
+    amount: float
+
+    def __post_init__(self) -> None:
+        if not (self.amount >= 0 and np.isfinite(self.amount)):
+            raise ConstraintError(f"the amount of a strength must be finite and not negative, got {self.amount}")
+        if self.kind == Kind.SQUARED and self.amount == 0:
+            raise ConstraintError("a squared penalty of strength 0 constrains nothing: leave the constraint out")
+
+    def describe(self) -> str:
+        """The tail of a sentence about the constraint."""
+        norm = {Norm.L1: "L1", Norm.L2: "L2", Norm.LINF: "L∞"}[self.norm]
+        return {
+            Kind.HARD: "strictly",
+            Kind.SLACK: f"up to a violation of {self.amount:g} ({norm})",
+            Kind.PENALTY: f"at a price of {self.amount:g} a unit of violation ({norm})",
+            Kind.SQUARED: f"at a price of {self.amount / 2:g} times the squared violation",
+            Kind.LEARNED: "at a price learned from labelled data",
+        }[self.kind]
+
+
+def hard() -> Strength:
+    """Holds exactly."""
+    return Strength(Kind.HARD, Norm.LINF, 0.0)
+
+
+def slack(amount: float, norm: str = "linf") -> Strength:
+    """Holds up to a violation whose norm is at most ``amount``."""
+    return Strength(Kind.SLACK, norm_of(norm), float(amount))
+
+
+def penalty(amount: float, norm: str = "l1") -> Strength:
+    """May be violated, at ``amount`` times the norm of the violation; norm "squared" is amount/2 times ‖ξ‖₂²."""
+    if norm.lower() == "squared":
+        return Strength(Kind.SQUARED, Norm.L2, float(amount))
+    return Strength(Kind.PENALTY, norm_of(norm), float(amount))
+
+
+def learned() -> Strength:
+    """May be violated, at a price per violation that a learner sets from labelled data."""
+    return Strength(Kind.LEARNED, Norm.L1, 0.0)
