@@ -5,7 +5,8 @@ cores: 2.8 s against 0.19 s with BLAS at one). And the bits of a product depend 
 BLAS uses, so without this a result would depend on the machine's number of cores.
 
 The setting of a BLAS is one a process for some and one a thread for others. So every shard sets it in its own
-thread, and the last shard to end restores what the first one found.
+thread, and the last shard to end restores what the first one found. Held are the libraries that are loaded when a
+shard begins.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any
 
 _lock = threading.Lock()
 _inside = 0
-_found: Any = None
+"""Shards under way in all threads."""
+_found: list[Any] = []
+"""Limiters that remember the settings found, one for each view of the loaded libraries."""
 _controller: Any = None
 _n_modules = -1
 
@@ -26,11 +29,9 @@ _n_modules = -1
 @contextmanager
 def blas_at_one_thread() -> Iterator[None]:
     """Hold every loaded BLAS at one thread; may be entered by many threads at once."""
-    global _inside, _found
+    global _inside
     with _lock:
-        limiter = _loaded_blas().limit(limits=1, user_api="blas")
-        if _inside == 0:
-            _found = limiter
+        _enter()
         _inside += 1
     try:
         yield
@@ -38,19 +39,45 @@ def blas_at_one_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                _found.restore_original_limits()
-                _found = None
+                _restore()
 
 
-def _loaded_blas() -> Any:
-    """threadpoolctl's view of the libraries in this process, taken again when modules were imported since.
+def _enter() -> None:
+    """Set one thread, and remember what was set before if these libraries have not been met yet.
 
-    Taking it costs 0.2 ms, a limit 5 microseconds; SciPy brings a BLAS of its own, perhaps only later.
+    Looking which libraries are loaded costs 0.2 ms, a limit 5 microseconds; so the look is taken again only when
+    modules were imported since (SciPy brings a BLAS of its own, perhaps only later).
     """
     global _controller, _n_modules
-    if _controller is None or _n_modules != len(sys.modules):
-        from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController
 
+    is_new = _controller is None or _n_modules != len(sys.modules)
+    if is_new:
         _controller = ThreadpoolController()
         _n_modules = len(sys.modules)
-    return _controller
+    _disown(force=True)
+    limiter = _controller.limit(limits=1, user_api="blas")
+    _disown()
+    if is_new or not _found:
+        _found.append(limiter)
+
+
+def _restore() -> None:
+    _disown(force=True)
+    # A later view also remembers the earlier libraries, but at the one thread that they then had.
+    while _found:
+        _found.pop().restore_original_limits()
+    _disown()
+
+
+def _disown(*, force: bool = False) -> None:
+    """Let any thread set OpenBLAS's threads.
+
+    From its version 3.8 on threadpoolctl lets only the first thread to set a limit change it. Here the thread that
+    ends last restores, whichever it is, so that rule is put aside before and after; our lock takes its place.
+    """
+    from threadpoolctl import OpenBLASController
+
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=force)
