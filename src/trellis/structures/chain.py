@@ -9,8 +9,6 @@ HMM holds its emission table and one matrix however long the corpus is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
 from trellis.errors import DataError
+from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_log, chain_max, chain_sample, chain_sum
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import ChainParts, check_labels
@@ -30,68 +29,6 @@ from trellis.structures.structure import (
 )
 
 Index = NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Potentials:
-    """Exponentials of tables, each row of nodes and each matrix shifted so that its largest entry is 1."""
-
-    node: FloatArray
-    node_shift: FloatArray
-    edge: FloatArray
-    edge_t: FloatArray
-    edge_shift: FloatArray
-    start: FloatArray
-    stop: FloatArray
-    ends_shift: float
-
-
-@dataclass(frozen=True)
-class ChainTables:
-    """Score tables that many chains (the shards of a corpus) share.
-
-    node : (n_rows, n_labels);  edge : (n_matrices, n_labels, n_labels);  start, stop : (n_labels,)
-    """
-
-    node: FloatArray
-    edge: FloatArray
-    start: FloatArray
-    stop: FloatArray
-
-    @classmethod
-    def of(cls, node: Any, edge: Any, start: Any = None, stop: Any = None) -> ChainTables:
-        """Checked tables; a single (K, K) edge matrix is a stack of one."""
-        nodes = check_scores("node", node, (None, None))
-        n_labels = nodes.shape[1]
-        if n_labels == 0:
-            raise DataError("a chain needs at least one label")
-        stack = np.asarray(edge, dtype=np.float64)
-        if stack.ndim == 2:
-            stack = stack[None]
-        return cls(
-            node=nodes,
-            edge=check_scores("edge", stack, (None, n_labels, n_labels)),
-            start=np.zeros(n_labels) if start is None else check_scores("start", start, (n_labels,)),
-            stop=np.zeros(n_labels) if stop is None else check_scores("stop", stop, (n_labels,)),
-        )
-
-    @cached_property
-    def potentials(self) -> Potentials:
-        node, node_shift = _exponentiate(self.node)
-        flat, edge_shift = _exponentiate(self.edge.reshape(len(self.edge), -1))
-        edge = flat.reshape(self.edge.shape)
-        start, start_shift = _exponentiate(self.start[None])
-        stop, stop_shift = _exponentiate(self.stop[None])
-        return Potentials(
-            node=node,
-            node_shift=node_shift,
-            edge=edge,
-            edge_t=np.ascontiguousarray(edge.transpose(0, 2, 1)),
-            edge_shift=edge_shift,
-            start=start[0],
-            stop=stop[0],
-            ends_shift=float(start_shift[0] + stop_shift[0]),
-        )
 
 
 class Chain:
@@ -144,19 +81,19 @@ class Chain:
         self.tables = tables
         self.offsets = offsets
         self.first = first
-        self.node_index = _index("node", node_index, len(tables.node), n_slots)
+        self.node_index = _index("node", node_index, tables.n_rows, n_slots)
         if edge_index is None:
-            if len(tables.edge) != 1:
+            if tables.n_matrices != 1:
                 raise DataError(
-                    f"{len(tables.edge)} edge matrices: give edge_index, which says the matrix of a boundary"
+                    f"{tables.n_matrices} edge matrices: give edge_index, which says the matrix of a boundary"
                 )
             self.edge_index = np.zeros(n_slots, dtype=np.int32)
         else:
-            self.edge_index = _index("edge", edge_index, len(tables.edge), n_slots, used=self.parts.has_boundary())
+            self.edge_index = _index("edge", edge_index, tables.n_matrices, n_slots, used=self.parts.has_boundary())
 
     @property
     def n_labels(self) -> int:
-        return int(self.tables.node.shape[1])
+        return self.tables.n_labels
 
     @property
     def n_slots(self) -> int:
@@ -181,7 +118,7 @@ class Chain:
         n = len(self)
         weights = np.ones(n) if weights is None else _check_weights(weights, n)
         posterior = np.empty((self.n_slots, k))
-        counts_t = np.zeros(self.tables.edge.shape)
+        counts_t = np.zeros(p.edge.shape)
         edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
         chain_sum.infer_scaled(
@@ -243,7 +180,7 @@ class Chain:
             log_partition = np.zeros(n)
             chain_log.infer_log(
                 *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
-                np.zeros(self.tables.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
+                np.zeros(p.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
             )  # fmt: skip
             refuse_impossible(log_partition, self.first)
         return entropy
@@ -292,13 +229,6 @@ class Chain:
     def _arrays(self) -> tuple[Any, ...]:
         t = self.tables
         return self.offsets, t.node, self.node_index, t.edge, self.edge_index, t.start, t.stop
-
-
-def _exponentiate(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """exp(row − its largest entry), and those entries (0 for a row of −inf)."""
-    shift = rows.max(axis=1, initial=-np.inf)
-    shift[shift == -np.inf] = 0.0
-    return np.exp(rows - shift[:, None]), shift
 
 
 def _log_or_zero(potentials: FloatArray) -> FloatArray:

@@ -1,0 +1,176 @@
+"""Score tables of chains: logs, and the shifted exponentials that sum-product works with.
+
+The shards of a corpus share one set of tables, so exponentials are taken once an update of the model and not once a
+shard. A generative model has probabilities and no logs: they are the potentials as they stand, and logs are
+only taken where a query in log space (argmax, samples, scores of outputs) asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray
+from trellis.errors import DataError
+from trellis.structures.kernels import chain_scale
+from trellis.structures.structure import check_scores
+
+
+@dataclass(frozen=True)
+class Potentials:
+    """Exponentials of tables, each row of nodes and each matrix shifted so that its largest entry is 1."""
+
+    node: FloatArray
+    node_shift: FloatArray
+    edge: FloatArray
+    edge_t: FloatArray
+    edge_shift: FloatArray
+    start: FloatArray
+    stop: FloatArray
+    ends_shift: float
+
+
+@dataclass(frozen=True)
+class ChainTables:
+    """Score tables that many chains (the shards of a corpus) share.
+
+    node : (n_rows, n_labels);  edge : (n_matrices, n_labels, n_labels);  start, stop : (n_labels,)
+    """
+
+    node: FloatArray
+    edge: FloatArray
+    start: FloatArray
+    stop: FloatArray
+
+    @staticmethod
+    def of(node: Any, edge: Any, start: Any = None, stop: Any = None) -> ChainTables:
+        """Checked tables; a single (K, K) edge matrix is a stack of one."""
+        nodes = check_scores("node", node, (None, None))
+        n_labels = nodes.shape[1]
+        if n_labels == 0:
+            raise DataError("a chain needs at least one label")
+        stack = np.asarray(edge, dtype=np.float64)
+        if stack.ndim == 2:
+            stack = stack[None]
+        return ChainTables(
+            node=nodes,
+            edge=check_scores("edge", stack, (None, n_labels, n_labels)),
+            start=np.zeros(n_labels) if start is None else check_scores("start", start, (n_labels,)),
+            stop=np.zeros(n_labels) if stop is None else check_scores("stop", stop, (n_labels,)),
+        )
+
+    @staticmethod
+    def of_probabilities(node: Any, edge: Any, start: Any = None, stop: Any = None) -> ChainTables:
+        """Tables whose scores are the logs of the given numbers ≥ 0 (0: forbidden), shapes as in :meth:`of`.
+
+        >>> tables = ChainTables.of_probabilities([[0.5, 0.25]], [[0.5, 0.5], [1.0, 0.0]], [0.5, 0.5])
+        >>> tables.edge[0].round(3).tolist(), tables.stop.tolist()
+        ([[-0.693, -0.693], [0.0, -inf]], [0.0, 0.0])
+        """
+        nodes = np.ascontiguousarray(node, dtype=np.float64)
+        stack = np.ascontiguousarray(edge, dtype=np.float64)
+        if stack.ndim == 2:
+            stack = stack[None]
+        if nodes.ndim != 2 or nodes.shape[1] == 0:
+            raise DataError(f"node probabilities must have shape (any, labels) but have {nodes.shape}")
+        k = nodes.shape[1]
+        starts, stops = (
+            np.ones(k) if ends is None else np.ascontiguousarray(ends, np.float64) for ends in (start, stop)
+        )
+        for name, table, shape in (("edge", stack, (len(stack), k, k)), ("start", starts, (k,)), ("stop", stops, (k,))):
+            if table.shape != shape:
+                raise DataError(f"{name} probabilities must have shape {shape} but have {table.shape}")
+        return _ProbabilityTables(nodes, stack, starts, stops)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.node)
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.node.shape[1])
+
+    @property
+    def n_matrices(self) -> int:
+        return len(self.edge)
+
+    @cached_property
+    def potentials(self) -> Potentials:
+        return _potentials(
+            _exponentiate(self.node),
+            _exponentiate(self.edge.reshape(-1, self.n_labels**2)),
+            _exponentiate(self.start[None]),
+            _exponentiate(self.stop[None]),
+        )
+
+
+class _ProbabilityTables(ChainTables):
+    """Tables given as probabilities: potentials at once, logs on demand."""
+
+    def __init__(self, node: FloatArray, edge: FloatArray, start: FloatArray, stop: FloatArray) -> None:
+        self.__dict__["_given"] = (node, edge, start, stop)
+        self.__dict__["potentials"] = _potentials(
+            _scale("node", node),
+            _scale("edge", edge.reshape(-1, node.shape[1] ** 2)),
+            _scale("start", start[None]),
+            _scale("stop", stop[None]),
+        )
+
+    def __getattr__(self, name: str) -> FloatArray:
+        # Only reached while the logs are not there yet; afterwards they are ordinary attributes.
+        place = {"node": 0, "edge": 1, "start": 2, "stop": 3}.get(name)
+        if place is None:
+            raise AttributeError(name)
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.__dict__["_given"][place])
+        self.__dict__[name] = logs
+        return logs
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.potentials.node)
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.potentials.node.shape[1])
+
+    @property
+    def n_matrices(self) -> int:
+        return len(self.potentials.edge)
+
+
+Rows = tuple[FloatArray, FloatArray]
+
+
+def _potentials(node: Rows, edge: Rows, start: Rows, stop: Rows) -> Potentials:
+    n_labels = node[0].shape[1]
+    stack = edge[0].reshape(-1, n_labels, n_labels)
+    return Potentials(
+        node=node[0],
+        node_shift=node[1],
+        edge=stack,
+        edge_t=np.ascontiguousarray(stack.transpose(0, 2, 1)),
+        edge_shift=edge[1],
+        start=start[0][0],
+        stop=stop[0][0],
+        ends_shift=float(start[1][0] + stop[1][0]),
+    )
+
+
+def _exponentiate(rows: FloatArray) -> Rows:
+    """exp(row − its largest entry), and those entries (0 for a row of −inf)."""
+    shift = rows.max(axis=1, initial=-np.inf)
+    shift[shift == -np.inf] = 0.0
+    return np.exp(rows - shift[:, None]), shift
+
+
+def _scale(name: str, rows: FloatArray) -> Rows:
+    """row / its largest entry, and the logs of those entries (0 for a row of zeros)."""
+    scaled, shift = np.empty_like(rows), np.empty(len(rows))
+    if not chain_scale.scale_rows(rows, scaled, shift):
+        bad = tuple(int(i) for i in np.argwhere(~((rows >= 0) & (rows < np.inf)))[0])
+        raise DataError(f"{name} probabilities must be finite and not negative, but entry {bad} is {rows[bad]}")
+    return scaled, shift
