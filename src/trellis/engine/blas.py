@@ -1,12 +1,13 @@
-"""BLAS held at one thread inside a shard.
+"""BLAS held at one thread while shards run.
 
 Why: the engine brings the cores, and BLAS threads beside it fight for them (two threads of 300 x 300 products on two
-cores: 2.8 s against 0.19 s with BLAS at one). And the bits of a product depend on how many threads
+cores that others used too: 2.8 s against 0.19 s with BLAS at one). And the bits of a product depend on how many threads
 BLAS uses, so without this a result would depend on the machine's number of cores.
 
-The setting of a BLAS is one a process for some and one a thread for others. So every shard sets it in its own
-thread, and the last shard to end restores what the first one found. Held are the libraries that are loaded when a
-shard begins.
+The setting of a BLAS is one a process for some and one a thread for others. So a map sets it in the thread that asked
+for it and in each of its workers when they start, and the last map to end restores what the first one found. Not
+every shard does so for itself: the calls go through ctypes, which hands the interpreter lock around, and 32
+empty shards on two threads took 7 ms that way. Held are the libraries that are loaded when a map begins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 _lock = threading.Lock()
 _inside = 0
-"""Shards under way in all threads."""
+"""Maps under way in all threads."""
 _found: list[Any] = []
 """Limiters that remember the settings found, one for each view of the loaded libraries."""
 _controller: Any = None
@@ -40,6 +41,14 @@ def blas_at_one_thread() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 _restore()
+
+
+def hold_this_thread() -> None:
+    """Set one thread for a worker of a map that is under way; the worker ends with its map, so nothing is restored."""
+    with _lock:
+        # A worker that starts when its map was stopped already must not touch what has been restored.
+        if _inside > 0:
+            _enter()
 
 
 def _enter() -> None:

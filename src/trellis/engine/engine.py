@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
-from trellis.engine.blas import blas_at_one_thread
 from trellis.engine.shards import Shard
 from trellis.errors import DataError, ShardError, TrellisError
 
@@ -38,7 +37,8 @@ class Engine(Protocol):
         """The function's results in shard order, lazily: nothing runs before the first is asked for.
 
         Only a bounded number of shards is under way or waiting to be taken, so memory stays flat. The function must
-        leave the outside world alone: what it returns is all that counts.
+        leave the outside world alone: what it returns is all that counts. BLAS is held at one thread from the first
+        result asked for to the last one, or until the iterator is closed.
         """
         ...
 
@@ -61,10 +61,9 @@ def map_sum(engine: Engine, function: Callable[[Shard], S], shards: Iterable[Sha
 
 
 def run_shard(function: Callable[[Shard], T], shard: Shard) -> T:
-    """Call the function on one shard, with BLAS at one thread and errors that name the shard."""
+    """Call the function on one shard, with errors that name the shard."""
     try:
-        with blas_at_one_thread():
-            return function(shard)
+        return function(shard)
     except TrellisError as error:
         error.add_note(f"in {shard}")
         raise

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trellis.engine.blas import blas_at_one_thread
 from trellis.engine.engine import run_shard
 from trellis.engine.shards import Shard
 
@@ -21,4 +22,6 @@ class SerialEngine:
     """
 
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
-        return (run_shard(function, shard) for shard in shards)
+        with blas_at_one_thread():
+            for shard in shards:
+                yield run_shard(function, shard)

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trellis.engine.blas import blas_at_one_thread, hold_this_thread
 from trellis.engine.engine import Engine, run_shard
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Shard
@@ -36,19 +37,20 @@ class ThreadEngine:
         _check_threads(self.threads)
 
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="trellis-shard")
         pending: deque[Future[T]] = deque()
-        try:
-            for shard in shards:
-                if len(pending) == 2 * self.threads:
+        with blas_at_one_thread():
+            pool = ThreadPoolExecutor(self.threads, "trellis-shard", initializer=hold_this_thread)
+            try:
+                for shard in shards:
+                    if len(pending) == 2 * self.threads:
+                        yield pending.popleft().result()
+                    # The caller's context, np.errstate for one, holds in the shard as it does in one thread.
+                    context = contextvars.copy_context()
+                    pending.append(pool.submit(context.run, run_shard, function, shard))
+                while pending:
                     yield pending.popleft().result()
-                # The caller's context, np.errstate for one, holds in the shard as it does in one thread.
-                context = contextvars.copy_context()
-                pending.append(pool.submit(context.run, run_shard, function, shard))
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def engine_for(threads: int | None = 1) -> Engine:
