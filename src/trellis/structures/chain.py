@@ -211,8 +211,6 @@ class Chain:
         if edge is not None:
             edge_table = t.edge[self.edge_index] + check_scores("tilting", edge, (self.n_slots, k, k))
             edge_index = all_slots
-        if len(edge_table) == 0:
-            edge_table = np.zeros((1, k, k))
         tables = ChainTables.of(node_table / g, edge_table / g, t.start / g, t.stop / g)
         return Chain.over(tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first)
 
