@@ -302,6 +302,32 @@ def test_kbest_of_all_tied_outputs_is_distinct() -> None:
     assert_kbest_agrees(Chain(**arguments), chain_twin(**arguments), 100)
 
 
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("which", [(), ("node",), ("edge",), ("node", "edge")], ids=lambda which: "+".join(which))
+def test_tilt_reaches_nodes_edges_start_and_stop(which: tuple[str, ...], gamma: float) -> None:
+    rng = np.random.default_rng(15)
+    deltas = {"node": rng.normal(size=(5, 2)), "edge": rng.normal(size=(5, 2, 2))}
+    arguments: dict[str, Any] = {name: deltas[name] for name in which} | {"gamma": gamma}
+    structure, twin = Chain(**SAMPLED).tilt(**arguments), chain_twin(**SAMPLED).tilt(**arguments)
+    assert_infer_agrees(structure, twin, counts="edge" not in which)
+    assert_score_agrees(structure, twin, twin.argmax)
+
+
+@pytest.mark.parametrize("run", [1, 2, 3, 4, 5, 7])
+def test_every_boundary_counts_for_its_own_matrix_however_matrices_alternate(run: int) -> None:
+    # Runs of boundaries that share a matrix, of every length and phase, in sequences of every length.
+    rng = np.random.default_rng(run)
+    lengths = np.arange(1, 24)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    n_slots, weights = int(offsets[-1]), rng.random(len(lengths))
+    index = (np.arange(n_slots) // run) % 3
+    chain = Chain(offsets, rng.normal(size=(n_slots, 3)), rng.normal(size=(3, 3, 3)), edge_index=index)
+    posterior = chain.infer(weights=weights, edge_marginals=True)
+    expected = np.zeros((3, 3, 3))
+    np.add.at(expected, index, np.repeat(weights, lengths)[:, None, None] * posterior.edge)
+    assert_probabilities_agree(posterior.edge_counts, expected)
+
+
 def test_raising_gamma_moves_entropy_from_none_to_all() -> None:
     chain = Chain(**SAMPLED)
     entropy = np.array([chain.tilt(gamma=g).entropy() for g in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6)])
