@@ -20,8 +20,8 @@ from .twins import Output, Twin
 
 TOLERANCE = 1e-10
 
-# A correct sampler fails a chi-square test at this level once in ten thousand seeds, and the seeds are fixed.
-# The tests are large enough that the wrong samplers one can think of give p-values below 1e-20.
+# A correct sampler fails a chi-square test at this level once in ten thousand seeds, and the seeds are fixed. A coin
+# at each slot of a backtrace, the likeliest mistake in breaking ties, has an expected p-value below 1e-200 here.
 SIGNIFICANCE = 1e-4
 
 
