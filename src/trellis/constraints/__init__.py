@@ -1,1 +1,20 @@
 """What is known: expressions over counts of parts, compiled to sparse rows."""
+
+from trellis.constraints.comparison import Comparison, at_least, at_most, exactly, exists
+from trellis.constraints.compilation import compile_constraints
+from trellis.constraints.condition import column, following, position, preceding, word
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.count import Count, count, share, starts, transitions
+from trellis.constraints.few_labels import few_labels_per
+from trellis.constraints.labels import changed, label, previous
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.rule import Rule
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, penalty, slack
+
+__all__ = [
+    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "Norm", "Rows", "Rule", "Sparsity", "Strength",
+    "at_least", "at_most", "changed", "column", "compile_constraints", "count", "exactly", "exists", "few_labels_per",
+    "following", "hard", "label", "learned", "penalty", "position", "preceding", "previous", "share", "slack",
+    "starts", "transitions", "word",
+]  # fmt: skip

@@ -1,0 +1,184 @@
+"""Counts compared with numbers or with other counts:  low ≤ left ≤ high, or left = value, in every unit of a scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from trellis.constraints.block import Block
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.context import Context
+from trellis.constraints.count import Count, as_count, count
+from trellis.constraints.rule import Rule
+from trellis.errors import ConstraintError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Constraint):
+    """low ≤ left ≤ high; where ``equality``, low is high and left equals it.
+
+    rule : the token rule it stands for, where it says that a rule holds at every token
+    """
+
+    left: Count
+    low: Count | None
+    high: Count | None
+    equality: bool = False
+    rule: Rule | None = None
+
+    def __post_init__(self) -> None:
+        for side in (self.low, self.high):
+            if side is not None:
+                _ = self.left - side  # scopes must agree: say so now, not when a batch comes
+        low, high = self.low, self.high
+        if low is not None and high is not None and not low.terms and not high.terms and low.constant > high.constant:
+            raise ConstraintError(
+                f"{self.left.code()} cannot lie between {low.constant:g} and {high.constant:g}: the first is larger"
+            )
+
+    def code(self) -> str:
+        if self.rule is not None:
+            return self.rule.code()
+        left = self.left.code()
+        if self.equality and self.high is not None:
+            return f"{left} == {self.high.code()}"
+        if self.low is not None and self.high is not None:
+            return f"{left}.between({self.low.code()}, {self.high.code()})"
+        if self.low is not None:
+            return f"{left} >= {self.low.code()}"
+        return f"{left} <= {self.high.code() if self.high is not None else ''}"
+
+    def statement(self) -> str:
+        if self.rule is not None:
+            return f"at every token, {self.rule.english()}"
+        scope = self._difference(self.low if self.high is None else self.high).where()
+        return f"{scope} {self.left.english()} is {self._bounds()}"
+
+    def _bounds(self) -> str:
+        if self.equality and self.high is not None:
+            return f"exactly {self.high.english()}" if not self.high.terms else f"equal to {self.high.english()}"
+        if self.low is not None and self.high is not None:
+            return f"between {self.low.english()} and {self.high.english()}"
+        if self.low is not None:
+            return f"at least {self.low.english()}"
+        return f"at most {self.high.english() if self.high is not None else ''}"
+
+    def _difference(self, side: Count | None) -> Count:
+        return self.left if side is None else self.left - side
+
+    def blocks(self, context: Context) -> list[Block]:
+        sides = [(self.high, +1)] if self.high is not None else []
+        if self.low is not None and not self.equality:
+            sides.append((self.low, -1))
+        return [self._block(context, side, sign) for side, sign in sides]
+
+    def _block(self, context: Context, side: Count, sign: int) -> Block:
+        """left − side ≤ 0, times sign; the number in ``side`` becomes the bound."""
+        number = side.constant
+        linear = self._difference(replace(side, constant=0.0)).linear(context)
+        # a share of nothing is not bounded: a bound of zero on an empty row always holds
+        bound = np.where(linear.defined, sign * (number - linear.constant), 0.0)
+        keep = linear.defined[linear.row]
+        # a comparison of two counts is told as their difference
+        subject = self.left.english() if not side.terms else f"{self.left.english()} minus {side.english()}"
+        return Block(
+            row=linear.row[keep],
+            part=linear.part[keep],
+            coefficient=sign * linear.coefficient[keep],
+            bound=bound,
+            equality=self.equality,
+            instance=linear.units.instance,
+            sign=sign,
+            offset=sign * linear.constant,
+            subject=subject,
+            where=linear.units.where,
+        )
+
+    def _single(self) -> Rule | None:
+        """The rule whose tokens are counted once each in every sentence, where that is all there is."""
+        plain = self.left.scope in (None, "instance") and self.left.constant == 0 and len(self.left.terms) == 1
+        if not plain or self.left.terms[0].coefficient != 1 or self.left.terms[0].over is not None:
+            return None
+        return self.left.terms[0].rule
+
+    def existing(self) -> Rule | None:
+        """A, where it says exists(A): at least one token with A in every sentence."""
+        one = self.low is not None and not self.low.terms and self.low.constant == 1 and self.high is None
+        return self._single() if one and self.rule is None else None
+
+    def absent(self) -> Rule | None:
+        """A, where it says ~exists(A): no token with A."""
+        none = self.high is not None and not self.high.terms and self.high.constant == 0
+        return self._single() if none and (self.low is None or self.equality) and self.rule is None else None
+
+    def __or__(self, other: Any) -> Comparison:
+        mine, theirs = self.existing(), other.existing() if isinstance(other, Comparison) else None
+        if mine is None or theirs is None:
+            raise ConstraintError(
+                f"({self.code()}) | ({other!r}) has no linear form; possible are exists(A) | exists(B), "
+                "which is exists(A | B), and implications exists(A).implies(...)"
+            )
+        return exists(mine | theirs)
+
+    def __invert__(self) -> Comparison:
+        present, absent = self.existing(), self.absent()
+        if present is not None:
+            return at_most(0, present)
+        if absent is not None:
+            return exists(absent)
+        raise ConstraintError(f"the opposite of {self.code()} has no linear form; possible is ~exists(A)")
+
+    def implies(self, other: Any) -> Constraint:
+        """Where this holds of a sentence, ``other`` holds of it: this must be exists(A) or ~exists(A)."""
+        from trellis.constraints.implication import implication
+
+        return implication(self, other)
+
+
+def compare(left: Count, sign: str, right: Count) -> Comparison:
+    """left <= right, left >= right or left == right."""
+    if sign == "==":
+        return Comparison(left, right, right, equality=True)
+    return Comparison(left, None, right) if sign == "<=" else Comparison(left, right, None)
+
+
+def band(left: Count, low: Any, high: Any) -> Comparison:
+    """low ≤ left ≤ high."""
+    return Comparison(left, as_count(low, left), as_count(high, left))
+
+
+def holds_everywhere(rule: Rule) -> Comparison:
+    """No token violates the rule; a violation is measured by the probability of violating it, token by token."""
+    return Comparison(count(where=~rule).per("token"), None, Count((), 0.0), rule=rule)
+
+
+def _atom(atom: Any, n: Any, what: str) -> Count:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ConstraintError(f"{what} takes a whole number that is not negative, got {n!r}")
+    if isinstance(atom, str):
+        return count(atom)
+    if isinstance(atom, Rule):
+        return count(where=atom)
+    raise ConstraintError(f"{what} takes a rule such as label('A') or the name of a label, got {atom!r}")
+
+
+def at_least(n: int, atom: Rule | str) -> Comparison:
+    """In every sentence the rule holds at n tokens or more."""
+    return _atom(atom, n, "at_least") >= n
+
+
+def at_most(n: int, atom: Rule | str) -> Comparison:
+    """In every sentence the rule holds at n tokens or fewer."""
+    return _atom(atom, n, "at_most") <= n
+
+
+def exactly(n: int, atom: Rule | str) -> Comparison:
+    """In every sentence the rule holds at n tokens."""
+    return _atom(atom, n, "exactly") == n
+
+
+def exists(atom: Rule | str) -> Comparison:
+    """In every sentence there is a token at which the rule holds."""
+    return at_least(1, atom)

@@ -1,0 +1,167 @@
+"""compile_constraints: constraints over a batch become rows over its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.context import Context
+from trellis.constraints.dead_slots import refuse_dead_slots
+from trellis.constraints.reduction import reduce_block
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.rule import Rule
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Strength
+from trellis.data.batch import Batch
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, UnknownNameError
+
+
+def compile_constraints(
+    constraints: Sequence[Constraint | Rule] | Constraint | Rule,
+    batch: Batch,
+    label_names: Vocabulary,
+    structure: str = "chain",
+) -> Rows:
+    """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
+
+    A rule in the list is the constraint that it holds at every token. Instances' weights play no role: a corpus
+    count counts every instance once.
+
+    >>> from trellis.constraints import count
+    >>> batch = Batch.from_sentences([["a", "b"], ["c", "d", "e"]])
+    >>> rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]))
+    >>> len(rows), rows.bound.tolist(), rows.coefficient.tolist()
+    (2, [-1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0])
+    """
+    context = Context.of(batch, label_names, structure)
+    listed = _named(constraints)
+    assembly = _Assembly(context, tuple(constraint.name for constraint in listed))
+    for number, constraint in enumerate(listed):
+        try:
+            blocks = constraint.blocks(context)
+        except UnknownNameError as unknown:
+            if constraint.origin is None or unknown.path is not None:
+                raise
+            known = label_names if unknown.kind == "label" else batch.columns
+            where = constraint.origin
+            raise UnknownNameError(unknown.kind, unknown.name, known, path=where.path, line=where.line) from None
+        for block in blocks:
+            assembly.add(number, constraint, block)
+    return assembly.rows([constraint.strength for constraint in listed])
+
+
+def _named(constraints: Sequence[Constraint | Rule] | Constraint | Rule) -> list[Constraint]:
+    """The constraints, each with a name of its own; names given by people must differ."""
+    listed = [constraints] if isinstance(constraints, Constraint | Rule) else list(constraints)
+    given: set[str] = set()
+    taken: set[str] = set()
+    made: list[Constraint] = []
+    for item in listed:
+        if not isinstance(item, Constraint | Rule):
+            raise ConstraintError(
+                f"a constraint is a comparison such as count('A') >= 1 or a rule such as label('A'), got {item!r}"
+            )
+        constraint = item if isinstance(item, Constraint) else item.constraint()
+        if constraint.given_name is not None:
+            if constraint.given_name in given:
+                raise ConstraintError(f"two constraints are called {constraint.given_name!r}: names must differ")
+            given.add(constraint.given_name)
+        made.append(constraint)
+    for i, constraint in enumerate(made):
+        name, again = constraint.name, 1
+        while constraint.given_name is None and (name in taken or name in given):
+            again += 1
+            name = f"{constraint.name} ({again})"
+        taken.add(name)
+        if name != constraint.name:
+            made[i] = replace(constraint, given_name=name)
+    return made
+
+
+class _Assembly:
+    """Blocks of constraints put together."""
+
+    def __init__(self, context: Context, names: tuple[str, ...]) -> None:
+        self.context, self.names = context, names
+        self.lengths: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.part: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.coefficient: list[FloatArray] = [np.zeros(0)]
+        self.bound: list[FloatArray] = [np.zeros(0)]
+        self.equality: list[BoolArray] = [np.zeros(0, dtype=np.bool_)]
+        self.instance: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.forbidden: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.forbidden_by: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.sparsity: list[Sparsity] = []
+
+    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock) -> None:
+        if isinstance(block, SparsityBlock):
+            self.sparsity.append(replace(block.sparsity, name=self.names[number]))
+            return
+        reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
+        kept = reduced.keep[block.row]
+        self.lengths.append(np.bincount(block.row[kept], minlength=len(block))[reduced.keep])
+        self.part.append(block.part[kept])
+        self.coefficient.append(block.coefficient[kept])
+        self.bound.append(block.bound[reduced.keep])
+        n = int(np.count_nonzero(reduced.keep))
+        self.equality.append(np.full(n, block.equality))
+        self.instance.append(block.instance[reduced.keep])
+        self.constraint.append(np.full(n, number, dtype=np.int64))
+        self.forbidden.append(reduced.forbidden)
+        self.forbidden_by.append(np.full(len(reduced.forbidden), number, dtype=np.int64))
+
+    def rows(self, strengths: list[Strength]) -> Rows:
+        instance, constraint = np.concatenate(self.instance), np.concatenate(self.constraint)
+        n_instances = len(self.context.batch)
+        order = np.argsort(np.where(instance == COUPLING, n_instances, instance), kind="stable")
+        lengths = np.concatenate(self.lengths)
+        start = np.cumsum(lengths) - lengths
+        sorted_lengths = lengths[order]
+        new_start = np.concatenate(([0], np.cumsum(sorted_lengths))).astype(np.int64)
+        entry = np.arange(int(new_start[-1]), dtype=np.int64)
+        entry += np.repeat(start[order] - new_start[:-1], sorted_lengths)
+        instance, constraint = instance[order], constraint[order]
+        pair, group = np.unique(constraint * (n_instances + 1) + instance + 1, return_inverse=True)
+        forbidden, forbidden_by = self._forbidden()
+        return Rows(
+            parts=self.context.parts,
+            names=self.names,
+            start=new_start,
+            part=np.concatenate(self.part)[entry],
+            coefficient=np.concatenate(self.coefficient)[entry],
+            bound=np.concatenate(self.bound)[order],
+            equality=np.concatenate(self.equality)[order],
+            instance=instance,
+            group=group.astype(np.int64),
+            constraint=constraint,
+            row_number=np.arange(len(order), dtype=np.int64),
+            groups=_groups(pair // (n_instances + 1), strengths),
+            forbidden=forbidden,
+            forbidden_by=forbidden_by,
+            sparsity=tuple(self.sparsity),
+        )
+
+    def _forbidden(self) -> tuple[IntArray, IntArray]:
+        """Forbidden parts, increasing, each once, with the first constraint that forbids it."""
+        part, by = np.concatenate(self.forbidden), np.concatenate(self.forbidden_by)
+        refuse_dead_slots(part, by, self.names, self.context)
+        if len(self.forbidden) > 2:
+            part, first = np.unique(part, return_index=True)
+            by = by[first]
+        return part, by
+
+
+def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:
+    """Norm groups of the given constraints."""
+    return Groups(
+        np.asarray([s.kind for s in strengths], dtype=np.int8)[constraint],
+        np.asarray([s.norm for s in strengths], dtype=np.int8)[constraint],
+        np.asarray([s.amount for s in strengths], dtype=np.float64)[constraint],
+    )

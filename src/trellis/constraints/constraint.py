@@ -1,0 +1,107 @@
+"""What every constraint has: a name, a strength, a sentence that says it, and rows to compile to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self
+
+from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.context import Context
+from trellis.constraints.strength import Strength, hard, learned, penalty, slack
+from trellis.errors import ConstraintError
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where in a rules file a constraint was written."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constraint(ABC):
+    """Something known about outputs, hard unless said otherwise."""
+
+    given_name: str | None = field(default=None, kw_only=True)
+    strength: Strength = field(default_factory=hard, kw_only=True)
+    origin: Origin | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """Its given name, or the expression itself."""
+        return self.code() if self.given_name is None else self.given_name
+
+    def named(self, name: str) -> Self:
+        if not isinstance(name, str) or not name.strip():
+            raise ConstraintError(f"the name of a constraint is a text that is not empty, got {name!r}")
+        return replace(self, given_name=name)
+
+    def with_strength(self, strength: Strength) -> Self:
+        if not isinstance(strength, Strength):
+            raise ConstraintError(
+                f"a strength is hard(), slack(ε), penalty(σ) or learned(), got {strength!r} for {self.name!r}"
+            )
+        return replace(self, strength=strength)
+
+    def hard(self) -> Self:
+        """Holds exactly; this is so unless another strength is given."""
+        return self.with_strength(hard())
+
+    def slack(self, amount: float, norm: str = "linf") -> Self:
+        """Holds up to a violation whose norm is at most ``amount``."""
+        return self.with_strength(slack(amount, norm))
+
+    def penalty(self, amount: float, norm: str = "l1") -> Self:
+        """May be violated, at ``amount`` times the norm ("l1", "l2", "linf", or "squared") of the violation."""
+        return self.with_strength(penalty(amount, norm))
+
+    def learned(self) -> Self:
+        """May be violated, at a price that a learner sets from labelled data."""
+        return self.with_strength(learned())
+
+    def describe(self) -> str:
+        """What it says, in one English sentence."""
+        text = self.statement()
+        return f"{text[0].upper()}{text[1:]}, {self.strength.describe()}."
+
+    @abstractmethod
+    def statement(self) -> str:
+        """The sentence without its strength and full stop."""
+
+    @abstractmethod
+    def code(self) -> str:
+        """The expression as one would write it."""
+
+    @abstractmethod
+    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock]:
+        """Its rows over the parts of a batch."""
+
+    def __repr__(self) -> str:
+        return self.code()
+
+    def __bool__(self) -> NoReturn:
+        raise ConstraintError(
+            f"{self.code()} has no truth value. A chain such as 0.1 <= share('VERB') <= 0.2 cannot be read by Python: "
+            "write share('VERB').between(0.1, 0.2). In place of 'and' list both constraints; "
+            "'or' and 'not' of statements are written | and ~"
+        )
+
+    def __and__(self, other: Any) -> NoReturn:
+        raise ConstraintError(f"list {self.code()} and {other!r} as two constraints: both of a list always hold")
+
+    def __or__(self, other: Any) -> Any:
+        raise ConstraintError(
+            f"{self.code()} | {other!r} has no linear form; possible are exists(A) | exists(B), "
+            "which is exists(A | B), and implications exists(A).implies(...)"
+        )
+
+    def __invert__(self) -> Any:
+        raise ConstraintError(f"the opposite of {self.code()} has no linear form; possible is ~exists(A)")
+
+    def implies(self, other: Any) -> Any:
+        raise ConstraintError(
+            f"{self.code()} cannot be the condition of an implication; possible are exists(A) and ~exists(A)"
+        )

@@ -1,0 +1,76 @@
+"""What expressions are compiled against: a batch, the names of labels, and the parts of the structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import BoolArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, DataError, UnknownNameError, did_you_mean
+from trellis.structures.parts import CategoricalParts, ChainParts, Parts
+
+STRUCTURES = ("chain", "categorical")
+
+
+@dataclass(frozen=True)
+class Context:
+    """A batch whose slots take ``labels``, and the part index space laid over it."""
+
+    batch: Batch
+    labels: Vocabulary
+    parts: Parts
+
+    @classmethod
+    def of(cls, batch: Batch, labels: Vocabulary, structure: str) -> Context:
+        if len(labels) == 0:
+            raise ConstraintError("constraints speak of labels, but the vocabulary of labels is empty")
+        if structure == "chain":
+            return cls(batch, labels, ChainParts(batch.offsets, len(labels)))
+        if structure == "categorical":
+            if np.any(batch.lengths != 1):
+                i = int(np.flatnonzero(batch.lengths != 1)[0])
+                raise DataError(
+                    f"a categorical has one slot an instance, but instance {batch.first + i} has {batch.lengths[i]}"
+                )
+            return cls(batch, labels, CategoricalParts(len(batch), len(labels)))
+        raise ConstraintError(f"unknown structure {structure!r}{did_you_mean(structure, STRUCTURES)}")
+
+    @property
+    def n_slots(self) -> int:
+        return self.batch.n_slots
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def instance(self) -> IntArray:
+        """(n_slots,): the instance of each slot, counted inside this batch."""
+        return np.repeat(np.arange(len(self.batch), dtype=np.int64), self.batch.lengths)
+
+    @cached_property
+    def from_start(self) -> IntArray:
+        """(n_slots,): 0 at an instance's first slot."""
+        return np.arange(self.n_slots, dtype=np.int64) - self.batch.offsets[self.instance]
+
+    @cached_property
+    def from_end(self) -> IntArray:
+        """(n_slots,): 0 at an instance's last slot."""
+        return self.batch.offsets[self.instance + 1] - 1 - np.arange(self.n_slots, dtype=np.int64)
+
+    @cached_property
+    def is_first(self) -> BoolArray:
+        return np.asarray(self.from_start == 0)
+
+    def label_set(self, names: tuple[str, ...]) -> BoolArray:
+        """(n_labels,): whether each label is one of ``names``."""
+        chosen = np.zeros(self.n_labels, dtype=np.bool_)
+        for name in names:
+            if name not in self.labels:  # not number(): an unknown member would swallow the mistake
+                raise UnknownNameError("label", name, self.labels)
+            chosen[self.labels.number(name)] = True
+        return chosen

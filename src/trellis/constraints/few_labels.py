@@ -1,0 +1,71 @@
+"""few_labels_per: posterior sparsity, a price on how many labels each word is ever given (Graça et al. 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.constraints.block import SparsityBlock
+from trellis.constraints.condition import Key, word
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.context import Context
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Kind, Strength, penalty
+from trellis.errors import ConstraintError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FewLabels(Constraint):
+    """σ Σ_{w,k} max_{t with key w} q(y_t = k), over keys that occur at least ``min_count`` times."""
+
+    key: Key
+    min_count: int
+
+    def with_strength(self, strength: Strength) -> FewLabels:
+        if not isinstance(strength, Strength) or strength.kind != Kind.PENALTY:
+            raise ConstraintError(
+                f"{self.code()} is a price and cannot be hard, slack or learned: "
+                "give few_labels_per(key, strength=σ) a number"
+            )
+        return FewLabels(self.key, self.min_count, given_name=self.given_name, strength=strength, origin=self.origin)
+
+    def code(self) -> str:
+        often = f", min_count={self.min_count}" if self.min_count > 1 else ""
+        return f"few_labels_per({self.key.code()}, strength={self.strength.amount:g}{often})"
+
+    def statement(self) -> str:
+        often = f" that occurs at least {self.min_count} times" if self.min_count > 1 else ""
+        return f"for every {self.key.english()}{often}, few labels are used"
+
+    def describe(self) -> str:
+        text = self.statement()
+        return f"{text[0].upper()}{text[1:]}, at a price of {self.strength.amount:g} a label (L1/L∞)."
+
+    def blocks(self, context: Context) -> Sequence[SparsityBlock]:
+        codes, strings = self.key.types(context)
+        occurs = np.bincount(codes, minlength=len(strings))
+        often = occurs >= self.min_count if len(occurs) else np.zeros(0, dtype=np.bool_)
+        slots = np.flatnonzero(often[codes])
+        keys, number = np.unique(codes[slots], return_inverse=True)
+        block = Sparsity(self.name, slots, number.astype(np.int64), len(keys), self.strength.amount)
+        return [SparsityBlock(block)]
+
+
+def few_labels_per(
+    key: Key | Callable[[str], str] = word, *, strength: float, min_count: int = 1, name: str | None = None
+) -> FewLabels:
+    """Every word (or value of another key) should use few labels over the corpus; ``strength`` is σ.
+
+    Words that occur fewer than ``min_count`` times are left out: of rare ones the data says too little.
+    """
+    if isinstance(key, str) or not (isinstance(key, Key) or callable(key)):
+        raise ConstraintError(f"few_labels_per takes word, column(name) or a function of the word, got {key!r}")
+    if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 1:
+        raise ConstraintError(f"min_count must be a whole number from 1, got {min_count!r}")
+    if isinstance(strength, bool) or not isinstance(strength, int | float | np.integer | np.floating):
+        raise ConstraintError(f"the strength of few_labels_per is a number, got {strength!r}")
+    chosen = key if isinstance(key, Key) else word.map(key)
+    made = FewLabels(chosen, min_count, strength=penalty(float(strength), "linf"))
+    return made if name is None else made.named(name)

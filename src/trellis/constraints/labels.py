@@ -1,0 +1,109 @@
+"""Atoms of token rules that speak of labels: this token's, the one before, and whether they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from trellis.constraints.condition import any_of
+from trellis.constraints.rule import Patterns, Rule
+from trellis.data.ragged import BoolArray
+from trellis.errors import ConstraintError
+
+
+class _Unobserved(Rule):
+    """An atom about labels."""
+
+    @property
+    def observed(self) -> bool:
+        return False
+
+    def leaves(self) -> Iterator[Rule]:
+        return iter(())
+
+
+class Label(_Unobserved):
+    """y_t is one of the names."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        return patterns.context.label_set(self.names)[None, None, :]
+
+    def code(self) -> str:
+        return f"label({', '.join(map(repr, self.names))})"
+
+    def english(self, *, negated: bool = False) -> str:
+        return f"the label is {'not ' if negated else ''}{any_of(list(self.names))}"
+
+
+class Previous(_Unobserved):
+    """y_{t−1} is one of the names; false at a first slot, which has no label before."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    @property
+    def uses_previous(self) -> bool:
+        return True
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        chosen = patterns.context.label_set(self.names)
+        return ~patterns.is_first[:, None, None] & chosen[None, :, None]
+
+    def code(self) -> str:
+        return f"previous({', '.join(map(repr, self.names))})"
+
+    def english(self, *, negated: bool = False) -> str:
+        return f"the label before is {'not ' if negated else ''}{any_of(list(self.names))}"
+
+
+class Changed(_Unobserved):
+    """y_{t−1} ≠ y_t; false at a first slot."""
+
+    @property
+    def uses_previous(self) -> bool:
+        return True
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        differs = ~np.eye(patterns.context.n_labels, dtype=np.bool_)
+        return ~patterns.is_first[:, None, None] & differs[None]
+
+    def code(self) -> str:
+        return "changed"
+
+    def english(self, *, negated: bool = False) -> str:
+        return "the label stays" if negated else "the label differs from the one before"
+
+
+def label_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, ...]:
+    """Names given one by one or as a list, each once."""
+    flat: list[str] = []
+    for item in names:
+        flat.extend([item] if isinstance(item, str) else item)
+    for item in flat:
+        if not isinstance(item, str):
+            raise ConstraintError(f"{what} takes names of labels, got {item!r}")
+    return tuple(dict.fromkeys(flat))
+
+
+def label(*names: str | Iterable[str]) -> Rule:
+    """The token's label is one of these."""
+    chosen = label_names(names, "label")
+    if not chosen:
+        raise ConstraintError("label() needs at least one name")
+    return Label(chosen)
+
+
+def previous(*names: str | Iterable[str]) -> Rule:
+    """The label of the token before is one of these; false at the first token."""
+    chosen = label_names(names, "previous")
+    if not chosen:
+        raise ConstraintError("previous() needs at least one name")
+    return Previous(chosen)
+
+
+changed: Rule = Changed()
+"""The token's label differs from that of the token before; false at the first token."""
