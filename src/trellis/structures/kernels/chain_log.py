@@ -2,6 +2,8 @@
 
     a_t(b) = n_t(b) + log Σ_a exp(a_{t−1}(a) + e_t(a, b)),      b_{t−1}(a) = log Σ_b exp(e_t(a, b) + n_t(b) + b_t(b))
 
+Labels on no possible output are −∞ in both, and both are recentred at every slot (the largest entry is 0), so that
+rounding neither grows with the log-partition nor sees the scores of labels that cannot be.
 Used for the instances that :mod:`chain_sum` flags.
 """
 
@@ -14,12 +16,33 @@ from trellis.structures.kernels.chain_sum import DONE, FLAGGED, IMPOSSIBLE, time
 
 
 @njit(nogil=True, cache=True)
-def forward_log(lo, n, node, node_index, edge, edge_index, start, stop, alpha):
-    """Fill alpha (n, K) with log forward scores; return the log-partition."""
+def mark_open(lo, n, node, node_index, edge, edge_index, stop, is_open):
+    """is_open (n, K): whether the label is allowed and some output leads from it to the end."""
     n_labels = node.shape[1]
+    for t in range(n - 1, -1, -1):
+        row = node[node_index[lo + t]]
+        for a in range(n_labels):
+            leads_on = t == n - 1 and stop[a] > -np.inf
+            if t < n - 1:
+                matrix = edge[edge_index[lo + t + 1]]
+                for b in range(n_labels):
+                    leads_on = leads_on or (is_open[t + 1, b] and matrix[a, b] > -np.inf)
+            is_open[t, a] = leads_on and row[a] > -np.inf
+
+
+@njit(nogil=True, cache=True)
+def forward_log(lo, n, node, node_index, edge, edge_index, start, stop, alpha):
+    """Fill alpha (n, K) with log forward scores, the largest of each slot 0; return the log-partition."""
+    n_labels = node.shape[1]
+    is_open = np.empty((n, n_labels), np.bool_)
+    mark_open(lo, n, node, node_index, edge, edge_index, stop, is_open)
+    shift = 0.0
     for t in range(n):
         row = node[node_index[lo + t]]
         for b in range(n_labels):
+            if not is_open[t, b]:
+                alpha[t, b] = -np.inf
+                continue
             if t == 0:
                 value = start[b]
             else:
@@ -34,27 +57,39 @@ def forward_log(lo, n, node, node_index, edge, edge_index, start, stop, alpha):
                         total += np.exp(alpha[t - 1, a] + matrix[a, b] - top)
                     value = top + np.log(total)
             alpha[t, b] = value + row[b] + (stop[b] if t == n - 1 else 0.0)
-    top = -np.inf
-    for b in range(n_labels):
-        top = max(top, alpha[n - 1, b])
-    if top == -np.inf:
-        return top
+        top = alpha[t].max()
+        if top == -np.inf:
+            return top
+        shift += top
+        for b in range(n_labels):
+            alpha[t, b] -= top
+    return shift + log_sum_exp(alpha[n - 1])
+
+
+@njit(nogil=True, cache=True)
+def log_sum_exp(x):
+    """log Σ exp(x) of a vector with a finite largest entry."""
+    top = x.max()
     total = 0.0
-    for b in range(n_labels):
-        total += np.exp(alpha[n - 1, b] - top)
+    for b in range(x.shape[0]):
+        total += np.exp(x[b] - top)
     return top + np.log(total)
 
 
 @njit(nogil=True, cache=True)
-def backward_log(lo, n, node, node_index, edge, edge_index, stop, beta):
-    """Fill beta (n, K) with log backward scores."""
+def backward_log(lo, n, node, node_index, edge, edge_index, stop, alpha, beta, shift):
+    """Fill beta (n, K) with log backward scores less shift (n,), the largest of each slot."""
     n_labels = node.shape[1]
+    shift[n - 1] = 0.0
     for b in range(n_labels):
-        beta[n - 1, b] = 0.0
+        beta[n - 1, b] = 0.0 if alpha[n - 1, b] > -np.inf else -np.inf
     for t in range(n - 1, 0, -1):
         row = node[node_index[lo + t]]
         matrix = edge[edge_index[lo + t]]
         for a in range(n_labels):
+            if alpha[t - 1, a] == -np.inf:
+                beta[t - 1, a] = -np.inf
+                continue
             top = -np.inf
             for b in range(n_labels):
                 top = max(top, matrix[a, b] + row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0))
@@ -64,6 +99,9 @@ def backward_log(lo, n, node, node_index, edge, edge_index, stop, beta):
                 for b in range(n_labels):
                     total += np.exp(matrix[a, b] + row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0) - top)
                 beta[t - 1, a] = top + np.log(total)
+        shift[t - 1] = beta[t - 1].max()
+        for a in range(n_labels):
+            beta[t - 1, a] -= shift[t - 1]
 
 
 @njit(nogil=True, cache=True)
@@ -84,28 +122,33 @@ def infer_log(
         lo, n = offsets[i], offsets[i + 1] - offsets[i]
         alpha = np.empty((n, n_labels))
         beta = np.empty((n, n_labels))
-        log_z = forward_log(lo, n, node, node_index, edge, edge_index, start, stop, alpha)
-        log_partition[i] = log_z
-        if log_z == -np.inf:
+        shift = np.empty(n)
+        log_partition[i] = forward_log(lo, n, node, node_index, edge, edge_index, start, stop, alpha)
+        if log_partition[i] == -np.inf:
             status[i] = IMPOSSIBLE
             continue
-        backward_log(lo, n, node, node_index, edge, edge_index, stop, beta)
+        backward_log(lo, n, node, node_index, edge, edge_index, stop, alpha, beta, shift)
         total = 0.0
+        log_before = 0.0
         for t in range(n):
             row = node[node_index[lo + t]]
-            for b in range(n_labels):
-                posterior[lo + t, b] = np.exp(alpha[t, b] + beta[t, b] - log_z)
-                if t == 0:
-                    total -= times_score(posterior[lo, b], alpha[0, b] + beta[0, b] - log_z)
             if t > 0:
                 m = edge_index[lo + t]
                 for a in range(n_labels):
+                    if alpha[t - 1, a] == -np.inf:
+                        continue
                     for b in range(n_labels):
-                        step = edge[m, a, b] + row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0)
-                        p = np.exp(alpha[t - 1, a] + step - log_z)
+                        step = edge[m, a, b] + row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0) - shift[t - 1]
+                        p = np.exp(alpha[t - 1, a] + step - log_before)
                         counts[m, a, b] += weights[i] * p
                         total -= times_score(p, step - beta[t - 1, a])
                         if edge_marginals.shape[0] > 0:
                             edge_marginals[lo + t, a, b] = p
+            log_before = log_sum_exp(alpha[t] + beta[t])
+            for b in range(n_labels):
+                log_p = alpha[t, b] + beta[t, b] - log_before
+                posterior[lo + t, b] = np.exp(log_p)
+                if t == 0:
+                    total -= times_score(posterior[lo, b], log_p)
         entropy[i] = total
         status[i] = DONE
