@@ -1,0 +1,7 @@
+"""Models p_θ over a structure: scores, collect, update; and, on their own, estimators in scikit-learn's manner."""
+
+from trellis.models.hmm import HMM, HMMStatistics
+from trellis.models.model import Model, Statistics
+from trellis.models.saving import load_model
+
+__all__ = ["HMM", "HMMStatistics", "Model", "Statistics", "load_model"]

@@ -1,0 +1,93 @@
+"""scikit-learn's habits without scikit-learn: constructor arguments are parameters, learned attributes end in ``_``.
+
+``clone``, ``GridSearchCV`` and ``Pipeline`` need ``get_params`` and ``set_params`` alone; they are written here so that
+scikit-learn stays optional. What it asks of an estimator beyond that (tags, its own NotFittedError) is
+answered only when it is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any, Self
+
+from trellis.errors import NotFittedError, UnknownNameError
+
+
+class Estimator:
+    """Base of models and learners: parameters by name, as the constructor's signature lists them.
+
+    >>> class Threshold(Estimator):
+    ...     def __init__(self, at=0.5):
+    ...         self.at = at
+    >>> Threshold(at=2).get_params(), Threshold().set_params(at=3)
+    ({'at': 2}, Threshold(at=3))
+    """
+
+    @classmethod
+    def _parameter_defaults(cls) -> dict[str, Any]:
+        signature = inspect.signature(cls)
+        return {name: parameter.default for name, parameter in signature.parameters.items()}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name; with ``deep`` those of inner estimators too, as ``name__inner``."""
+        own = {name: getattr(self, name) for name in self._parameter_defaults()}
+        inner = {}
+        if deep:
+            for name, value in own.items():
+                if hasattr(value, "get_params") and not isinstance(value, type):
+                    inner.update({f"{name}__{key}": part for key, part in value.get_params().items()})
+        return {**own, **inner}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments by name, ``name__inner`` for those of an argument that is an estimator."""
+        known = self._parameter_defaults()
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            if name not in known:
+                raise UnknownNameError(f"parameter of {type(self).__name__}", name, known)
+            if inner:
+                nested.setdefault(name, {})[inner] = value
+            else:
+                setattr(self, name, value)
+        for name, values in nested.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self._parameter_defaults()
+        changed = (f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if not _same(v, defaults[k]))
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "label_names_")
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            name = type(self).__name__
+            raise _not_fitted_class()(f"this {name} has no learned parameters yet: call fit first")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags of an estimator that takes sequences; called by scikit-learn alone."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(two_d_array=False),
+        )
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (
+        type(value) is type(default) and isinstance(value, int | float | str) and value == default
+    )
+
+
+def _not_fitted_class() -> type[NotFittedError]:
+    """Our error, which is scikit-learn's as well where scikit-learn is loaded: its tools catch their own class."""
+    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    if theirs is None:
+        return NotFittedError
+    return type("NotFittedError", (NotFittedError, theirs), {"__module__": NotFittedError.__module__})

@@ -1,0 +1,359 @@
+"""HMM: a generative chain in which each label emits a word.
+
+    p(x, y) = start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t emission[x_t, y_t]
+
+There is no stop probability: sentences have the lengths they have. M-steps are those of
+:mod:`trellis.models.dirichlet`, so that EM, MAP-EM and variational Bayes (Graça et al. 2009, sec. 4) differ in two
+constructor arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch, Column
+from trellis.data.corpus import Corpus
+from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Engine
+from trellis.errors import DataError, UnknownNameError
+from trellis.models import dirichlet
+from trellis.models.kernels import counting
+from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
+from trellis.models.row_counts import RowCounts
+from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels
+from trellis.structures import Chain, ChainTables, Posterior
+from trellis.structures.kernels.notice import tell_if_compiling
+
+SYMBOL = "symbol"
+"""Column of a batch with the word's number in the model; the column "word" keeps the word itself."""
+
+
+@dataclass(frozen=True)
+class HMMStatistics:
+    """Expected counts.
+
+    start : (K,) of first labels;  transition : (K, K) of label pairs;  emission : (n_symbols, K) of words with labels
+    """
+
+    start: FloatArray
+    transition: FloatArray
+    emission: RowCounts
+
+    def __add__(self, other: HMMStatistics) -> HMMStatistics:
+        return HMMStatistics(
+            self.start + other.start, self.transition + other.transition, self.emission + other.emission
+        )
+
+    def __mul__(self, factor: float) -> HMMStatistics:
+        return HMMStatistics(self.start * factor, self.transition * factor, self.emission * factor)
+
+
+class HMM(SequenceModel):
+    """Hidden Markov model over words.
+
+    labels : names of the labels, or how many there are; None: those found in ``y``
+    min_count, unknown : words seen fewer times than ``min_count`` are emitted as the symbol ``unknown``, and so are
+        words never seen; ``unknown=None`` (with ``min_count=1``): a closed vocabulary, an unseen word is an error
+    tag_dictionary : word -> labels it may have; words that are not in it may have any
+    transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
+        likelihood gives what was never seen no probability: to tag new text, take slightly more than 1
+    variational : variational Bayes in place of the mode; α may then be below 1
+    threads : for ``predict`` and its like; None: every core
+
+    Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, ``emission_`` (n_symbols, K) columns sum to 1 (with
+    ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies.
+
+    >>> hmm = HMM(min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    >>> _ = hmm.fit([["the", "dog", "barks"], ["dogs", "bark"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
+    >>> hmm.predict([["dogs", "barks"]])
+    [['NOUN', 'VERB']]
+    """
+
+    discriminative = False
+
+    def __init__(
+        self,
+        labels: Sequence[str] | int | None = None,
+        *,
+        min_count: int = 2,
+        unknown: str | None = "<unk>",
+        tag_dictionary: Mapping[str, Sequence[str]] | None = None,
+        transition_prior: float = 1.0,
+        emission_prior: float = 1.0,
+        variational: bool = False,
+        threads: int | None = 1,
+    ) -> None:
+        self.labels = labels
+        self.min_count = min_count
+        self.unknown = unknown
+        self.tag_dictionary = tag_dictionary
+        self.transition_prior = transition_prior
+        self.emission_prior = emission_prior
+        self.variational = variational
+        self.threads = threads
+
+    # text in
+
+    def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        """A batch with the columns "word" and "symbol".
+
+        X : sentences, each a list of words, or a Corpus, which brings its labels along
+        y : labels, None where unknown;  weights : (n_sentences,)
+        fit : learn the vocabularies from X and y and reset the parameters to uniform ones
+        """
+        if isinstance(X, Corpus):
+            if y is not None:
+                raise DataError("a Corpus brings its own labels: give it without y")
+            batch, names = X.batch, X.label_names
+            if weights is not None:
+                batch = replace(batch, weights=weights)
+        else:
+            X = check_sentences(X)
+            names = self._learn_label_names(X, y) if fit else self.label_names_
+            batch = _batch_of(X, y, names, weights)
+        words = batch.column("word")
+        if fit:
+            self._check_settings()
+            self.label_names_ = self._learn_label_names(X, y)
+            self.symbols_ = learn_symbols(words, self.min_count, self.unknown)
+            self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
+            self.reset()
+        return replace(
+            batch,
+            labels=recode_labels(batch.labels, names, self.label_names_),
+            columns={**batch.columns, SYMBOL: self._symbol_column(words, batch)},
+        )
+
+    def _symbol_column(self, words: Column, batch: Batch) -> Column:
+        coded = symbol_column(words, self.symbols_)
+        found = first_unknown(batch, words, coded)
+        if found is not None and not self.emission_[self.symbols_.number(found[0])].any():
+            raise DataError(
+                f"word {found[0]!r} of sentence {found[1]} was not seen in training, and unseen words have no "
+                f"probability, since none seen there was rarer than min_count={self.min_count}. Train with a larger "
+                "min_count, or with emission_prior above 1"
+            )
+        return coded
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Chain:
+        """log p(x, y) over the parts of the batch."""
+        symbols = self._symbols(batch)
+        return Chain.over(self._tables, batch.offsets, node_index=symbols, first=batch.first)
+
+    def collect(self, batch: Batch, q: Posterior) -> HMMStatistics:
+        """Expected counts of a posterior whose edge counts are weighted already."""
+        if q.edge_counts is None:
+            raise DataError("the posterior of a chain must come with edge counts")
+        symbols = self._symbols(batch)
+        tell_if_compiling(counting.add_slots)
+        rows, places = counting.rows_used(symbols, len(self.symbols_))
+        emission = np.zeros((len(rows), q.node.shape[1]))
+        start = counting.add_slots(batch.offsets, batch.weights, places, q.node, emission)
+        return HMMStatistics(start, q.edge_counts.sum(axis=0), RowCounts.of_rows(len(self.symbols_), rows, emission))
+
+    def update(
+        self, statistics: HMMStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+    ) -> None:
+        """M-step: counts are all it needs, so the data is not looked at again."""
+        start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        emission = statistics.emission.table()
+        if self.variational:
+            self._set_concentrations(
+                dirichlet.concentration(start, self.transition_prior),
+                dirichlet.concentration(transition, self.transition_prior),
+                dirichlet.concentration(emission, self.emission_prior, self._allowed),
+            )
+        else:
+            self._set_probabilities(
+                dirichlet.mode(start, self.transition_prior),
+                dirichlet.mode(transition, self.transition_prior),
+                dirichlet.mode(emission, self.emission_prior, self._allowed),
+            )
+
+    def uniform(self, batch: Batch) -> Chain:
+        """Scores under which all label sequences that the tag dictionary allows are equally likely."""
+        k = len(self.label_names_)
+        allowed = np.ones((len(self.symbols_), k)) if self._allowed is None else self._allowed
+        tables = ChainTables.of_probabilities(allowed, np.ones((k, k)))
+        return Chain.over(tables, batch.offsets, node_index=self._symbols(batch), first=batch.first)
+
+    def log_prior(self) -> float:
+        """Log-density of the Dirichlet priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
+        if self.variational:
+            return -(
+                dirichlet.divergence(self._concentrations[0], self.transition_prior)
+                + dirichlet.divergence(self._concentrations[1], self.transition_prior)
+                + dirichlet.divergence(self._concentrations[2], self.emission_prior)
+            )
+        return (
+            dirichlet.log_density(self.start_, self.transition_prior)
+            + dirichlet.log_density(self.transition_, self.transition_prior)
+            + dirichlet.log_density(self.emission_, self.emission_prior, self._allowed)
+        )
+
+    # parameters
+
+    def reset(self) -> None:
+        """Uniform parameters over what is allowed."""
+        self.update(self._pseudo_counts(np.zeros))
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Parameters from pseudo-counts 1 + scale · U(0, 1), as in the experiments of Ganchev et al. 2010."""
+        self.update(self._pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape)))
+
+    def _pseudo_counts(self, draw: Any) -> HMMStatistics:
+        n, k = len(self.symbols_), len(self.label_names_)
+        start, transition, emission = draw((k,)), draw((k, k)), draw((n, k))
+        if self._allowed is not None:
+            emission = np.where(self._allowed, emission, 0.0)
+        return HMMStatistics(start, transition, RowCounts.of_table(emission))
+
+    def parameters(self) -> dict[str, FloatArray]:
+        """The probabilities, or with ``variational`` the Dirichlet parameters of q(θ).
+
+        "start" (K,), "transition" (K, K), "emission" (n_symbols, K)
+        """
+        self._check_fitted()
+        if self.variational:
+            start, transition, emission = self._concentrations
+            return {"start": start[:, 0], "transition": transition.T, "emission": emission}
+        return {"start": self.start_, "transition": self.transition_, "emission": self.emission_}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Take parameters of the form that :meth:`parameters` gives."""
+        n, k = len(self.symbols_), len(self.label_names_)
+        tables = []
+        for name, shape in {"start": (k,), "transition": (k, k), "emission": (n, k)}.items():
+            if name not in parameters:
+                raise UnknownNameError("parameter", name, parameters)
+            table = np.array(parameters[name], dtype=np.float64)
+            if table.shape != shape:
+                raise DataError(f"{name} must have shape {shape} but has {table.shape}")
+            if not np.all((table >= 0) & np.isfinite(table)):
+                raise DataError(f"{name} must hold finite numbers that are not negative")
+            tables.append(table)
+        start, transition, emission = tables[0][:, None], np.ascontiguousarray(tables[1].T), tables[2]
+        if self._allowed is not None and np.any(emission[~self._allowed]):
+            raise DataError("emission gives probability to a label that the tag dictionary does not allow")
+        if self.variational:
+            self._set_concentrations(start, transition, emission)
+            return
+        for name, table in (("start", start), ("rows of transition", transition), ("columns of emission", emission)):
+            sums = table.sum(axis=0)
+            wrong = (np.abs(sums - 1.0) > 1e-6) & (sums != 0.0)
+            if np.any(wrong):
+                raise DataError(f"{name} must sum to 1 (got {sums[wrong][0]:.6g})")
+        self._set_probabilities(start, transition, emission)
+
+    def _set_probabilities(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
+        """Distributions as columns, as :mod:`dirichlet` has them."""
+        self.start_, self.transition_, self.emission_ = start[:, 0], np.ascontiguousarray(transition_t.T), emission
+        self._tables = ChainTables.of_probabilities(self.emission_, self.transition_, self.start_)
+
+    def _set_concentrations(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
+        self._concentrations = (start, transition_t, emission)
+        self.start_ = dirichlet.mean(start)[:, 0]
+        self.transition_ = np.ascontiguousarray(dirichlet.mean(transition_t).T)
+        self.emission_ = dirichlet.mean(emission)
+        self._tables = ChainTables.of(
+            dirichlet.expected_log(emission),
+            dirichlet.expected_log(transition_t).T,
+            dirichlet.expected_log(start)[:, 0],
+        )
+        self._tables.potentials  # noqa: B018  taken here once, and not by two shards at the same time
+
+    # alone, as an estimator
+
+    def fit(self, X: Any, y: Labels | None = None, sample_weight: Any = None) -> Self:
+        """Supervised: count the labels that are known.
+
+        A token counts where its label is known, a transition where both its labels are. Sentences may be labelled in
+        part; what is unknown is left out and not inferred. To learn from unlabelled text as well, give the model
+        to a learner.
+        """
+        batch = self.encode(X, y, sample_weight, fit=True)
+        if not np.any(batch.labels >= 0):
+            raise DataError(
+                "no token has a known label, and fit counts those alone; to learn from unlabelled text use a learner "
+                "of trellis.learn with this model"
+            )
+        self.update(self.count(batch))
+        return self
+
+    def count(self, batch: Batch) -> HMMStatistics:
+        """Statistics of the known labels of a batch alone."""
+        k, symbols = len(self.label_names_), self._symbols(batch)
+        rows, places = counting.rows_used(symbols, len(self.symbols_))
+        start, transition, emission = np.zeros(k), np.zeros((k, k)), np.zeros((len(rows), k))
+        counting.count_labels(batch.offsets, batch.weights, places, batch.labels, start, transition, emission)
+        return HMMStatistics(start, transition, RowCounts.of_rows(len(self.symbols_), rows, emission))
+
+    def sample(self, lengths: Sequence[int], random_state: Any = None) -> tuple[list[list[str]], list[list[str]]]:
+        """Sentences of the given lengths drawn from the model, and their labels.
+
+        random_state : a seed or a numpy Generator
+        """
+        self._check_fitted()
+        rng = np.random.default_rng(random_state)
+        batch = Batch.from_sentences([[""] * n for n in lengths])
+        k = len(self.label_names_)
+        chain = Chain(batch.offsets, np.zeros((batch.n_slots, k)), _log(self.transition_), start=_log(self.start_))
+        labels = chain.sample(1, rng)[0]
+        words = np.empty(batch.n_slots, dtype=np.int64)
+        for label in range(k):
+            slots = np.flatnonzero(labels == label)
+            words[slots] = rng.choice(len(self.symbols_), size=len(slots), p=self.emission_[:, label])
+        sentences = self.symbols_.decode(words.tolist())
+        offsets = batch.offsets.tolist()
+        split = [sentences[lo:hi] for lo, hi in pairwise(offsets)]
+        return split, self.decode(batch, labels)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters = self.parameters()
+        names = {"labels": vocabulary_to_json(self.label_names_), "symbols": vocabulary_to_json(self.symbols_)}
+        return names, dict(parameters)
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        self.label_names_ = vocabulary_from_json(names["labels"])
+        self.symbols_ = vocabulary_from_json(names["symbols"])
+        self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
+        self.set_parameters(arrays)
+
+    def _symbols(self, batch: Batch) -> LabelArray:
+        column = batch.column(SYMBOL)
+        if column.vocabulary is not self.symbols_ and column.vocabulary != self.symbols_:
+            raise DataError("the batch was coded with other words than this model's: make it with its encode")
+        return column.codes
+
+    def _check_settings(self) -> None:
+        dirichlet.check_prior("transition_prior", self.transition_prior, variational=self.variational)
+        dirichlet.check_prior("emission_prior", self.emission_prior, variational=self.variational)
+        if self.min_count < 1:
+            raise DataError(f"min_count must be 1 or more; got {self.min_count!r}")
+        if self.unknown is None and self.min_count > 1:
+            raise DataError(f"min_count={self.min_count} needs a symbol for rarer words: give unknown='<unk>'")
+
+
+def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, weights: Any) -> Batch:
+    try:
+        return Batch.from_sentences(X, y, label_names=names, weights=weights)
+    except TypeError as error:
+        raise DataError(f"words must be strings: {error}") from error
+
+
+def _log(probabilities: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)

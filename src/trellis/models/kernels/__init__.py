@@ -1,0 +1,1 @@
+"""Compiled loops of models: expected counts, M-steps, feature scores; arrays in, arrays out."""

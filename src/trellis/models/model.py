@@ -1,0 +1,59 @@
+"""What every model offers a learner: the four verbs over parameters θ of a structure.
+
+scores    log-potentials over the parts of a batch:  log p(x, y) of a generative model, and of a
+          discriminative one anything that p(y | x) is proportional to the exponential of
+collect   expected sufficient statistics under a posterior; they add
+update    the M-step: θ that maximises  E_q[log p_θ] + log_prior()
+log_prior what the M-step adds to the expected log-likelihood, so that an EM objective can be written down
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Engine
+from trellis.structures import Posterior, Structure
+
+
+class Statistics(Protocol):
+    """Expected sufficient statistics: sums over shards, and scaled ones for stepwise updates."""
+
+    def __add__(self, other: Any, /) -> Self: ...
+    def __mul__(self, factor: float, /) -> Self: ...
+
+
+class Model(Protocol):
+    """Parameters over a structure. ``reset`` and ``randomize`` give a start, ``parameters`` a copy to come back to."""
+
+    discriminative: bool
+    label_names_: Vocabulary
+
+    def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
+        """Text or arrays as a batch; with ``fit`` vocabularies are learned and parameters reset."""
+        ...
+
+    def scores(self, batch: Batch) -> Structure: ...
+
+    def uniform(self, batch: Batch) -> Structure:
+        """Scores under which all outputs that the model allows are equally likely: a usual start of EM."""
+        ...
+
+    def collect(self, batch: Batch, q: Posterior) -> Any:
+        """Statistics of a batch. ``q.edge_counts`` are weighted already, ``q.node`` is weighted here."""
+        ...
+
+    def update(self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None) -> None:
+        """M-step; a discriminative model looks at the batches again, on the engine."""
+        ...
+
+    def log_prior(self) -> float: ...
+    def reset(self) -> None: ...
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None: ...
+    def parameters(self) -> dict[str, FloatArray]: ...
+    def set_parameters(self, parameters: dict[str, FloatArray]) -> None: ...

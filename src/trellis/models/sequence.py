@@ -1,0 +1,142 @@
+"""What taggers share: sentences in and out, labels by name, predictions shard by shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch
+from trellis.data.corpus import Corpus
+from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import engine_for, shards_of
+from trellis.errors import DataError
+from trellis.models.saving import SavedEstimator
+from trellis.structures import Chain
+
+T = TypeVar("T")
+
+Labels = Sequence[Sequence[str | None] | None]
+"""A label a token where known; None for a token or for a whole sentence: not known."""
+
+
+class SequenceModel(SavedEstimator):
+    """A model of label sequences; subclasses bring ``encode`` and ``scores``."""
+
+    discriminative: bool
+    labels: Any
+    threads: int | None
+    label_names_: Vocabulary
+
+    def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        raise NotImplementedError
+
+    def scores(self, batch: Batch) -> Chain:
+        raise NotImplementedError
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The label names, in the order of the columns of ``predict_proba``."""
+        return np.array(self.label_names_.names)
+
+    def predict(self, X: Any) -> list[list[str]]:
+        """The best label sequence of each sentence (Viterbi)."""
+        batch = self._encoded(X)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        return self.decode(batch, np.concatenate([np.empty(0, np.int32), *parts]))
+
+    def predict_proba(self, X: Any) -> list[FloatArray]:
+        """P(y_t = k | x): one (n_tokens, n_labels) array a sentence, columns as in ``classes_``."""
+        batch = self._encoded(X)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).infer().node)
+        node = np.concatenate([np.empty((0, len(self.label_names_))), *parts])
+        return [node[lo:hi] for lo, hi in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+
+    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:
+        """Share of the tokens with a known label that ``predict`` labels so."""
+        batch = self._encoded(X, y, sample_weight)
+        known = batch.labels >= 0
+        weights = np.repeat(batch.weights, batch.lengths)[known]
+        if not weights.sum() > 0:
+            raise DataError("no token has a known label and a positive weight, so there is no accuracy")
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        right = np.concatenate([np.empty(0, np.int32), *parts])[known] == batch.labels[known]
+        return float(np.average(right, weights=weights))
+
+    def log_likelihood(self, X: Any, y: Labels | None = None) -> float:
+        """Σ_i log p of what is given: p(x) or p(x, y) of a generative model, p(y | x) of a discriminative one.
+
+        Labels that are not known are summed over.
+        """
+        batch = self._encoded(X, y)
+
+        def of_shard(shard: Batch) -> float:
+            scores = self.scores(shard)
+            given = scores.clamp(shard.labels).infer().log_partition
+            return float((given - scores.infer().log_partition if self.discriminative else given).sum())
+
+        return sum(self._over_shards(batch, of_shard), 0.0)
+
+    def decode(self, batch: Batch, labels: LabelArray) -> list[list[str]]:
+        """Label names of each instance; ``labels`` (n_slots,)."""
+        names, codes = self.label_names_.names, labels.tolist()
+        offsets = batch.offsets.tolist()
+        return [[names[k] for k in codes[lo:hi]] for lo, hi in pairwise(offsets)]
+
+    def _encoded(self, X: Any, y: Labels | None = None, weights: Any = None) -> Batch:
+        self._check_fitted()
+        return self.encode(X, y, weights)
+
+    def _over_shards(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
+        return list(engine_for(self.threads).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
+
+    def _learn_label_names(self, X: Any, y: Labels | None) -> Vocabulary:
+        """From the constructor, else from the corpus, else those found in ``y``, sorted."""
+        if isinstance(self.labels, int) and not isinstance(self.labels, bool):
+            if self.labels < 1:
+                raise DataError(f"labels must be names or a number of labels, 1 or more; got {self.labels}")
+            return Vocabulary(map(str, range(self.labels)), kind="label")
+        if self.labels is not None:
+            if isinstance(self.labels, str):
+                raise DataError(f"labels must be a list of names or a number of labels, got {self.labels!r}")
+            return Vocabulary(self.labels, kind="label")
+        if isinstance(X, Corpus):
+            return X.label_names
+        found = {label for known in y or () if known is not None for label in known if label is not None}
+        if not found:
+            raise DataError(
+                f"there are no labels: give y, or name the labels: {type(self).__name__}(labels=[...]) or labels=10"
+            )
+        try:
+            return Vocabulary(sorted(found), kind="label")
+        except TypeError as error:
+            raise DataError(f"labels must be strings: {error}") from error
+
+
+def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
+    """Sentences as a sequence of sequences; a string where a list of tokens should be is a mistake."""
+    if isinstance(X, str) or not isinstance(X, Iterable):
+        raise DataError(f"expected a list of sentences, each a list of tokens, but got {type(X).__name__}")
+    sentences = X if isinstance(X, Sequence) else list(X)
+    for i, sentence in enumerate(sentences):
+        if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence | np.ndarray):
+            raise DataError(
+                f"sentence {i} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"
+            )
+    return sentences
+
+
+def recode_labels(labels: LabelArray, given: Vocabulary, own: Vocabulary) -> LabelArray:
+    """Labels coded by ``given`` as codes of ``own``; −1 stays."""
+    if given is own or given == own:
+        return labels
+    used = np.zeros(len(given) + 1, dtype=np.bool_)
+    used[labels] = True  # −1 marks the last entry
+    table = np.full(len(given) + 1, -1, dtype=np.int32)
+    for code in np.flatnonzero(used[:-1]):
+        table[code] = own.number(given[int(code)])
+    return table[labels]
