@@ -1,0 +1,57 @@
+"""Small made-up corpora and the EM loop that the tests of models share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.engine import engine_for, map_sum, shards_of
+
+
+def random_sentences(rng, n, n_words, longest=12, shortest=0):
+    """n sentences over the words w0 .. w{n_words-1}, each word seen at least once where there is room."""
+    lengths = rng.integers(shortest, longest + 1, n)
+    return [[f"w{i}" for i in rng.integers(0, n_words, length)] for length in lengths]
+
+
+def random_labels(rng, sentences, names, known=1.0):
+    return [[str(rng.choice(names)) if rng.random() < known else None for _ in sentence] for sentence in sentences]
+
+
+def expectation(model, batch, *, clamp=False, threads=1):
+    """Statistics of one E-step and the sum of the weighted log-partitions."""
+    shards = shards_of(batch)
+
+    def of_shard(shard):
+        part = shard.of(batch)
+        scores = model.scores(part)
+        if clamp:
+            scores = scores.clamp(part.labels)
+        q = scores.infer(weights=part.weights)
+        return Sum(model.collect(part, q), float(part.weights @ q.log_partition))
+
+    total = map_sum(engine_for(threads), of_shard, shards)
+    return total.statistics, total.value
+
+
+class Sum:
+    def __init__(self, statistics, value):
+        self.statistics, self.value = statistics, value
+
+    def __add__(self, other):
+        return Sum(self.statistics + other.statistics, self.value + other.value)
+
+
+def em(model, batch, rounds, *, clamp=False, threads=1):
+    """Objectives Σ log-partition + log_prior before each of ``rounds`` M-steps and after the last."""
+    trace = []
+    for _ in range(rounds):
+        statistics, value = expectation(model, batch, clamp=clamp, threads=threads)
+        trace.append(value + model.log_prior())
+        model.update(statistics)
+    trace.append(expectation(model, batch, clamp=clamp)[1] + model.log_prior())
+    return np.array(trace)
+
+
+def assert_never_falls(trace, relative=1e-10):
+    steps = np.diff(trace)
+    assert np.all(steps >= -relative * np.abs(trace[:-1])), steps.min()
