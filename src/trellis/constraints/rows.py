@@ -12,6 +12,7 @@ Hard rows that can only hold if some parts are never used are not rows: they are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Rows:
     """Rows over ``parts``, in compressed sparse row layout.
 
     start : (n_rows + 1,)            entries of row r are start[r] .. start[r + 1] − 1
-    part : (n_entries,)              part numbers
+    part : (n_entries,)              part numbers, increasing inside a row
     coefficient : (n_entries,)
     bound : (n_rows,)
     equality : (n_rows,) bool        E = bound rather than E ≤ bound
@@ -97,6 +98,21 @@ class Rows:
     def touches_edges(self) -> bool:
         """Whether any entry names an edge part."""
         return bool(np.any(self.part >= self.parts.n_node_parts))
+
+    @cached_property
+    def first_edges(self) -> IntArray:
+        """(n_rows,): the first entry of each row that names an edge part, or the row's end. Entries are by part."""
+        nodes = np.concatenate(([0], np.cumsum(self.part < self.parts.n_node_parts)))
+        return np.asarray(self.start[:-1] + nodes[self.start[1:]] - nodes[self.start[:-1]], dtype=np.int64)
+
+    @cached_property
+    def reach(self) -> FloatArray:
+        """(n_rows,): the largest |coefficient| of each row."""
+        largest = np.zeros(len(self))
+        filled = np.flatnonzero(np.diff(self.start))
+        if len(filled):
+            largest[filled] = np.maximum.reduceat(np.abs(self.coefficient), self.start[filled])
+        return largest
 
     @property
     def entry_row(self) -> IntArray:
@@ -156,6 +172,32 @@ class Rows:
             row_number=self.row_number[keep],
             groups=self.groups.take(used),
         )
+
+    def reorder(self, order: IntArray) -> Rows:
+        """The same rows in another order."""
+        lengths = np.diff(self.start)[order]
+        start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        entries = np.arange(start[-1]) + np.repeat(self.start[order] - start[:-1], lengths)
+        return replace(
+            self,
+            start=start,
+            part=self.part[entries],
+            coefficient=self.coefficient[entries],
+            bound=self.bound[order],
+            equality=self.equality[order],
+            instance=self.instance[order],
+            group=self.group[order],
+            constraint=self.constraint[order],
+            row_number=self.row_number[order],
+        )
+
+    def canonical(self) -> Rows:
+        """Local rows first, by instance, and inside one by group; then coupling rows by group.
+
+        So the local rows of a shard stand together, and so do the rows of every group.
+        """
+        order = np.lexsort((self.group, self.instance, self.instance == COUPLING))
+        return self if np.array_equal(order, np.arange(len(self))) else self.reorder(order)
 
     def local(self) -> Rows:
         return self.select(self.instance != COUPLING)

@@ -1,0 +1,1 @@
+"""The E-step: dual solvers, KKT residuals, infeasibility diagnosis."""

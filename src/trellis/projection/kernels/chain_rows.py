@@ -1,0 +1,280 @@
+"""Projection of chains onto rows that name parts of one instance: each instance's own small dual problem.
+
+    q_i = argmin KL(q ‖ p_i)  s.t. the rows of instance i;      q_i(y) ∝ p_i(y) exp(−θ·φ(y)),   θ = λ / γ
+
+(p here is already raised to the power 1/γ). An evaluation tilts the potentials of the parts that rows name, runs
+forward-backward, and gathers E_q[φ]; expected edge counts are formed once, at the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from trellis.projection.kernels import solver
+from trellis.projection.kernels.exponential import exp_nonpositive
+from trellis.projection.kernels.sparse_rows import add_scaled_row, estimate_hessian, row_dot
+from trellis.structures.kernels.chain_log import infer_log
+from trellis.structures.kernels.chain_sum import FLAGGED, add_outer_products, backward, forward
+
+
+@njit(nogil=True, cache=True)
+def project_chains(
+    offsets, node_score, node_potential, node_shift, node_index, edge_score, edge_potential, edge_potential_t,
+    edge_shift, edge_index, start_score, start, stop_score, stop, ends_shift, weights,
+    row_start, row_edges, row_reach, part, coefficient, bound, equality, instance_rows,
+    group_start, kind, norm, amount, instance_groups, tolerance, most_evaluations,
+    theta, curvature_start, curvature, posterior, counts_t, counts, edge_marginals, log_partition,
+    residual, evaluations, ending,
+):  # fmt: skip
+    """Solve every instance; theta (n_rows,) holds the start and then the solution.
+
+    row_edges, row_reach : (n_rows,)                      first entry that names an edge part; largest |coefficient|
+    curvature_start : (n_instances + 1,)                  where an instance's Hessian is kept in ``curvature``; it is
+                                                          estimated afresh where that is zero, or where nothing is kept
+    instance_rows, instance_groups : (n_instances + 1,)   rows and groups of each instance
+    counts_t : of instances that use shared matrices, without the factor E;  counts : of the others
+    log_partition : of the tilted scores;  residual, evaluations, ending : (n_instances,)
+    """
+    n_labels = node_potential.shape[1]
+    n_slots = posterior.shape[0]
+    longest, most_rows = 0, 1
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+        most_rows = max(most_rows, instance_rows[i + 1] - instance_rows[i])
+    any_edges = False
+    for r in range(bound.shape[0]):
+        any_edges = any_edges or row_edges[r] < row_start[r + 1]
+    edge_rows = longest if any_edges else 0
+    node = np.empty((longest, n_labels))
+    tilt = np.zeros((longest, n_labels))
+    edge = np.empty((edge_rows, n_labels, n_labels))
+    edge_t = np.empty((edge_rows, n_labels, n_labels))
+    edge_tilt = np.zeros((edge_rows, n_labels, n_labels))
+    pairs = np.zeros((edge_rows, n_labels, n_labels))
+    alpha = np.empty((longest, n_labels))
+    w = np.empty((longest, n_labels))
+    beta = np.empty(n_labels)
+    scale = np.empty(longest)
+    own_index = np.arange(longest).astype(np.int32)
+    integers = np.zeros(solver.N_INTEGERS, np.int64)
+    floats = np.zeros(solver.N_FLOATS)
+    recent = np.zeros(solver.MEMORY)
+    vectors = np.zeros((solver.N_VECTORS, most_rows))
+    gradient, evaluated = np.zeros(most_rows), np.zeros(most_rows)
+
+    for i in range(offsets.shape[0] - 1):
+        lo, n = offsets[i], offsets[i + 1] - offsets[i]
+        first, last = instance_rows[i], instance_rows[i + 1]
+        n_rows = last - first
+        log_partition[i] = 0.0
+        residual[i] = 0.0
+        evaluations[i] = 0
+        ending[i] = solver.CONVERGED
+        if n == 0:
+            continue
+        node_base = lo * n_labels
+        edge_base = (n_slots + lo * n_labels) * n_labels
+        trial = theta[first:last]
+        eq = equality[first:last]
+        low_group, high_group = instance_groups[i], instance_groups[i + 1]
+        starts = group_start[low_group : high_group + 1] - first
+        kinds, norms, amounts = kind[low_group:high_group], norm[low_group:high_group], amount[low_group:high_group]
+        edges_tilted = False
+        for r in range(n_rows):
+            edges_tilted = edges_tilted or row_edges[first + r] < row_start[first + r + 1]
+            vectors[solver.REACH, r] = row_reach[first + r]
+        if n_rows > 0:
+            solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors[:, :n_rows], recent)
+        remembered = curvature_start[i + 1] > curvature_start[i]
+        if remembered:
+            hessian = curvature[curvature_start[i] : curvature_start[i + 1]].reshape((n_rows, n_rows))
+        else:
+            hessian = np.zeros((n_rows, n_rows))
+        marginals = posterior[lo : lo + n].reshape(-1)
+        in_logs = False
+        finished = False
+        while True:
+            tilt[:n] = 0.0
+            for r in range(first, last):
+                add_scaled_row(row_start[r], row_edges[r], part, coefficient, -trial[r - first], node_base, tilt)
+            if edges_tilted:
+                edge_tilt[:n] = 0.0
+                for r in range(first, last):
+                    add_scaled_row(
+                        row_edges[r], row_start[r + 1], part, coefficient, -trial[r - first], edge_base, edge_tilt
+                    )
+            shift = ends_shift + tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, w, node)
+            shift += tilt_edges(
+                lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
+            )
+            if edges_tilted:
+                log_z, enough = forward(0, n, node, own_index, edge, own_index, start, stop, alpha, scale)
+                if enough:
+                    enough = backward(
+                        0, n, node, own_index, edge_t, own_index, stop, alpha, scale, w, beta, posterior[lo : lo + n]
+                    )
+                if enough:
+                    fill_pairs(n, alpha, edge, w, pairs)
+            else:
+                index = edge_index[lo : lo + n]
+                log_z, enough = forward(0, n, node, own_index, edge_potential, index, start, stop, alpha, scale)
+                if enough:
+                    enough = backward(
+                        0, n, node, own_index, edge_potential_t, index, stop, alpha, scale, w, beta,
+                        posterior[lo : lo + n],
+                    )  # fmt: skip
+            log_z += shift
+            in_logs = not enough
+            if in_logs:
+                if pairs.shape[0] == 0:
+                    edge_tilt = np.zeros((longest, n_labels, n_labels))
+                    pairs = np.zeros((longest, n_labels, n_labels))
+                log_z = infer_in_logs(
+                    lo, n, node_score, node_index, edge_score, edge_index, start_score, stop_score, tilt,
+                    edges_tilted, edge_tilt, posterior, pairs,
+                )  # fmt: skip
+            log_partition[i] = log_z
+            if n_rows == 0 or log_z == -np.inf or finished:
+                break
+            value = log_z
+            flat_pairs = pairs.reshape(-1)
+            for r in range(n_rows):
+                row = first + r
+                expected = row_dot(row_start[row], row_edges[row], part, coefficient, node_base, marginals)
+                if edges_tilted:
+                    expected += row_dot(row_edges[row], row_start[row + 1], part, coefficient, edge_base, flat_pairs)
+                value += bound[row] * trial[r]
+                gradient[r] = bound[row] - expected
+                evaluated[r] = trial[r]
+            if integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0):
+                estimate_hessian(
+                    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals,
+                    edge_base, flat_pairs, hessian,
+                )  # fmt: skip
+            action = solver.advance(
+                trial, value, gradient[:n_rows], eq, starts, kinds, norms, amounts,
+                hessian, integers, floats, vectors[:, :n_rows], recent, tolerance, most_evaluations,
+            )  # fmt: skip
+            evaluations[i] = integers[solver.N_EVALUATIONS]
+            residual[i] = floats[solver.RESIDUAL]
+            ending[i] = action
+            if action == solver.EVALUATE:
+                continue
+            finished = True
+            elsewhere = False
+            for r in range(n_rows):
+                trial[r] = vectors[solver.X, r]
+                elsewhere = elsewhere or trial[r] != evaluated[r]
+            if not elsewhere:
+                break
+            # The last evaluation was at a point that was refused: once more at the one that is returned.
+        if log_partition[i] == -np.inf:
+            continue
+        if in_logs or edges_tilted:
+            for t in range(1, n):
+                counts[edge_index[lo + t]] += weights[i] * pairs[t]
+        else:
+            add_outer_products(alpha[:n], w[:n], weights[i], edge_index, lo, counts_t)
+        if edge_marginals.shape[0] > 0:
+            if not (in_logs or edges_tilted):
+                for t in range(1, n):
+                    matrix = edge_potential[edge_index[lo + t]]
+                    for a in range(n_labels):
+                        for b in range(n_labels):
+                            edge_marginals[lo + t, a, b] = alpha[t - 1, a] * matrix[a, b] * w[t, b]
+            else:
+                edge_marginals[lo + 1 : lo + n] = pairs[1:n]
+
+
+@njit(nogil=True, cache=True)
+def tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node):
+    """node[t] = potentials of slot t times exp(tilt[t]), shifted; returns the shift."""
+    n_labels = node.shape[1]
+    shift = 0.0
+    for t in range(n):
+        row, delta, out = node_potential[node_index[lo + t]], tilt[t], scratch[t]
+        top = -np.inf
+        for k in range(n_labels):
+            if row[k] > 0.0 and delta[k] > top:
+                top = delta[k]
+        if top == -np.inf:
+            top = 0.0
+        shift += node_shift[node_index[lo + t]] + top
+        for k in range(n_labels):
+            out[k] = min(delta[k] - top, 0.0)
+    exp_nonpositive(scratch[:n].reshape(-1), node[:n].reshape(-1))
+    for t in range(n):
+        row, out = node_potential[node_index[lo + t]], node[t]
+        for k in range(n_labels):
+            out[k] *= row[k]
+    return shift
+
+
+@njit(nogil=True, cache=True)
+def tilt_edges(lo, n, edge_potential, edge_index, edge_shift, tilted, edge_tilt, scratch, edge, edge_t):
+    """edge[t] (and its transpose) = potentials of boundary t times exp(edge_tilt[t]), shifted; returns the shift."""
+    n_labels = edge_potential.shape[1]
+    shift = 0.0
+    for t in range(1, n):
+        shift += edge_shift[edge_index[lo + t]]
+        if not tilted:
+            continue
+        matrix, delta, out = edge_potential[edge_index[lo + t]], edge_tilt[t], scratch[t]
+        top = -np.inf
+        for a in range(n_labels):
+            for b in range(n_labels):
+                if matrix[a, b] > 0.0 and delta[a, b] > top:
+                    top = delta[a, b]
+        if top == -np.inf:
+            top = 0.0
+        shift += top
+        for a in range(n_labels):
+            for b in range(n_labels):
+                out[a, b] = min(delta[a, b] - top, 0.0)
+        exp_nonpositive(out.reshape(-1), edge[t].reshape(-1))
+        for a in range(n_labels):
+            for b in range(n_labels):
+                edge[t, a, b] *= matrix[a, b]
+                edge_t[t, b, a] = edge[t, a, b]
+    return shift
+
+
+@njit(nogil=True, cache=True)
+def fill_pairs(n, alpha, edge, w, pairs):
+    """Edge marginals of an instance."""
+    n_labels = alpha.shape[1]
+    for t in range(1, n):
+        for a in range(n_labels):
+            before = alpha[t - 1, a]
+            for b in range(n_labels):
+                pairs[t, a, b] = before * edge[t, a, b] * w[t, b]
+
+
+@njit(nogil=True, cache=True)
+def infer_in_logs(
+    lo, n, node_score, node_index, edge_score, edge_index, start_score, stop_score, tilt, edges_tilted, edge_tilt,
+    posterior, pairs,
+):  # fmt: skip
+    """The same in log space, where scaled probabilities do not suffice; returns the log-partition."""
+    n_labels = posterior.shape[1]
+    node = np.empty((n, n_labels))
+    edge = np.zeros((n, n_labels, n_labels))
+    index = np.arange(n).astype(np.int32)
+    for t in range(n):
+        for b in range(n_labels):
+            node[t, b] = node_score[node_index[lo + t], b] + tilt[t, b]
+        if t > 0:
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    edge[t, a, b] = edge_score[edge_index[lo + t], a, b] + (edge_tilt[t, a, b] if edges_tilted else 0.0)
+    offsets = np.array([0, n])
+    status = np.full(1, FLAGGED, np.int8)
+    log_partition, entropy, weight = np.empty(1), np.empty(1), np.zeros(1)
+    counts = np.zeros((n, n_labels, n_labels))
+    pairs[:n] = 0.0
+    infer_log(
+        offsets, node, index, edge, index, start_score, stop_score, weight,
+        posterior[lo : lo + n], counts, pairs, log_partition, entropy, status,
+    )  # fmt: skip
+    return log_partition[0]

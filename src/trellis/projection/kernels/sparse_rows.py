@@ -1,0 +1,120 @@
+"""Sparse rows against dense arrays of one instance.
+
+Entries of a row are in the order of parts. A row that names a run of consecutive parts (all labels of all its slots,
+say) is handled without looking up where each entry goes, which is several times faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FULL_HESSIAN_ROWS = 24
+"""Up to this many rows in an instance the first Hessian is a full matrix, beyond it a diagonal."""
+
+
+@njit(nogil=True, cache=True)
+def is_run(low, high, part):
+    """Whether entries low..high−1 name consecutive parts."""
+    return high > low and part[high - 1] - part[low] == high - low - 1
+
+
+@njit(nogil=True, cache=True)
+def add_scaled_row(low, high, part, coefficient, factor, base, out):
+    """out.flat[part − base] += factor · coefficient, over entries low..high−1."""
+    if factor == 0.0 or low == high:
+        return
+    flat = out.reshape(-1)
+    if is_run(low, high, part):
+        target = flat[part[low] - base : part[low] - base + high - low]
+        source = coefficient[low:high]
+        for e in range(high - low):
+            target[e] += factor * source[e]
+    else:
+        for e in range(low, high):
+            flat[part[e] - base] += factor * coefficient[e]
+
+
+# Sums may be taken in another order: it lets the compiler keep several side by side. The order is fixed in the compiled
+# code, so the bits are the same in every run and on every thread.
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def row_dot(low, high, part, coefficient, base, values):
+    """Σ coefficient · values[part − base] over entries low..high−1."""
+    total = 0.0
+    if is_run(low, high, part):
+        source = values[part[low] - base : part[low] - base + high - low]
+        factors = coefficient[low:high]
+        for e in range(high - low):
+            total += factors[e] * source[e]
+    else:
+        for e in range(low, high):
+            total += coefficient[e] * values[part[e] - base]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def estimate_hessian(
+    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, edge_base, pairs, hessian
+):
+    """Cov_q[φ] as if slots (and boundaries) were independent: exact for one slot, a good start for many.
+
+    B[r, s] = Σ_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]      over the parts of slot or boundary t
+    """
+    full = n_rows <= FULL_HESSIAN_ROWS
+    hessian[:] = 0.0
+    add_covariance(
+        first, n_rows, row_start[first : first + n_rows], row_edges[first : first + n_rows],
+        part, coefficient, node_base, n_labels, n, marginals, full, hessian,
+    )  # fmt: skip
+    if pairs.shape[0] > 0:
+        add_covariance(
+            first, n_rows, row_edges[first : first + n_rows], row_start[first + 1 : first + n_rows + 1],
+            part, coefficient, edge_base, n_labels * n_labels, n, pairs, full, hessian,
+        )  # fmt: skip
+    for r in range(n_rows):
+        hessian[r, r] = max(hessian[r, r], 1e-12)
+
+
+@njit(nogil=True, cache=True)
+def add_covariance(first, n_rows, lows, highs, part, coefficient, base, width, n, values, full, hessian):
+    """Add the covariances over places of ``width`` parts each, of which one is used."""
+    means = np.zeros((n_rows, n))
+    weighted = np.zeros(n * width)
+    for r in range(n_rows):
+        mean = means[r]
+        if is_run(lows[r], highs[r], part) and (part[lows[r]] - base) % width == 0:
+            at, place = 0, (part[lows[r]] - base) // width
+            source = values[part[lows[r]] - base :]
+            factors = coefficient[lows[r] : highs[r]]
+            total = 0.0
+            while at < factors.shape[0]:
+                end = min(at + width, factors.shape[0])
+                m = 0.0
+                for e in range(at, end):
+                    mu = factors[e] * source[e]
+                    weighted[place * width + e - at] = mu
+                    m += mu
+                    total += mu * factors[e]
+                mean[place] = m
+                place += 1
+                at = end
+            hessian[r, r] += total
+        else:
+            for e in range(lows[r], highs[r]):
+                local = part[e] - base
+                mu = coefficient[e] * values[local]
+                weighted[local] = mu
+                mean[local // width] += mu
+                hessian[r, r] += coefficient[e] * mu
+        if full:
+            for s in range(r + 1, n_rows):
+                hessian[r, s] += row_dot(lows[s], highs[s], part, coefficient, base, weighted)
+        for e in range(lows[r], highs[r]):
+            weighted[part[e] - base] = 0.0
+    for r in range(n_rows):
+        for s in range(r, n_rows if full else r + 1):
+            total = 0.0
+            for t in range(n):
+                total += means[r, t] * means[s, t]
+            hessian[r, s] -= total
+            hessian[s, r] = hessian[r, s]

@@ -1,0 +1,318 @@
+"""The E-step that every learner shares: the nearest distribution that obeys what we know.
+
+    q = argmin_q Σ γ q log q − q·score   s.t. E_q[φ] − b ≤ ξ, slack bounded or priced     (Samdani et al. 2012, eq. 8)
+    q(y) ∝ exp((score(y) − λ·φ(y)) / γ)                                                    (Ganchev et al. 2010, eq. 7)
+    dual:  max_λ  −b·λ − γ log Σ_y exp((score(y) − λ·φ(y))/γ) − g(λ)                       (eq. 8)
+
+The solvers work in θ = λ/γ, where γ is gone but from the prices: a price σ is σ/γ there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from trellis.constraints.rows import Rows
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.engine import Engine, SerialEngine, Shard
+from trellis.errors import ConvergenceWarning
+from trellis.projection.coupling import BFGS_ROWS, CoupledSolution, is_separable, solve_bfgs, solve_spectral
+from trellis.projection.kernels.groups import prox_all, value_all
+from trellis.projection.kernels.simplex import project_groups
+from trellis.projection.local import GroupTable
+from trellis.projection.shard import LocalState, ShardAnswer, ShardRows
+from trellis.structures.results import Posterior
+from trellis.structures.structure import Structure, check_gamma
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
+
+    row : (n_rows,) in the order of ``rows``;  sparsity : (n, K) a block;  curvature : the solver's Hessians a shard
+    """
+
+    row: FloatArray
+    sparsity: tuple[FloatArray, ...]
+    curvature: tuple[FloatArray | None, ...]
+
+    def by_name(self, rows: Rows) -> dict[str, FloatArray]:
+        """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""
+        named = {name: self.row[rows.constraint == i] for i, name in enumerate(rows.names)}
+        for block, dual in zip(rows.sparsity, self.sparsity, strict=True):
+            named[block.name] = dual
+        return named
+
+
+@dataclass(frozen=True)
+class CorpusProjection(Generic[T]):
+    """The outcome over all shards.
+
+    results : what ``then`` made of each shard;  duals : λ
+    value : the optimum  Σ_i weight_i (γ q log q − q·score) + prices, to the accuracy of the residual
+    kkt_residual : the largest violation of the optimality conditions, in units of expectations
+    """
+
+    results: list[T]
+    duals: Duals
+    value: float
+    kkt_residual: float
+    worst_constraint: str | None
+    evaluations: int
+    converged: bool
+
+
+class Projector:
+    """Rows compiled for a corpus, ready to be projected onto round after round.
+
+    rows : over the whole corpus;  bounds : (n_shards + 1,) first instances of the shards
+    tolerance : of the KKT residual, in units of expectations (relative to the bound where that exceeds 1)
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        bounds: IntArray | None = None,
+        *,
+        tolerance: float = 1e-3,
+        most_evaluations: int = 200,
+        most_rounds: int = 200,
+    ) -> None:
+        self.rows = rows.canonical()
+        self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
+        self.tolerance = tolerance
+        self.most_evaluations = most_evaluations
+        self.most_rounds = most_rounds
+        self.shards = [
+            Shard(i, range(int(a), int(b)))
+            for i, (a, b) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True))
+        ]
+        self.shard_rows = [
+            ShardRows(self.rows.shard(int(s.instances.start), int(s.instances.stop))) for s in self.shards
+        ]
+        self._coupling = self.rows.coupling()
+        self._local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
+        self._sparsity_cuts = [
+            np.searchsorted(block.slots, self.rows.parts.offsets[self.bounds]) for block in self.rows.sparsity
+        ]
+        self._sparsity_groups = []
+        for block in self.rows.sparsity:
+            order = np.argsort(block.key, kind="stable")
+            self._sparsity_groups.append((order, np.searchsorted(block.key[order], np.arange(block.n_keys + 1))))
+
+    @property
+    def couples(self) -> bool:
+        """Whether any row or l1/linf block ties instances together."""
+        return len(self._coupling) > 0 or len(self.rows.sparsity) > 0
+
+    def run(
+        self,
+        scores_of: Callable[[int], Structure],
+        gamma: float = 1.0,
+        *,
+        then: Callable[[int, ShardAnswer], T],
+        weights: FloatArray | None = None,
+        duals: Duals | None = None,
+        engine: Engine | None = None,
+        edge_marginals: bool = False,
+        warn: bool = True,
+    ) -> CorpusProjection[T]:
+        """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution."""
+        gamma = check_gamma(gamma)
+        engine = SerialEngine() if engine is None else engine
+        n_local = self.rows.n_local
+        theta, lams, states = self._start(duals, gamma)
+        inner = self.tolerance * (0.1 if self.couples else 1.0)
+
+        def evaluate_shard(number: int, at: FloatArray, blocks: tuple[FloatArray, ...], last: bool) -> ShardAnswer:
+            shard = self.shards[number]
+            return self.shard_rows[number].evaluate(
+                scores_of(number), gamma, at, blocks, states[number],
+                weights=None if weights is None else weights[shard.instances.start : shard.instances.stop],
+                tolerance=inner, most_evaluations=self.most_evaluations, edge_marginals=edge_marginals and last,
+            )  # fmt: skip
+
+        coupled = CoupledSolution(theta, 0.0, 0.0, 0, True)
+        if self.couples:
+            coupled, theta, lams = self._solve_coupling(evaluate_shard, theta, lams, gamma, engine)
+
+        def finish(shard: Shard) -> tuple[T, float, float, int, int]:
+            number = shard.index
+            answer = evaluate_shard(number, theta, self._cut(lams, number), True)
+            local = answer.local
+            worst, where = 0.0, -1
+            if local is not None and len(local.residual):
+                where = int(np.argmax(local.residual))
+                worst = float(local.residual[where])
+            evaluations = 0 if local is None else int(local.evaluations.sum())
+            return then(number, answer), answer.value, worst, where, evaluations
+
+        results, value, worst, worst_at, evaluations = [], 0.0, 0.0, (-1, -1), coupled.evaluations
+        for number, (result, shard_value, residual, where, n) in enumerate(engine.map(finish, self.shards)):
+            results.append(result)
+            value += shard_value
+            evaluations += n
+            if residual > worst:
+                worst, worst_at = residual, (number, where)
+        value += float(self._coupling.bound @ theta) + self._price(theta, gamma)
+        row = np.concatenate([*(s.theta for s in states), theta]) * gamma
+        out = Duals(row, tuple(lam * gamma for lam in lams), tuple(s.curvature for s in states))
+        residual = max(worst, coupled.residual)
+        converged = coupled.converged and worst <= inner
+        culprit = None
+        if not converged:
+            culprit = self._culprit(worst_at, coupled, n_local)
+            if warn:
+                self._warn(residual, culprit)
+        return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
+
+    def _start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray], list[LocalState]]:
+        n_local = self.rows.n_local
+        row = np.zeros(len(self.rows)) if duals is None else duals.row / gamma
+        k = self.rows.parts.n_labels
+        lams = [
+            np.zeros((len(block.slots), k)) if duals is None else duals.sparsity[j] / gamma
+            for j, block in enumerate(self.rows.sparsity)
+        ]
+        cuts = self._local_start
+        states = [
+            LocalState(row[cuts[i] : cuts[i + 1]], None if duals is None else duals.curvature[i])
+            for i in range(len(self.shards))
+        ]
+        return row[n_local:], lams, states
+
+    def _cut(self, lams: Sequence[FloatArray], number: int) -> tuple[FloatArray, ...]:
+        """The part of each l1/linf dual that belongs to one shard."""
+        return tuple(lam[cuts[number] : cuts[number + 1]] for lam, cuts in zip(lams, self._sparsity_cuts, strict=True))
+
+    def _price(self, theta: FloatArray, gamma: float) -> float:
+        if not len(theta):
+            return 0.0
+        t = GroupTable.of(self._coupling, gamma)
+        return float(value_all(theta, t.start, t.kind, t.norm, t.amount))
+
+    def _solve_coupling(
+        self,
+        evaluate_shard: Callable[[int, FloatArray, tuple[FloatArray, ...], bool], ShardAnswer],
+        theta: FloatArray,
+        lams: list[FloatArray],
+        gamma: float,
+        engine: Engine,
+    ) -> tuple[CoupledSolution, FloatArray, list[FloatArray]]:
+        rows, n = self._coupling, len(self._coupling)
+        table = GroupTable.of(rows, gamma)
+        shapes = [lam.shape for lam in lams]
+        ends = np.cumsum([n, *(lam.size for lam in lams)])
+        tolerance = self.tolerance * max(1.0, float(np.max(np.abs(rows.bound), initial=0.0)))
+
+        def unpack(point: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+            blocks = [point[a:b].reshape(s) for a, b, s in zip(ends[:-1], ends[1:], shapes, strict=True)]
+            return point[:n], blocks
+
+        def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
+            at, blocks = unpack(point)
+            value, expected = float(rows.bound @ at), np.zeros(n)
+            gradient = np.empty_like(point)
+            marginals = unpack(gradient)[1]
+
+            def one(shard: Shard) -> tuple[float, FloatArray, tuple[FloatArray, ...]]:
+                answer = evaluate_shard(shard.index, at, self._cut(blocks, shard.index), False)
+                return answer.value, answer.coupling, answer.sparsity
+
+            for number, (v, e, m) in enumerate(engine.map(one, self.shards)):
+                value += v
+                expected += e
+                for target, cuts, part in zip(marginals, self._sparsity_cuts, m, strict=True):
+                    target[cuts[number] : cuts[number + 1]] = -part
+            gradient[:n] = rows.bound - expected
+            return value, gradient
+
+        def prox(point: FloatArray, step: float) -> FloatArray:
+            moved = np.array(point)
+            at, blocks = unpack(moved)
+            prox_all(at, table.equality, table.start, table.kind, table.norm, table.amount, step)
+            for block, lam, (order, start) in zip(self.rows.sparsity, blocks, self._sparsity_groups, strict=True):
+                project_groups(lam, order, start, block.strength / gamma)
+            return moved
+
+        def penalty(point: FloatArray) -> float:
+            return float(value_all(point[:n], table.start, table.kind, table.norm, table.amount))
+
+        start = np.concatenate([theta, *(lam.reshape(-1) for lam in lams)])
+        # A row over many slots has a variance of about the number of slots it names, times the square of a coefficient.
+        spread = np.add.reduceat(
+            np.append(rows.coefficient**2, 0.0), rows.start[:-1]
+        ) * (np.diff(rows.start) > 0) if n else np.zeros(0)  # fmt: skip
+        diagonal = spread / max(self.rows.parts.n_labels, 2)
+        if not lams and n <= BFGS_ROWS and is_separable(table):
+            solution = solve_bfgs(evaluate, start, table, rows.reach, diagonal, tolerance, self.most_rounds)
+        else:
+            first_step = 1.0 / max(1.0, float(np.max(diagonal, initial=0.0)))
+            solution = solve_spectral(evaluate, start, prox, penalty, tolerance, self.most_rounds, first_step)
+        at, blocks = unpack(solution.theta)
+        return solution, at.copy(), [block.copy() for block in blocks]
+
+    def _culprit(self, worst_at: tuple[int, int], coupled: CoupledSolution, n_local: int) -> str | None:
+        """Name of the constraint farthest from its optimality conditions."""
+        if not coupled.converged:
+            if len(self._coupling):
+                return self.rows.names[int(self._coupling.constraint[0])]
+            return self.rows.sparsity[0].name
+        number, where = worst_at
+        rows = self.shard_rows[number].local
+        mine = np.flatnonzero(rows.instance == where)
+        return rows.names[int(rows.constraint[mine[0]])] if len(mine) else None
+
+    def _warn(self, residual: float, culprit: str | None) -> None:
+        warnings.warn(
+            f"projection stopped with a KKT residual of {residual:.2g} (tolerance {self.tolerance:g}); the worst "
+            f"constraint is {culprit!r}. Allow more evaluations, raise the tolerance, or give the constraint slack.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Projection:
+    """q of one batch: its posterior, itself as scores, and how it came about. See :class:`CorpusProjection`."""
+
+    posterior: Posterior
+    duals: Duals
+    value: float
+    kkt_residual: float
+    evaluations: int
+    converged: bool
+
+
+def project(
+    scores: Structure,
+    rows: Rows,
+    gamma: float = 1.0,
+    *,
+    weights: FloatArray | None = None,
+    duals: Duals | None = None,
+    tolerance: float = 1e-3,
+    most_evaluations: int = 200,
+    most_rounds: int = 200,
+    edge_marginals: bool = False,
+) -> Projection:
+    """Project the scores of one batch onto compiled rows.
+
+    Rows inside instances are solved in compiled code, all of them a call; rows that couple instances around that.
+    """
+    projector = Projector(
+        rows, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
+    )  # fmt: skip
+    outcome = projector.run(
+        lambda _: scores, gamma, then=lambda _, answer: answer.posterior, weights=weights, duals=duals,
+        edge_marginals=edge_marginals,
+    )  # fmt: skip
+    return Projection(
+        outcome.results[0], outcome.duals, outcome.value, outcome.kkt_residual, outcome.evaluations, outcome.converged
+    )

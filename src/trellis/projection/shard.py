@@ -1,0 +1,150 @@
+"""One shard's side of the E-step: from scores and dual variables to posteriors and expectations.
+
+Dual variables that couple instances are given; those of rows inside one instance are solved for here, so what a shard
+reports of the coupling ones is the value and gradient of the dual with the local ones already optimal:
+
+    value = Σ_i weight_i · min_{θ_i} [ log Z_i(θ_i, θ_coupling) + b·θ_i + g(θ_i) ]
+    expected = Σ_i weight_i E_{q_i}[φ_coupling]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.constraints.rows import Rows
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.projection.local import LocalSolution, project_local
+from trellis.projection.mask import Mask, fold_edge_counts
+from trellis.structures.categorical import Categorical
+from trellis.structures.chain import Chain
+from trellis.structures.chain_tables import ChainTables
+from trellis.structures.results import Posterior
+from trellis.structures.structure import Structure
+
+
+@dataclass
+class LocalState:
+    """Where the solver of a shard's local rows starts: its last answer. The only mutable thing in a projection."""
+
+    theta: FloatArray
+    curvature: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class ShardAnswer:
+    """What one evaluation of a shard gives.
+
+    posterior : edge counts are of the model's own matrices, weighted
+    tilted : q itself, as scores
+    value : Σ_i weight_i (...), see above
+    coupling : (n_coupling,) expectations;  sparsity : one (n, K) array of weighted marginals a block
+    """
+
+    posterior: Posterior
+    tilted: Chain
+    local: LocalSolution | None
+    value: float
+    coupling: FloatArray
+    sparsity: tuple[FloatArray, ...]
+
+
+class ShardRows:
+    """The rows of one shard, taken apart once for all rounds."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.mask = Mask.of(rows)
+        self.local = rows.local()
+        self.coupling = rows.coupling()
+        self.sparsity = rows.sparsity
+        n_node = rows.parts.n_node_parts
+        self._entry_row = self.coupling.entry_row
+        self._is_node = self.coupling.part < n_node
+        self.node_only = bool(np.all(self._is_node))
+
+    def evaluate(
+        self,
+        scores: Structure,
+        gamma: float,
+        theta: FloatArray,
+        sparsity: tuple[FloatArray, ...],
+        state: LocalState,
+        *,
+        weights: FloatArray | None,
+        tolerance: float,
+        most_evaluations: int,
+        edge_marginals: bool = False,
+    ) -> ShardAnswer:
+        """Posteriors at given coupling duals θ (n_coupling,) and l1/linf duals, the local ones solved."""
+        model = as_chain(scores)
+        masked = self.mask.apply(model)
+        tilted = self._tilt(masked, gamma, theta, sparsity)
+        n = len(model)
+        local = None
+        pairs = edge_marginals or not self.node_only
+        if len(self.local):
+            local = project_local(
+                tilted, self.local, gamma, state.theta, state.curvature,
+                weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, edge_marginals=pairs,
+            )  # fmt: skip
+            state.theta, state.curvature = local.theta, local.curvature
+            q, values = local.posterior, local.value
+        else:
+            q = tilted.infer(weights=weights, edge_marginals=pairs)
+            values = q.log_partition
+        weight = np.ones(n) if weights is None else weights
+        slot_weight = None if weights is None else np.repeat(weights, np.diff(model.offsets))
+        counts = None
+        if isinstance(scores, Chain) and q.edge_counts is not None:
+            counts = fold_edge_counts(q.edge_counts, tilted.edge_index, model)
+        weighted = q.node if slot_weight is None else q.node * slot_weight[:, None]
+        weighted_edge = q.edge
+        if q.edge is not None and slot_weight is not None:
+            weighted_edge = q.edge * slot_weight[:, None, None]
+        return ShardAnswer(
+            posterior=Posterior(q.node, q.log_partition, counts, q.edge if isinstance(scores, Chain) else None),
+            tilted=tilted,
+            local=local,
+            value=float(np.dot(weight, values)),
+            coupling=self.coupling.expect(weighted, weighted_edge),
+            sparsity=tuple(weighted[block.slots] for block in self.sparsity),
+        )
+
+    def _tilt(self, masked: Chain, gamma: float, theta: FloatArray, sparsity: tuple[FloatArray, ...]) -> Chain:
+        """p^{1/γ} exp(−θ·φ) for the coupling rows and l1/linf blocks, as scores."""
+        node: FloatArray | None = None
+        edge: FloatArray | None = None
+        k, n_slots = masked.n_labels, masked.n_slots
+        if len(theta) and np.any(theta):
+            change = -theta[self._entry_row] * self.coupling.coefficient
+            at, here = self.coupling.part, self._is_node
+            node = _sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
+            if not self.node_only:
+                edge = _sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
+        for block, dual in zip(self.sparsity, sparsity, strict=True):
+            if node is None:
+                node = np.zeros((n_slots, k))
+            node[block.slots] -= dual
+        if gamma == 1.0 and node is None and edge is None:
+            return masked
+        # θ = λ/γ is added after scores are divided by γ.
+        scaled = masked if gamma == 1.0 else masked.tilt(gamma=gamma)
+        return scaled if node is None and edge is None else scaled.tilt(node, edge)
+
+
+def _sum_at(places: IntArray, values: FloatArray, size: int) -> FloatArray:
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
+
+
+def as_chain(scores: Structure) -> Chain:
+    """A categorical as chains of one slot, so that one solver serves both."""
+    if isinstance(scores, Chain):
+        return scores
+    if not isinstance(scores, Categorical):
+        raise TypeError(f"projection does not know the structure {type(scores).__name__}")
+    n, k = scores.node.shape
+    tables = ChainTables(scores.node, np.zeros((1, k, k)), np.zeros(k), np.zeros(k))
+    offsets: IntArray = np.arange(n + 1, dtype=np.int64)
+    return Chain.over(tables, offsets, first=scores.first)
