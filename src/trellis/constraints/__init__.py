@@ -5,7 +5,10 @@ from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, following, position, preceding, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import Count, count, share, starts, transitions
+from trellis.constraints.dictionary import dictionary
+from trellis.constraints.each_label import each_label
 from trellis.constraints.few_labels import few_labels_per
+from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
@@ -14,7 +17,7 @@ from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, pe
 
 __all__ = [
     "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "Norm", "Rows", "Rule", "Sparsity", "Strength",
-    "at_least", "at_most", "changed", "column", "compile_constraints", "count", "exactly", "exists", "few_labels_per",
-    "following", "hard", "label", "learned", "penalty", "position", "preceding", "previous", "share", "slack",
-    "starts", "transitions", "word",
+    "at_least", "at_most", "changed", "column", "compile_constraints", "count", "dictionary", "each_label", "exactly",
+    "exists", "few_labels_per", "following", "given", "hard", "label", "learned", "penalty", "position", "preceding",
+    "previous", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.constraints.amounts import is_whole
 from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
@@ -155,7 +156,7 @@ def holds_everywhere(rule: Rule) -> Comparison:
 
 
 def _atom(atom: Any, n: Any, what: str) -> Count:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+    if not is_whole(n) or n < 0:
         raise ConstraintError(f"{what} takes a whole number that is not negative, got {n!r}")
     if isinstance(atom, str):
         return count(atom)

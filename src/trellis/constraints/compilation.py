@@ -96,8 +96,7 @@ class _Assembly:
         self.equality: list[BoolArray] = [np.zeros(0, dtype=np.bool_)]
         self.instance: list[IntArray] = [np.zeros(0, dtype=np.int64)]
         self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.forbidden: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.forbidden_by: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        self.forbidden: list[tuple[int, IntArray]] = []
         self.sparsity: list[Sparsity] = []
 
     def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock) -> None:
@@ -114,8 +113,7 @@ class _Assembly:
         self.equality.append(np.full(n, block.equality))
         self.instance.append(block.instance[reduced.keep])
         self.constraint.append(np.full(n, number, dtype=np.int64))
-        self.forbidden.append(reduced.forbidden)
-        self.forbidden_by.append(np.full(len(reduced.forbidden), number, dtype=np.int64))
+        self.forbidden.append((number, reduced.forbidden))
 
     def rows(self, strengths: list[Strength]) -> Rows:
         instance, constraint = np.concatenate(self.instance), np.concatenate(self.constraint)
@@ -150,12 +148,22 @@ class _Assembly:
 
     def _forbidden(self) -> tuple[IntArray, IntArray]:
         """Forbidden parts, increasing, each once, with the first constraint that forbids it."""
-        part, by = np.concatenate(self.forbidden), np.concatenate(self.forbidden_by)
-        refuse_dead_slots(part, by, self.names, self.context)
-        if len(self.forbidden) > 2:
-            part, first = np.unique(part, return_index=True)
-            by = by[first]
-        return part, by
+        refuse_dead_slots(self.forbidden, self.names, self.context)
+        some = [(number, part) for number, part in self.forbidden if len(part)]
+        if not some:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        if len(some) == 1:
+            number, part = some[0]
+            return part, np.full(len(part), number, dtype=np.int64)
+        size = sum(len(part) for _, part in some)
+        if 32 * size > self.context.parts.n_parts:
+            by = np.full(self.context.parts.n_parts, -1, dtype=np.int32)
+            for number, part in reversed(some):
+                by[part] = number
+            forbidden = np.flatnonzero(by >= 0)
+            return forbidden, by[forbidden].astype(np.int64)
+        forbidden, first = np.unique(np.concatenate([part for _, part in some]), return_index=True)
+        return forbidden, np.repeat([number for number, _ in some], [len(part) for _, part in some])[first]
 
 
 def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:

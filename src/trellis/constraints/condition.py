@@ -39,7 +39,7 @@ class Key(ABC):
 
     def isin(self, *strings: str | Iterable[str], ignore_case: bool = False) -> Rule:
         """Is one of the strings, given one by one or as a list."""
-        flat: list[str] = []
+        flat: list[Any] = []
         for item in strings:
             flat.extend([item] if isinstance(item, str) else item)
         wrong = [item for item in flat if not isinstance(item, str)]
@@ -250,7 +250,7 @@ class Position:
 class Shifted(Observed):
     """A condition on the token before (or after); false where there is none."""
 
-    def __init__(self, condition: Rule, step: int) -> None:
+    def __init__(self, condition: Any, step: int) -> None:
         if not isinstance(condition, Rule) or not condition.observed:
             raise ConstraintError(
                 f"{'preceding' if step < 0 else 'following'} takes a condition on what is observed, got {condition!r}; "
@@ -265,7 +265,7 @@ class Shifted(Observed):
             there[1:] = here[:-1]
             return there & ~context.is_first
         there[:-1] = here[1:]
-        return there & (context.from_end != 0)
+        return np.asarray(there & (context.from_end != 0))
 
     def code(self) -> str:
         return f"{'preceding' if self.step < 0 else 'following'}({self.condition.code()})"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
+from trellis.constraints.amounts import is_text
 from trellis.constraints.block import Block, SparsityBlock
 from trellis.constraints.context import Context
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
@@ -35,7 +36,7 @@ class Constraint(ABC):
         return self.code() if self.given_name is None else self.given_name
 
     def named(self, name: str) -> Self:
-        if not isinstance(name, str) or not name.strip():
+        if not is_text(name):
             raise ConstraintError(f"the name of a constraint is a text that is not empty, got {name!r}")
         return replace(self, given_name=name)
 

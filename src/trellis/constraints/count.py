@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from trellis.constraints.amounts import is_number
 from trellis.constraints.block import Units, corpus_units, instance_units, key_units, merge, token_units
 from trellis.constraints.condition import Key, any_of, word
 from trellis.constraints.context import Context
@@ -92,45 +93,45 @@ class Count:
         raise ConstraintError(f"a count is taken per 'token', 'instance', 'corpus' or key, not per {scope!r}")
 
     def __add__(self, other: Any) -> Count:
-        if _is_number(other):
+        if is_number(other):
             return replace(self, constant=self.constant + float(other))
         if not isinstance(other, Count):
             raise self._not_linear("+", other)
         return Count(self.terms + other.terms, self.constant + other.constant, _joint_scope(self, other))
 
     def __radd__(self, other: Any) -> Count:
-        return self + other
+        return self.__add__(other)
 
     def __sub__(self, other: Any) -> Count:
-        if not (_is_number(other) or isinstance(other, Count)):
+        if not (is_number(other) or isinstance(other, Count)):
             raise self._not_linear("-", other)
-        return self + (-1.0 * other)
+        return self.__add__(other * -1.0)
 
     def __rsub__(self, other: Any) -> Count:
-        return -1.0 * self + other
+        return self.__mul__(-1.0).__add__(other)
 
     def __mul__(self, other: Any) -> Count:
-        if not _is_number(other):
+        if not is_number(other):
             raise self._not_linear("*", other)
         factor = float(other)
         terms = tuple(replace(term, coefficient=term.coefficient * factor) for term in self.terms)
         return replace(self, terms=terms, constant=self.constant * factor)
 
     def __rmul__(self, other: Any) -> Count:
-        return self * other
+        return self.__mul__(other)
 
     def __truediv__(self, other: Any) -> Count:
-        if not _is_number(other):
+        if not is_number(other):
             raise self._not_linear("/", other)
         if float(other) == 0.0:
             raise ConstraintError(f"{self.code()} is divided by 0")
-        return self * (1.0 / float(other))
+        return self.__mul__(1.0 / float(other))
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         raise self._not_linear("under", other)
 
     def __neg__(self) -> Count:
-        return -1.0 * self
+        return self.__mul__(-1.0)
 
     def _not_linear(self, operator: str, other: Any) -> ConstraintError:
         if isinstance(other, Count) and operator == "/":
@@ -152,7 +153,7 @@ class Count:
     def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
         return _compare(self, "==", other)
 
-    def __ne__(self, other: object) -> NoReturn:  # type: ignore[override]
+    def __ne__(self, other: object) -> NoReturn:
         raise ConstraintError(f"{self.code()} != {other!r} is not linear; possible are <=, >= and ==")
 
     def __lt__(self, other: Any) -> NoReturn:
@@ -244,13 +245,9 @@ class Count:
         return Linear(units, *merged, constant, defined)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
 def as_count(value: Any, beside: Count) -> Count:
     """A number or a count as a count."""
-    if _is_number(value):
+    if is_number(value):
         if not np.isfinite(float(value)):
             raise ConstraintError(f"{beside.code()} is compared with {value}: bounds must be finite")
         return Count((), float(value), None)

@@ -14,24 +14,20 @@ LARGEST_SET_TRIED = 3
 """Up to this size a smallest conflicting set is found by trying all; beyond it, one from which none can be left out."""
 
 
-def refuse_dead_slots(part: IntArray, by: IntArray, names: tuple[str, ...], context: Context) -> None:
-    """Raise if the forbidden parts leave some slot without a label; ``part`` may name a part more than once.
-
-    part, by : (n,) a forbidden part and the constraint that forbids it
-    """
-    k = context.n_labels
-    nodes = part[part < context.parts.n_node_parts]
-    if len(nodes) == 0:
-        return
-    is_forbidden = np.zeros(context.parts.n_node_parts, dtype=np.bool_)
-    is_forbidden[nodes] = True
+def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, ...], context: Context) -> None:
+    """Raise if forbidden parts, given as (constraint, its parts in increasing order), leave a slot without a label."""
+    k, n_node = context.n_labels, context.parts.n_node_parts
+    nodes = [(number, part[: np.searchsorted(part, n_node)]) for number, part in forbidden]
+    is_forbidden = np.zeros(n_node, dtype=np.bool_)
+    for _, part in nodes:
+        is_forbidden[part] = True
     dead = np.flatnonzero(is_forbidden.reshape(-1, k).all(axis=1))
     if len(dead) == 0:
         return
     slot = int(dead[0])
-    here = (part >= slot * k) & (part < (slot + 1) * k)
     forbids = np.zeros((len(names), k), dtype=np.bool_)
-    forbids[by[here], part[here] - slot * k] = True
+    for number, part in nodes:
+        forbids[number, part[(part >= slot * k) & (part < (slot + 1) * k)] - slot * k] = True
     guilty = _smallest_cover(forbids)
     instance = int(context.instance[slot])
     number, token = context.batch.first + instance, slot - int(context.batch.offsets[instance])

@@ -1,9 +1,9 @@
 """A rule as a linear function of parts:  [r_t(y_{t−1}, y_t)]  =  constant_t + Σ value · [y uses part].
 
-Slots that look alike to a rule share one table r(a, b), so tables are made once a pattern and then gathered. A table
-that depends on one label alone becomes node parts, of slot t or of slot t − 1; any other becomes edge parts. Since
-exactly one edge of a boundary is used, r = 1 − (1 − r), and whichever of r and 1 − r has fewer ones is stored:
-"the label changes" is K entries a boundary and not K(K − 1).
+Slots that look alike to a rule share one table r(a, b), so tables are made once a pattern and then gathered. A table is
+split as  r(a, b) = constant + f(a) + g(b) + rest(a, b),  which are node parts of slot t − 1, of slot t, and edge parts,
+so that few entries are left: a rule about one label names no edge at all, "a segment of A starts" is one node and one
+edge, [y_t = A] − [y_{t−1} = A, y_t = A], and "the label changes" is 1 − Σ_a [y_{t−1} = a, y_t = a].
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Patterns, Rule
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.structures.parts import ChainParts
 
 
 @dataclass(frozen=True)
@@ -36,47 +36,57 @@ class Entries:
 def entries_of(rule: Rule, context: Context) -> Entries:
     """The linear form of a rule at every slot of the batch."""
     code, patterns = _patterns_of(rule, context)
-    n, k = len(patterns.is_first), context.n_labels
-    table = rule.table(patterns)
-    before, here = table.shape[1], table.shape[2]
-    table = np.broadcast_to(table, (n, before, here)).astype(np.int8)
+    split = _split_table(rule.table(patterns), len(patterns.is_first), context.n_labels)
+    k = context.n_labels
+    slot, label, value = _gather(code, split.here)
+    slot_b, label_b, value_b = _gather(code, split.before)
+    slots, values = [slot, slot_b], [value, value_b]
+    parts = [slot * k + label, (slot_b - 1) * k + label_b]
+    if split.edge is not None:
+        slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), -1))
+        slots.append(slot_e)
+        parts.append(context.parts.n_node_parts + slot_e * (k * k) + within)
+        values.append(value_e)
+    return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
+
+
+@dataclass(frozen=True)
+class _Split:
+    """table[a, b] = constant + before[a] + here[b] + edge[a, b], for each of P patterns.
+
+    constant : (P,);  before, here : (P, K);  edge : (P, K, K), or None where it is zero
+    """
+
+    constant: FloatArray
+    before: NDArray[np.int8]
+    here: NDArray[np.int8]
+    edge: NDArray[np.int8] | None
+
+
+def _split_table(table: BoolArray, n: int, k: int) -> _Split:
+    """Split r(a, b) so that few numbers are not zero."""
+    rest = np.broadcast_to(table, (n, *table.shape[1:])).astype(np.int8)
     constant = np.zeros(n)
-    nodes = np.zeros((n, k), dtype=np.int8)
-    nodes_before = np.zeros((n, k), dtype=np.int8)
-    edges = np.zeros((n, k, k), dtype=np.int8) if before > 1 and here > 1 else None
-    if before == 1 and here == 1:
-        constant[:] = table[:, 0, 0]
-    elif before == 1:
-        nodes[:] = table[:, 0, :]
-    elif here == 1:
-        nodes_before[:] = table[:, :, 0]
-    elif edges is not None:
-        on_here = np.all(table == table[:, :1, :], axis=(1, 2))
-        on_before = np.all(table == table[:, :, :1], axis=(1, 2)) & ~on_here
-        nodes[on_here] = table[on_here, 0, :]
-        nodes_before[on_before] = table[on_before, :, 0]
-        rest = ~on_here & ~on_before
-        edges[rest] = table[rest]
-        mostly_one = rest & (edges.sum(axis=(1, 2), dtype=np.int64) * 2 > k * k)
-        edges[mostly_one] -= 1
-        constant[mostly_one] = 1.0
-    for spread in (nodes, nodes_before):
-        everywhere = np.all(spread == 1, axis=1)
-        constant[everywhere] += 1.0
-        spread[everywhere] = 0
-    gathered = [_gather(code, nodes), _gather(code, nodes_before)]
-    slots = [gathered[0][0], gathered[1][0]]
-    parts = [
-        np.asarray(context.parts.node(gathered[0][0], gathered[0][1])),
-        np.asarray(context.parts.node(gathered[1][0] - 1, gathered[1][1])),
-    ]
-    values = [gathered[0][2], gathered[1][2]]
-    if edges is not None and isinstance(context.parts, ChainParts):
-        slot, within, value = _gather(code, edges.reshape(n, -1))
-        slots.append(slot)
-        parts.append(context.parts.n_node_parts + slot * (k * k) + within)
-        values.append(value)
-    return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), constant[code])
+    before, here = np.zeros((n, k), dtype=np.int8), np.zeros((n, k), dtype=np.int8)
+    if rest.shape[1] == 1 and rest.shape[2] == 1:
+        return _Split(constant + rest[:, 0, 0], before, here, None)
+    if rest.shape[1] == 1:
+        here[:] = rest[:, 0, :]
+    elif rest.shape[2] == 1:
+        before[:] = rest[:, :, 0]
+    else:
+        # a column (or row) of mostly ones is cheaper as one node and its few exceptions
+        here[:] = 2 * rest.sum(axis=1, dtype=np.int64) > k + 1
+        rest -= here[:, None, :]
+        total = rest.sum(axis=2, dtype=np.int64)
+        before[:] = np.where(2 * np.abs(total) > k + 1, np.sign(total), 0)
+        rest -= before[:, :, None]
+    for spread in (here, before):
+        # one label is used, whichever: the same value at all of them is a constant
+        same = np.all(spread == spread[:, :1], axis=1)
+        constant[same] += spread[same, 0]
+        spread[same] = 0
+    return _Split(constant, before, here, rest if rest.shape[1] > 1 and rest.shape[2] > 1 else None)
 
 
 def _patterns_of(rule: Rule, context: Context) -> tuple[IntArray, Patterns]:
@@ -103,7 +113,7 @@ def _compact(codes: IntArray) -> IntArray:
     return (np.cumsum(present) - 1)[codes]
 
 
-def _gather(code: IntArray, table: np.ndarray) -> tuple[IntArray, IntArray, FloatArray]:  # type: ignore[type-arg]
+def _gather(code: IntArray, table: NDArray[np.int8]) -> tuple[IntArray, IntArray, FloatArray]:
     """Slot, column and value of the nonzero entries of table[code], without ever making it dense."""
     pattern, column = np.nonzero(table)
     length = np.bincount(pattern, minlength=len(table)).astype(np.int64)

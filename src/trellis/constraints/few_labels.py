@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from trellis.constraints.amounts import is_number, is_whole
 from trellis.constraints.block import SparsityBlock
 from trellis.constraints.condition import Key, word
 from trellis.constraints.constraint import Constraint
@@ -24,7 +26,7 @@ class FewLabels(Constraint):
     min_count: int
 
     def with_strength(self, strength: Strength) -> FewLabels:
-        if not isinstance(strength, Strength) or strength.kind != Kind.PENALTY:
+        if strength.kind != Kind.PENALTY:
             raise ConstraintError(
                 f"{self.code()} is a price and cannot be hard, slack or learned: "
                 "give few_labels_per(key, strength=σ) a number"
@@ -53,18 +55,16 @@ class FewLabels(Constraint):
         return [SparsityBlock(block)]
 
 
-def few_labels_per(
-    key: Key | Callable[[str], str] = word, *, strength: float, min_count: int = 1, name: str | None = None
-) -> FewLabels:
-    """Every word (or value of another key) should use few labels over the corpus; ``strength`` is σ.
+def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1, name: str | None = None) -> FewLabels:
+    """Every word (or value of another column, or function of the word) should use few labels; ``strength`` is σ.
 
     Words that occur fewer than ``min_count`` times are left out: of rare ones the data says too little.
     """
-    if isinstance(key, str) or not (isinstance(key, Key) or callable(key)):
+    if not (isinstance(key, Key) or callable(key)):
         raise ConstraintError(f"few_labels_per takes word, column(name) or a function of the word, got {key!r}")
-    if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 1:
+    if not is_whole(min_count) or min_count < 1:
         raise ConstraintError(f"min_count must be a whole number from 1, got {min_count!r}")
-    if isinstance(strength, bool) or not isinstance(strength, int | float | np.integer | np.floating):
+    if not is_number(strength):
         raise ConstraintError(f"the strength of few_labels_per is a number, got {strength!r}")
     chosen = key if isinstance(key, Key) else word.map(key)
     made = FewLabels(chosen, min_count, strength=penalty(float(strength), "linf"))

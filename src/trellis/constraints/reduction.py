@@ -1,13 +1,12 @@
 """What rows say before any score is known: that they always hold, never hold, or forbid parts.
 
-A *cell* is a slot or a boundary: of its parts an output uses exactly one. With c_min, c_max the smallest and largest
-coefficient of a row in a cell (0 for a part it does not name),
+With low = min_y φ(y) and high = max_y φ(y) over all outputs (shortest paths, :mod:`kernels.extremes`), a row φ ≤ b
 
-    Σ_cells c_min  ≤  φ(y)  ≤  Σ_cells c_max        for every output y.
-
-So a row φ ≤ b always holds if b ≥ Σ c_max; never if b < Σ c_min; and if b = Σ c_min, then in every cell only parts with
-coefficient c_min can be used: the others are forbidden. For one slot a cell this is exact; where a row names edges the
-bounds may be loose, and what they miss is left to inference and projection.
+    always holds      if b ≥ high      it is dropped
+    never holds       if b < low       a hard one is refused, with the least slack low − b
+    forbids parts     if b = low       E_q[φ] ≤ low only if q puts no mass on outputs of larger φ. Those are exactly
+                                       the outputs that use a part which no output of least φ uses: along a path of
+                                       parts that all lie on shortest paths every step adds what a shortest path adds.
 """
 
 from __future__ import annotations
@@ -23,39 +22,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import InfeasibleError
 
 TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells that rows of a block name, in order of row and cell.
-
-    of_entry : (n_entries,) cell of each entry
-    row, cell : (n_cells,)  row, and slot (or n_slots + slot for the boundary before it)
-    low, high : (n_cells,)  smallest and largest coefficient
-    """
-
-    of_entry: IntArray
-    row: IntArray
-    cell: IntArray
-    low: FloatArray
-    high: FloatArray
-
-    @classmethod
-    def of(cls, block: Block, context: Context) -> Cells:
-        k, n_node = context.n_labels, context.parts.n_node_parts
-        is_node = block.part < n_node
-        slot = np.where(is_node, block.part // k, (block.part - n_node) // (k * k))
-        cell = np.where(is_node, slot, slot + context.n_slots)
-        if len(cell) == 0:
-            nothing = np.zeros(0, dtype=np.int64)
-            return cls(nothing, nothing, nothing, np.zeros(0), np.zeros(0))
-        new = np.concatenate(([True], (np.diff(cell) != 0) | (np.diff(block.row) != 0)))
-        first = np.flatnonzero(new)
-        low, high = np.minimum.reduceat(block.coefficient, first), np.maximum.reduceat(block.coefficient, first)
-        named = np.diff(np.append(first, len(cell)))
-        partial = named < np.where(is_node[first], k, k * k)
-        low[partial], high[partial] = np.minimum(low[partial], 0.0), np.maximum(high[partial], 0.0)
-        return cls(np.cumsum(new) - 1, block.row[first], cell[first], low, high)
+"""Relative to the size of a row: sums of coefficients in different orders may differ by this much."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +35,7 @@ class Reduced:
 
 def reduce_block(block: Block, context: Context, name: str, strength: Strength) -> Reduced:
     """Sort the rows of a block; an InfeasibleError for a row that no output can satisfy."""
-    cells = Cells.of(block, context)
-    n = len(block)
-    low = np.bincount(cells.row, weights=cells.low, minlength=n)
-    high = np.bincount(cells.row, weights=cells.high, minlength=n)
+    low, high = extremes(block, context)
     margin = TOLERANCE * (1.0 + np.abs(block.bound) + np.abs(low) + np.abs(high))
     at_low = low >= block.bound - margin
     at_high = high <= block.bound + margin
@@ -81,14 +45,55 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
     if strength.kind != Kind.HARD:
         return Reduced(~always, np.zeros(0, dtype=np.int64))
     tight_low = at_low & ~always
-    tight_high = at_high & ~always if block.equality else np.zeros(n, dtype=np.bool_)
-    forbidden = np.concatenate(
-        [
-            _parts_beyond(block, cells, context, tight_low, cells.low),
-            _parts_beyond(block, cells, context, tight_high, cells.high),
-        ]
+    tight_high = at_high & ~always if block.equality else np.zeros(len(block), dtype=np.bool_)
+    forbidden = _forbidden(block, context, tight_low, tight_high, margin)
+    return Reduced(~always & ~tight_low & ~tight_high, forbidden)
+
+
+def extremes(block: Block, context: Context) -> tuple[FloatArray, FloatArray]:
+    """(n_rows,) each: least and largest value of every row over all outputs."""
+    from trellis.constraints.kernels.extremes import row_extremes
+
+    low, high = np.zeros(len(block)), np.zeros(len(block))
+    row_extremes(*_layout(block, context), low, high)
+    return low, high
+
+
+def _layout(block: Block, context: Context) -> tuple[IntArray | FloatArray | int, ...]:
+    """Rows in the form that the kernels take."""
+    length = np.bincount(block.row, minlength=len(block))
+    start = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+    is_node = block.part < context.parts.n_node_parts
+    first_edge = start[:-1] + np.bincount(block.row[is_node], minlength=len(block))
+    return (
+        start,
+        first_edge,
+        block.part,
+        block.coefficient,
+        context.batch.offsets,
+        context.instance,
+        context.parts.n_node_parts,
+        context.n_labels,
     )
-    return Reduced(~always & ~tight_low & ~tight_high, np.unique(forbidden))
+
+
+def _forbidden(
+    block: Block, context: Context, tight_low: BoolArray, tight_high: BoolArray, margin: FloatArray
+) -> IntArray:
+    """Parts that tight rows forbid, increasing."""
+    from trellis.constraints.kernels.extremes import parts_never_least
+
+    rows = np.concatenate((np.flatnonzero(tight_low), np.flatnonzero(tight_high)))
+    if len(rows) == 0:
+        return np.zeros(0, dtype=np.int64)
+    sign = np.repeat((1.0, -1.0), (np.count_nonzero(tight_low), np.count_nonzero(tight_high)))
+    layout = _layout(block, context)
+    none = np.zeros(0, dtype=np.int64)
+    n_nodes, n_edges = parts_never_least(rows, sign, margin[rows], *layout, none, none)
+    found = np.zeros(n_nodes + n_edges, dtype=np.int64)
+    parts_never_least(rows, sign, margin[rows], *layout, found[:n_nodes], found[n_nodes:])
+    # rows of single tokens or instances come in order: sorting millions of edges is worth avoiding
+    return found if np.all(found[1:] > found[:-1]) else np.unique(found)
 
 
 def _refuse_impossible(
@@ -120,26 +125,3 @@ def _refuse_impossible(
         constraints=(name,),
         slack=need,
     )
-
-
-def _parts_beyond(block: Block, cells: Cells, context: Context, tight: BoolArray, extreme: FloatArray) -> IntArray:
-    """Parts of the cells of tight rows whose coefficient is not the cell's extreme one."""
-    chosen = tight[cells.row] & (cells.high > cells.low)
-    found = []
-    k, n_node = context.n_labels, context.parts.n_node_parts
-    number = np.cumsum(chosen) - 1
-    at_extreme = chosen[cells.of_entry] & (block.coefficient == extreme[cells.of_entry])
-    for is_edge, size in ((False, k), (True, k * k)):
-        mine = chosen & ((cells.cell >= context.n_slots) == is_edge)
-        if not mine.any():
-            continue
-        number = np.cumsum(mine) - 1
-        first = n_node * is_edge + (cells.cell[mine] - context.n_slots * is_edge) * size
-        # an unnamed part has coefficient 0
-        beyond = np.repeat((extreme[mine] != 0.0)[:, None], size, axis=1)
-        named = mine[cells.of_entry]
-        place = number[cells.of_entry[named]]
-        beyond[place, block.part[named] - first[place]] = ~at_extreme[named]
-        which, within = np.nonzero(beyond)
-        found.append(first[which] + within)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

@@ -134,12 +134,12 @@ class Rule(ABC):
         """The probability that it holds, bounded at every token."""
         from trellis.constraints.count import count
 
-        return count(where=self).per("token") <= other
+        return count(where=self).per("token").__le__(other)
 
     def __ge__(self, other: Any) -> Comparison:
         from trellis.constraints.count import count
 
-        return count(where=self).per("token") >= other
+        return count(where=self).per("token").__ge__(other)
 
 
 def as_rule(value: Any, beside: Rule, operator: str) -> Rule:

@@ -1,0 +1,68 @@
+"""Tag dictionaries: a word may only have the labels that the dictionary lists for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from trellis.constraints.condition import Key, word
+from trellis.constraints.context import Context
+from trellis.constraints.labels import label_names
+from trellis.constraints.rule import Patterns, Rule
+from trellis.data.ragged import BoolArray, IntArray
+from trellis.errors import ConstraintError
+
+
+class InDictionary(Rule):
+    """The label is one that the dictionary allows for the key's string; strings it does not list are free."""
+
+    def __init__(self, allowed: Mapping[str, tuple[str, ...]], key: Key, *, ignore_case: bool) -> None:
+        self.key, self.ignore_case = key, ignore_case
+        self.allowed = dict(allowed)
+        # entries of equal labels share a row of the table: patterns are as many as label sets, not as words
+        self.sets = tuple(dict.fromkeys(self.allowed.values()))
+        number = {names: i + 1 for i, names in enumerate(self.sets)}
+        self.set_of = {entry: number[names] for entry, names in self.allowed.items()}
+
+    @property
+    def observed(self) -> bool:
+        return False
+
+    def leaves(self) -> Iterator[Rule]:
+        yield self
+
+    def codes(self, context: Context) -> IntArray:
+        """(n_slots,): the number of the label set of each slot's string, 0 where it is not listed."""
+        codes, strings = self.key.types(context)
+        found = (self.set_of.get(s.casefold() if self.ignore_case else s, 0) for s in strings)
+        return np.fromiter(found, dtype=np.int64, count=len(strings))[codes]
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        free = np.ones(patterns.context.n_labels, dtype=np.bool_)
+        rows = np.stack([free, *(patterns.context.label_set(names) for names in self.sets)])
+        return rows[patterns.of(self)][:, None, :]
+
+    def code(self) -> str:
+        shown = [f"{entry!r}: {list(names)!r}" for entry, names in list(self.allowed.items())[:2]]
+        dots = ", ..." if len(self.allowed) > 2 else ""
+        return f"dictionary({{{', '.join(shown)}{dots}}})"
+
+    def english(self, *, negated: bool = False) -> str:
+        n = len(self.allowed)
+        has = "has none of" if negated else "has one of"
+        return f"a {self.key.english()} of the dictionary ({n} entr{'y' if n == 1 else 'ies'}) {has} its listed labels"
+
+
+def dictionary(
+    entries: Mapping[str, str | Iterable[str]], *, key: Key = word, ignore_case: bool = False
+) -> InDictionary:
+    """A word may only have the labels listed for it: ``dictionary({"the": ["DET"], "run": ["NOUN", "VERB"]})``."""
+    allowed: dict[str, tuple[str, ...]] = {}
+    for entry, names in entries.items():
+        chosen = label_names((names,), f"dictionary entry {entry!r}")
+        if not chosen:
+            raise ConstraintError(f"the dictionary allows no label at all for {entry!r}: list one, or leave it out")
+        folded = entry.casefold() if ignore_case else entry
+        allowed[folded] = tuple(dict.fromkeys((*allowed.get(folded, ()), *chosen)))
+    return InDictionary(allowed, key, ignore_case=ignore_case)

@@ -1,0 +1,55 @@
+"""each_label: one constraint that says the same of every label, or of each of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.context import Context
+from trellis.constraints.labels import label_names
+from trellis.constraints.rule import Rule
+from trellis.constraints.strength import Kind
+from trellis.errors import ConstraintError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EachLabel(Constraint):
+    """``function(label)`` for every label of ``labels``, or of the vocabulary where none is given."""
+
+    function: Callable[[str], Constraint | Rule]
+    labels: tuple[str, ...]
+
+    def _of(self, label: str) -> Constraint:
+        made = self.function(label)
+        constraint = made.constraint() if isinstance(made, Rule) else made
+        if not isinstance(constraint, Constraint):
+            raise ConstraintError(f"each_label takes a function from a label to a constraint, but it gave {made!r}")
+        if constraint.strength.kind != Kind.HARD or constraint.given_name is not None:
+            raise ConstraintError(
+                f"give the strength and the name to each_label(...) as a whole, not to {constraint.code()}"
+            )
+        return constraint
+
+    def code(self) -> str:
+        which = "".join(f", {name!r}" for name in self.labels)
+        return f"each_label(lambda L: {self._of('L').code().replace(repr('L'), 'L')}{which})"
+
+    def statement(self) -> str:
+        which = f" among {', '.join(self.labels)}" if self.labels else ""
+        return f"for every label L{which}, {self._of('L').statement()}"
+
+    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock]:
+        context.label_set(self.labels)
+        return [block for name in self.labels or context.labels.names for block in self._of(name).blocks(context)]
+
+
+def each_label(function: Callable[[str], Constraint | Rule], *labels: str | Iterable[str]) -> EachLabel:
+    """One constraint made of ``function(label)`` for each of the labels, or for all there are.
+
+    >>> from trellis.constraints import starts
+    >>> each_label(lambda L: starts(L) <= 1).describe()
+    'For every label L, in every sentence the expected number of L segments is at most 1, strictly.'
+    """
+    return EachLabel(function, label_names(labels, "each_label"))

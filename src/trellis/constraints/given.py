@@ -1,0 +1,150 @@
+"""Labels that are given: taken as certain, or trusted up to a share of errors.
+
+given(labels)                        y_t = label_t wherever one is given                  (partial labels)
+trusted(labels, at_least=0.9)        Σ_t q(y_t = label_t) ≥ 0.9 · number given            (noisy labels)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from trellis.constraints.amounts import is_number
+from trellis.constraints.comparison import Comparison
+from trellis.constraints.condition import Key
+from trellis.constraints.context import Context
+from trellis.constraints.count import Count, Term
+from trellis.constraints.rule import Observed, Patterns, Rule
+from trellis.data.batch import UNKNOWN
+from trellis.data.ragged import BoolArray, IntArray
+from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.structures.parts import check_labels
+
+NOT_GIVEN = ("", "_", "-", "?")
+"""Strings of a column of labels that stand for "not given"."""
+
+
+class GivenLabels:
+    """Where labels come from: the batch itself, an array, lists of names, or a column of strings."""
+
+    def __init__(self, source: Any) -> None:
+        if isinstance(source, str):
+            raise ConstraintError(f"labels are given as a column: write column({source!r}) in place of {source!r}")
+        self.source = source
+
+    def numbers(self, context: Context) -> IntArray:
+        """(n_slots,): the label given for each slot, −1 where none is."""
+        source = self.source
+        if source is None:
+            found: Any = context.batch.labels
+        elif isinstance(source, Key):
+            codes, strings = source.types(context)
+            return np.asarray([self._number(s, context) for s in strings], dtype=np.int64)[codes]
+        elif isinstance(source, np.ndarray):
+            found = source
+        else:
+            found = self._flatten(source, context)
+        return check_labels(found, context.n_slots, context.n_labels, unknown=True).astype(np.int64)
+
+    def _number(self, name: str | None, context: Context) -> int:
+        if name is None or (name in NOT_GIVEN and name not in context.labels):
+            return UNKNOWN
+        if name not in context.labels:
+            raise UnknownNameError("label", name, context.labels)
+        return context.labels.number(name)
+
+    def _flatten(self, source: Sequence[Sequence[str | None] | None], context: Context) -> list[int]:
+        lengths = context.batch.lengths.tolist()
+        if len(source) != len(lengths):
+            raise DataError(f"labels are given for {len(source)} instances, but the batch has {len(lengths)}")
+        flat: list[int] = []
+        for i, (labels, n) in enumerate(zip(source, lengths, strict=True)):
+            if labels is None:
+                flat.extend([UNKNOWN] * n)
+                continue
+            if len(labels) != n:
+                raise DataError(f"instance {context.batch.first + i} has {n} tokens but {len(labels)} given labels")
+            flat.extend(self._number(name, context) for name in labels)
+        return flat
+
+    def english(self) -> str:
+        return f"the {self.source.english()} column" if isinstance(self.source, Key) else "the data"
+
+    def code(self) -> str:
+        if self.source is None:
+            return ""
+        return self.source.code() if isinstance(self.source, Key) else "labels"
+
+
+class IsGiven(Observed):
+    """A label is given for the token."""
+
+    def __init__(self, given: GivenLabels) -> None:
+        self.given = given
+
+    def holds(self, context: Context) -> BoolArray:
+        return np.asarray(self.given.numbers(context) != UNKNOWN)
+
+    def code(self) -> str:
+        return f"is_given({self.given.code()})"
+
+    def english(self, *, negated: bool = False) -> str:
+        return f"{'no' if negated else 'a'} label is given by {self.given.english()}"
+
+
+class IsAsGiven(Rule):
+    """The label is the one given; false where none is."""
+
+    def __init__(self, given: GivenLabels) -> None:
+        self.given = given
+
+    @property
+    def observed(self) -> bool:
+        return False
+
+    def leaves(self) -> Iterator[Rule]:
+        yield self
+
+    def codes(self, context: Context) -> IntArray:
+        return self.given.numbers(context) + 1
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        k = patterns.context.n_labels
+        rows = np.vstack([np.zeros((1, k), dtype=np.bool_), np.eye(k, dtype=np.bool_)])
+        return rows[patterns.of(self)][:, None, :]
+
+    def code(self) -> str:
+        return f"as_given({self.given.code()})"
+
+    def english(self, *, negated: bool = False) -> str:
+        return f"the label is {'not ' if negated else ''}the one given"
+
+
+def given(labels: Any = None) -> Rule:
+    """Tokens have the labels given for them, wherever one is: the batch's own where none are passed.
+
+    ``labels`` is an array (n_slots,) with −1 for "not given", a list of names (or None) a sentence, or a column.
+    """
+    source = GivenLabels(labels)
+    return IsGiven(source).implies(IsAsGiven(source))
+
+
+def trusted(labels: Any = None, *, at_least: float, per: str | Key = "corpus") -> Comparison:
+    """Of the given labels a share of at least ``at_least`` is right, over the corpus or in every instance.
+
+    For labels of rules, of other annotators or of projected annotation, whose accuracy is about known. ``labels`` as
+    in :func:`given`. Instances without given labels are free.
+    """
+    if not is_number(at_least) or not 0 <= at_least <= 1:
+        raise ConstraintError(f"at_least is the share of given labels that are right, 0 to 1, got {at_least!r}")
+    source = GivenLabels(labels)
+    term = Term(
+        1.0,
+        IsAsGiven(source),
+        IsGiven(source),
+        f"share(as_given({source.code()}))",
+        f"the expected share of right labels among those given by {source.english()}",
+    )
+    return Count((term,)).per(per) >= float(at_least)
