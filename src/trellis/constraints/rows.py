@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints.sparsity import Sparsity
-from trellis.constraints.strength import Kind
+from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.structures.parts import CategoricalParts, ChainParts, Parts
 
@@ -172,6 +172,39 @@ class Rows:
             row_number=self.row_number[keep],
             groups=self.groups.take(used),
         )
+
+    def with_explicit_sparsity(self) -> Rows:
+        """The same, with every l1/linf block written out as rows (one a slot and label): for small problems."""
+        k = self.parts.n_labels
+        out = self
+        for block in self.sparsity:
+            n, n_groups = len(block.slots) * k, block.n_keys * k
+            number = len(out.names)
+            labels = np.tile(np.arange(k), len(block.slots))
+            new = np.full(n, COUPLING)
+            out = replace(
+                out,
+                names=(*out.names, block.name),
+                start=np.concatenate([out.start, out.start[-1] + 1 + np.arange(n)]),
+                part=np.concatenate([out.part, np.repeat(block.slots, k) * k + labels]),
+                coefficient=np.concatenate([out.coefficient, np.ones(n)]),
+                bound=np.concatenate([out.bound, np.zeros(n)]),
+                equality=np.concatenate([out.equality, np.zeros(n, dtype=np.bool_)]),
+                instance=np.concatenate([out.instance, new]),
+                group=np.concatenate([out.group, len(out.groups) + np.repeat(block.key, k) * k + labels]),
+                constraint=np.concatenate([out.constraint, np.full(n, number)]),
+                row_number=np.concatenate([out.row_number, len(out) + np.arange(n)]),
+                groups=Groups(
+                    np.concatenate([out.groups.kind, np.full(n_groups, Kind.PENALTY, np.int8)]),
+                    np.concatenate([out.groups.norm, np.full(n_groups, Norm.LINF, np.int8)]),
+                    np.concatenate([out.groups.amount, np.full(n_groups, block.strength)]),
+                ),
+            )
+        return replace(out, sparsity=())
+
+    def with_forbidden(self, keep: BoolArray) -> Rows:
+        """The same rows, forbidding only the parts where ``keep`` holds."""
+        return replace(self, forbidden=self.forbidden[keep], forbidden_by=self.forbidden_by[keep])
 
     def reorder(self, order: IntArray) -> Rows:
         """The same rows in another order."""

@@ -77,3 +77,8 @@ def fold_edge_counts(counts: FloatArray, index: NDArray[np.int32], original: Cha
     folded = np.zeros(shape)
     np.add.at(folded, owner, counts)
     return folded
+
+
+def sum_at(places: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """(size,): the sum of the values at each place."""
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)

@@ -11,61 +11,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
-from trellis.errors import ConvergenceWarning
+from trellis.errors import ConvergenceWarning, InfeasibleError
 from trellis.projection.coupling import BFGS_ROWS, CoupledSolution, is_separable, solve_bfgs, solve_spectral
+from trellis.projection.diagnosis import explain, refuse_conflict
+from trellis.projection.duals import CorpusProjection, Duals
 from trellis.projection.kernels.groups import prox_all, value_all
 from trellis.projection.kernels.simplex import project_groups
+from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable
-from trellis.projection.shard import LocalState, ShardAnswer, ShardRows
-from trellis.structures.results import Posterior
+from trellis.projection.relaxation import join
+from trellis.projection.shard import LocalState, ShardAnswer, ShardRows, as_chain
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Duals:
-    """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
-
-    row : (n_rows,) in the order of ``rows``;  sparsity : (n, K) a block;  curvature : the solver's Hessians a shard
-    """
-
-    row: FloatArray
-    sparsity: tuple[FloatArray, ...]
-    curvature: tuple[FloatArray | None, ...]
-
-    def by_name(self, rows: Rows) -> dict[str, FloatArray]:
-        """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""
-        named = {name: self.row[rows.constraint == i] for i, name in enumerate(rows.names)}
-        for block, dual in zip(rows.sparsity, self.sparsity, strict=True):
-            named[block.name] = dual
-        return named
-
-
-@dataclass(frozen=True)
-class CorpusProjection(Generic[T]):
-    """The outcome over all shards.
-
-    results : what ``then`` made of each shard;  duals : λ
-    value : the optimum  Σ_i weight_i (γ q log q − q·score) + prices, to the accuracy of the residual
-    kkt_residual : the largest violation of the optimality conditions, in units of expectations
-    """
-
-    results: list[T]
-    duals: Duals
-    value: float
-    kkt_residual: float
-    worst_constraint: str | None
-    evaluations: int
-    converged: bool
 
 
 class Projector:
@@ -97,7 +62,7 @@ class Projector:
             ShardRows(self.rows.shard(int(s.instances.start), int(s.instances.stop))) for s in self.shards
         ]
         self._coupling = self.rows.coupling()
-        self._local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
+        self.local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
         self._sparsity_cuts = [
             np.searchsorted(block.slots, self.rows.parts.offsets[self.bounds]) for block in self.rows.sparsity
         ]
@@ -124,19 +89,25 @@ class Projector:
         warn: bool = True,
     ) -> CorpusProjection[T]:
         """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution."""
-        gamma = check_gamma(gamma)
         engine = SerialEngine() if engine is None else engine
-        n_local = self.rows.n_local
+        if gamma == 0.0:
+            return run_linear(self, scores_of, then, weights, duals, engine, edge_marginals)
+        gamma = check_gamma(gamma)
         theta, lams, states = self._start(duals, gamma)
         inner = self.tolerance * (0.1 if self.couples else 1.0)
 
         def evaluate_shard(number: int, at: FloatArray, blocks: tuple[FloatArray, ...], last: bool) -> ShardAnswer:
             shard = self.shards[number]
-            return self.shard_rows[number].evaluate(
-                scores_of(number), gamma, at, blocks, states[number],
-                weights=None if weights is None else weights[shard.instances.start : shard.instances.stop],
-                tolerance=inner, most_evaluations=self.most_evaluations, edge_marginals=edge_marginals and last,
-            )  # fmt: skip
+            scores = scores_of(number)
+            try:
+                return self.shard_rows[number].evaluate(
+                    scores, gamma, at, blocks, states[number],
+                    weights=None if weights is None else weights[shard.instances.start : shard.instances.stop],
+                    tolerance=inner, most_evaluations=self.most_evaluations, edge_marginals=edge_marginals and last,
+                )  # fmt: skip
+            except InfeasibleError as error:
+                explain(error, as_chain(scores), self.shard_rows[number].rows)
+                raise
 
         coupled = CoupledSolution(theta, 0.0, 0.0, 0, True)
         if self.couples:
@@ -167,7 +138,13 @@ class Projector:
         converged = coupled.converged and worst <= inner
         culprit = None
         if not converged:
-            culprit = self._culprit(worst_at, coupled, n_local)
+            if worst > inner:
+                number, i = worst_at
+                scores = as_chain(scores_of(number)).instances(i, i + 1)
+                refuse_conflict(scores, self.shard_rows[number].rows.shard(i, i + 1).local())
+            if not coupled.converged and len(self._coupling):
+                refuse_conflict(join([as_chain(scores_of(shard.index)) for shard in self.shards]), self.rows)
+            culprit = self._culprit(worst_at, coupled)
             if warn:
                 self._warn(residual, culprit)
         return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
@@ -180,7 +157,7 @@ class Projector:
             np.zeros((len(block.slots), k)) if duals is None else duals.sparsity[j] / gamma
             for j, block in enumerate(self.rows.sparsity)
         ]
-        cuts = self._local_start
+        cuts = self.local_start
         states = [
             LocalState(row[cuts[i] : cuts[i + 1]], None if duals is None else duals.curvature[i])
             for i in range(len(self.shards))
@@ -258,7 +235,7 @@ class Projector:
         at, blocks = unpack(solution.theta)
         return solution, at.copy(), [block.copy() for block in blocks]
 
-    def _culprit(self, worst_at: tuple[int, int], coupled: CoupledSolution, n_local: int) -> str | None:
+    def _culprit(self, worst_at: tuple[int, int], coupled: CoupledSolution) -> str | None:
         """Name of the constraint farthest from its optimality conditions."""
         if not coupled.converged:
             if len(self._coupling):
@@ -276,43 +253,3 @@ class Projector:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-@dataclass(frozen=True)
-class Projection:
-    """q of one batch: its posterior, itself as scores, and how it came about. See :class:`CorpusProjection`."""
-
-    posterior: Posterior
-    duals: Duals
-    value: float
-    kkt_residual: float
-    evaluations: int
-    converged: bool
-
-
-def project(
-    scores: Structure,
-    rows: Rows,
-    gamma: float = 1.0,
-    *,
-    weights: FloatArray | None = None,
-    duals: Duals | None = None,
-    tolerance: float = 1e-3,
-    most_evaluations: int = 200,
-    most_rounds: int = 200,
-    edge_marginals: bool = False,
-) -> Projection:
-    """Project the scores of one batch onto compiled rows.
-
-    Rows inside instances are solved in compiled code, all of them a call; rows that couple instances around that.
-    """
-    projector = Projector(
-        rows, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
-    )  # fmt: skip
-    outcome = projector.run(
-        lambda _: scores, gamma, then=lambda _, answer: answer.posterior, weights=weights, duals=duals,
-        edge_marginals=edge_marginals,
-    )  # fmt: skip
-    return Projection(
-        outcome.results[0], outcome.duals, outcome.value, outcome.kkt_residual, outcome.evaluations, outcome.converged
-    )

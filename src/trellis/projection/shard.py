@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.projection.local import LocalSolution, project_local
-from trellis.projection.mask import Mask, fold_edge_counts
+from trellis.projection.mask import Mask, fold_edge_counts, sum_at
 from trellis.structures.categorical import Categorical
 from trellis.structures.chain import Chain
 from trellis.structures.chain_tables import ChainTables
@@ -40,6 +40,7 @@ class ShardAnswer:
     tilted : q itself, as scores
     value : Σ_i weight_i (...), see above
     coupling : (n_coupling,) expectations;  sparsity : one (n, K) array of weighted marginals a block
+    integral : for γ = 0, which instances are a single output
     """
 
     posterior: Posterior
@@ -48,6 +49,7 @@ class ShardAnswer:
     value: float
     coupling: FloatArray
     sparsity: tuple[FloatArray, ...]
+    integral: BoolArray | None = None
 
 
 class ShardRows:
@@ -120,9 +122,9 @@ class ShardRows:
         if len(theta) and np.any(theta):
             change = -theta[self._entry_row] * self.coupling.coefficient
             at, here = self.coupling.part, self._is_node
-            node = _sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
+            node = sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
             if not self.node_only:
-                edge = _sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
+                edge = sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
         for block, dual in zip(self.sparsity, sparsity, strict=True):
             if node is None:
                 node = np.zeros((n_slots, k))
@@ -132,10 +134,6 @@ class ShardRows:
         # θ = λ/γ is added after scores are divided by γ.
         scaled = masked if gamma == 1.0 else masked.tilt(gamma=gamma)
         return scaled if node is None and edge is None else scaled.tilt(node, edge)
-
-
-def _sum_at(places: IntArray, values: FloatArray, size: int) -> FloatArray:
-    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
 
 
 def as_chain(scores: Structure) -> Chain:

@@ -111,6 +111,17 @@ class Chain:
         """Node scores (n_slots, n_labels), start and stop not included."""
         return self.tables.node[self.node_index]
 
+    def instances(self, start: int, stop: int) -> Chain:
+        """Scores of instances start..stop−1 over the same tables."""
+        low, high = int(self.offsets[start]), int(self.offsets[stop])
+        return Chain.over(
+            self.tables,
+            self.offsets[start : stop + 1] - low,
+            node_index=self.node_index[low:high],
+            edge_index=self.edge_index[low:high],
+            first=self.first + start,
+        )
+
     def infer(self, *, weights: FloatArray | None = None, edge_marginals: bool = False) -> Posterior:
         """Marginals of nodes, expected edge counts (an instance times its weight), edge marginals where asked for."""
         tell_if_compiling(chain_sum.infer_scaled)

@@ -1,0 +1,99 @@
+"""When no q can satisfy the rows: a smallest set of constraints that conflict, and the slack that would resolve it.
+
+Feasibility of a set of constraints is decided by the linear program of :mod:`columns` (the least possible largest
+violation of its hard and slack rows over all averages of outputs), after the parts it forbids are masked. A deletion
+filter then drops every constraint without which the rest still conflicts: of what is left, every member is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.constraints.rows import Rows
+from trellis.constraints.strength import Kind
+from trellis.errors import InfeasibleError
+from trellis.projection.columns import FEASIBLE, average_outputs
+from trellis.projection.mask import Mask
+from trellis.structures.chain import Chain
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Constraints that cannot hold together; ``slack`` is None where forbidden parts leave no output at all."""
+
+    names: tuple[str, ...]
+    slack: float | None
+
+
+def find_conflict(scores: Chain, rows: Rows) -> Conflict | None:
+    """A smallest conflicting set of constraints of these instances, or None if they can all hold."""
+    strict = rows.select(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)))
+    involved = np.unique(np.concatenate([strict.constraint, rows.forbidden_by])).tolist()
+    everything = least_violation(scores, strict, involved)
+    if everything is not None and everything <= FEASIBLE:
+        return None
+    kept = list(involved)
+    for number in involved:
+        rest = [other for other in kept if other != number]
+        violation = least_violation(scores, strict, rest)
+        if violation is None or violation > FEASIBLE:
+            kept = rest
+    if not kept:
+        return None  # the model itself leaves no output
+    return Conflict(tuple(rows.names[number] for number in kept), least_violation(scores, strict, kept))
+
+
+def least_violation(scores: Chain, rows: Rows, constraints: Collection[int]) -> float | None:
+    """The least possible largest violation with only some constraints in force; None if no output is left."""
+    forbid = np.isin(rows.forbidden_by, list(constraints))
+    chosen = rows.select(np.isin(rows.constraint, list(constraints))).with_forbidden(forbid)
+    masked = Mask.of(chosen).apply(scores)
+    try:
+        masked.argmax()
+    except InfeasibleError:
+        return None
+    if not len(chosen):
+        return 0.0
+    return max(0.0, -average_outputs(masked, chosen, feasibility=True).value)
+
+
+def conflict_error(conflict: Conflict, where: str, instances: tuple[int, ...]) -> InfeasibleError:
+    """The error that says what conflicts, where, and what would resolve it."""
+    if len(conflict.names) == 1:
+        what = f"{where}: constraint {conflict.names[0]!r} cannot hold"
+    else:
+        what = f"{where}: constraints {' and '.join(map(repr, conflict.names))} cannot hold together"
+    if conflict.slack is None:
+        help_ = (
+            "together with the model's own zeros they leave no possible output: allow more, or make one of them soft"
+        )
+    else:
+        help_ = f"a slack of {conflict.slack:.4g} (L∞) would resolve it, or make one of them soft (a penalty)"
+    return InfeasibleError(f"{what}; {help_}.", instances=instances, constraints=conflict.names, slack=conflict.slack)
+
+
+def refuse_conflict(scores: Chain, rows: Rows) -> None:
+    """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus if rows couple."""
+    conflict = find_conflict(scores, rows)
+    if conflict is None:
+        return
+    if len(scores) == 1:
+        raise conflict_error(conflict, f"instance {scores.first}", (scores.first,))
+    raise conflict_error(conflict, "over the corpus", ())
+
+
+def explain(error: InfeasibleError, scores: Chain, rows: Rows) -> None:
+    """Raise a better error if constraints, and not the model alone, leave an instance of the shard without output."""
+    for number in error.instances:
+        i = number - scores.first
+        refuse_conflict(scores.instances(i, i + 1), rows.shard(i, i + 1).local())
+
+
+def explain_all(scores: Chain, rows: Rows) -> None:
+    """Look for a conflict inside each instance of a shard, then over all of them."""
+    for i in range(len(scores)):
+        refuse_conflict(scores.instances(i, i + 1), rows.shard(i, i + 1).local())
+    refuse_conflict(scores, rows)

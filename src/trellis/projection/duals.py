@@ -1,0 +1,48 @@
+"""What a projection leaves behind: dual variables, and the outcome over a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from trellis.constraints.rows import Rows
+from trellis.data.ragged import FloatArray
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
+
+    row : (n_rows,) in the order of ``rows``;  sparsity : (n, K) a block;  curvature : the solver's Hessians a shard
+    """
+
+    row: FloatArray
+    sparsity: tuple[FloatArray, ...]
+    curvature: tuple[FloatArray | None, ...]
+
+    def by_name(self, rows: Rows) -> dict[str, FloatArray]:
+        """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""
+        named = {name: self.row[rows.constraint == i] for i, name in enumerate(rows.names)}
+        for block, dual in zip(rows.sparsity, self.sparsity, strict=True):
+            named[block.name] = dual
+        return named
+
+
+@dataclass(frozen=True)
+class CorpusProjection(Generic[T]):
+    """The outcome over all shards.
+
+    results : what ``then`` made of each shard;  duals : λ
+    value : the optimum  Σ_i weight_i (γ q log q − q·score) + prices, to the accuracy of the residual
+    kkt_residual : the largest violation of the optimality conditions, in units of expectations
+    """
+
+    results: list[T]
+    duals: Duals
+    value: float
+    kkt_residual: float
+    worst_constraint: str | None
+    evaluations: int
+    converged: bool
