@@ -43,7 +43,7 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     slots, values = [slot, slot_b], [value, value_b]
     parts = [slot * k + label, (slot_b - 1) * k + label_b]
     if split.edge is not None:
-        slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), -1))
+        slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), k * k))
         slots.append(slot_e)
         parts.append(context.parts.n_node_parts + slot_e * (k * k) + within)
         values.append(value_e)
