@@ -1,7 +1,9 @@
 """Models p_θ over a structure: scores, collect, update; and, on their own, estimators in scikit-learn's manner."""
 
+from trellis.models.crf import CRF
+from trellis.models.crf_objective import CRFStatistics
 from trellis.models.hmm import HMM, HMMStatistics
 from trellis.models.model import Model, Statistics
 from trellis.models.saving import load_model
 
-__all__ = ["HMM", "HMMStatistics", "Model", "Statistics", "load_model"]
+__all__ = ["CRF", "HMM", "CRFStatistics", "HMMStatistics", "Model", "Statistics", "load_model"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.models.kernels import counting
 
 
@@ -29,14 +29,14 @@ class RowCounts:
 
     n_rows: int
     n_columns: int
-    parts: tuple[tuple[LabelArray | None, FloatArray], ...]
+    parts: tuple[tuple[LabelArray | IntArray | None, FloatArray], ...]
 
     @classmethod
     def of_table(cls, table: FloatArray) -> RowCounts:
         return cls(table.shape[0], table.shape[1], ((None, table),))
 
     @classmethod
-    def of_rows(cls, n_rows: int, rows: LabelArray, values: FloatArray) -> RowCounts:
+    def of_rows(cls, n_rows: int, rows: LabelArray | IntArray, values: FloatArray) -> RowCounts:
         return cls(n_rows, values.shape[1], ((rows, values),))
 
     def __add__(self, other: RowCounts) -> RowCounts:

@@ -107,9 +107,9 @@ def vocabulary_from_json(parsed: Mapping[str, Any]) -> Vocabulary:
     return Vocabulary(parsed["names"], kind=parsed["kind"], unknown=parsed["unknown"])
 
 
-def is_missing_function(value: Any) -> bool:
-    """Whether a constructor argument is the name that a file holds in place of a function."""
-    return isinstance(value, Mapping) and set(value) == {_FUNCTION}
+def missing_function(value: Any) -> str | None:
+    """The name that a file holds in place of a function, where a constructor argument is such."""
+    return value[_FUNCTION] if isinstance(value, Mapping) and set(value) == {_FUNCTION} else None
 
 
 def _json(value: Any) -> Any:

@@ -1,0 +1,334 @@
+"""CRF: a discriminative chain with sparse features of tokens (Lafferty et al. 2001).
+
+    p(y | x) ∝ exp( Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge[y_{t−1}, y_t] + start[y_1] + stop[y_n] )
+
+The M-step on soft labels q maximises  Σ_i weight_i E_q[log p_w(y | x_i)] − (l2 / 2) ‖w‖², which is concave; with labels
+given it is ordinary supervised training.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch, Column
+from trellis.data.corpus import Corpus
+from trellis.data.ragged import FloatArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Engine, engine_for, shards_of
+from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
+from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
+from trellis.models.gaussian import AdaGrad, Maximum, check_l2, lbfgs
+from trellis.models.kernels import log_linear
+from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
+from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.structures import Chain, ChainParts, Posterior
+from trellis.structures.kernels.notice import tell_if_compiling
+
+Sentences = Sequence[Sequence[Any]]
+
+
+class CRF(SequenceModel):
+    """Linear-chain conditional random field.
+
+    labels : names of the labels, or how many there are; None: those found in ``y``
+    features : function (sentence, position) -> description of the token, see :mod:`trellis.models.features`; None: the
+        tokens are descriptions themselves (dictionaries, lists of feature names, or words)
+    min_count : features of fewer tokens are dropped
+    all_pairs : a weight for every (feature, label); else only for those that the training data allows: with a
+        token's label where it is known, with every label where it is not
+    ends : whether there are weights for the first and the last label of a sentence
+    l2 : strength of the Gaussian prior, 1 / σ²
+    solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` sentences
+    max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
+    tol : L-BFGS stops when a round improves the objective by less than this share of it
+    threads : engine of ``fit``, ``predict`` and their like; None: every core
+
+    Learned: ``weights_`` (n_weights,), ``edge_`` (K, K), ``start_``, ``stop_`` (K,); ``feature_names_`` and
+    ``label_names_``, the vocabularies.
+
+    >>> crf = CRF(l2=0.1).fit([["the", "dog", "barks"], ["dogs", "bark"]], [["D", "N", "V"], ["N", "V"]])
+    >>> crf.predict([["the", "dogs", "bark"]])
+    [['D', 'N', 'V']]
+    """
+
+    discriminative = True
+    weights_: FloatArray
+    _steps: AdaGrad | None
+
+    def __init__(
+        self,
+        labels: Sequence[str] | int | None = None,
+        *,
+        features: FeatureFunction | None = None,
+        min_count: int = 1,
+        all_pairs: bool = False,
+        ends: bool = True,
+        l2: float = 1.0,
+        solver: str = "lbfgs",
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        learning_rate: float = 0.1,
+        batch_size: int = 64,
+        random_state: int | None = None,
+        threads: int | None = 1,
+    ) -> None:
+        self.labels = labels
+        self.features = features
+        self.min_count = min_count
+        self.all_pairs = all_pairs
+        self.ends = ends
+        self.l2 = l2
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.threads = threads
+
+    # text in
+
+    def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        """A batch with a feature matrix, and with the column "word" where the tokens are words.
+
+        X : sentences, each a list of tokens; or a Corpus, whose tokens are dictionaries of its columns and which
+            brings its labels along
+        y : labels, None where unknown;  weights : (n_sentences,)
+        fit : learn features, labels and their pairs from X and y, and reset the weights to 0
+        """
+        sentences, y, columns = _unpacked(X, y)
+        return self._encode(sentences, y, weights, columns, self._learn_label_names(X, y) if fit else None)
+
+    def _encode(
+        self, sentences: Sentences, y: Labels | None, weights: Any, columns: Any, names: Vocabulary | None
+    ) -> Batch:
+        """With ``names`` of labels the features are learned as well."""
+        if names is not None:
+            self._check_settings()
+            self.label_names_ = names
+            self.feature_names_ = learn_features(describe(sentences, self._function()), self.min_count)
+        blank = [[""] * len(sentence) for sentence in sentences]
+        batch = replace(
+            Batch.from_sentences(blank, y, label_names=self.label_names_, weights=weights),
+            features=feature_matrix(describe(sentences, self._function()), self.feature_names_),
+            columns=columns,
+        )
+        if names is not None:
+            self.layout_ = self._learn_layout(batch)
+            self.reset()
+        return batch
+
+    def _learn_layout(self, batch: Batch) -> Layout:
+        k = len(self.label_names_)
+        marked = np.full((len(self.feature_names_), k), self.all_pairs, dtype=np.bool_)
+        if not self.all_pairs:
+            log_linear.mark_pairs(batch.features.indptr, batch.features.indices, batch.labels, marked)
+        first = np.concatenate([[0], np.cumsum(marked.sum(axis=1))]).astype(np.int64)
+        return Layout(first, np.nonzero(marked)[1].astype(np.int32), k, bool(self.ends))
+
+    def _function(self) -> FeatureFunction | None:
+        missing = missing_function(self.features)
+        if missing is not None:
+            raise DataError(
+                f"this model was trained with the feature function {missing}, which its file cannot hold: "
+                "load_model(path, features=...) with that function"
+            )
+        return self.features
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Chain:
+        """Log-potentials of p(y | x) over the parts of the batch."""
+        tell_if_compiling(log_linear.add_scores)
+        return ShardFeatures(batch, self.layout_).scores(self.weights_)
+
+    def uniform(self, batch: Batch) -> Chain:
+        """Scores under which all label sequences are equally likely."""
+        k = len(self.label_names_)
+        return Chain(batch.offsets, np.zeros((batch.n_slots, k)), np.zeros((k, k)), first=batch.first)
+
+    def collect(self, batch: Batch, q: Posterior) -> CRFStatistics:
+        """Expected counts of features with labels, of label pairs, and of first and last labels."""
+        return ShardFeatures(batch, self.layout_).collect(q)
+
+    def update(
+        self, statistics: CRFStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+    ) -> Maximum:
+        """M-step by L-BFGS from the present weights; ``shards`` are the batches that the statistics came from."""
+        if shards is None:
+            raise DataError("the M-step of a CRF looks at the data again: give the shards the statistics came from")
+        objective = CRFObjective(
+            shards,
+            statistics.vector(self.layout_),
+            self.layout_,
+            engine_for(self.threads) if engine is None else engine,
+        )
+        found = lbfgs(objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol)
+        self.weights_ = found.weights
+        return found
+
+    def step(self, batch: Batch, q: Posterior, *, share: float) -> None:
+        """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
+        shard = ShardFeatures(batch, self.layout_)
+        counts, expected = shard.collect(q).vector(self.layout_), shard.expectations(self.weights_).vector(self.layout_)
+        if self._steps is None:
+            self._steps = AdaGrad(len(self.weights_), self.learning_rate)
+        self.weights_ = self._steps.step(self.weights_, (expected - counts) + share * self.l2 * self.weights_)
+
+    def log_prior(self) -> float:
+        """−(l2 / 2) ‖w‖²."""
+        return -0.5 * self.l2 * float(self.weights_ @ self.weights_)
+
+    # parameters
+
+    def reset(self) -> None:
+        """All weights 0: every label sequence is equally likely."""
+        self.weights_ = np.zeros(self.layout_.n_weights)
+        self._steps = None
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Weights drawn from N(0, scale²)."""
+        self.weights_ = scale * rng.standard_normal(self.layout_.n_weights)
+        self._steps = None
+
+    def parameters(self) -> dict[str, FloatArray]:
+        """The weights (n_weights,): those of pairs, of edges, of start and stop."""
+        self._check_fitted()
+        return {"weights": self.weights_}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Take weights of the form that :meth:`parameters` gives."""
+        if "weights" not in parameters:
+            raise UnknownNameError("parameter", "weights", parameters)
+        weights = np.array(parameters["weights"], dtype=np.float64)
+        if weights.shape != (self.layout_.n_weights,) or not np.all(np.isfinite(weights)):
+            raise DataError(f"weights must be {self.layout_.n_weights} finite numbers, got shape {weights.shape}")
+        self.weights_ = weights
+        self._steps = None
+
+    @property
+    def edge_(self) -> FloatArray:
+        return self.layout_.split(self.weights_)[1]
+
+    @property
+    def start_(self) -> FloatArray:
+        return self.layout_.split(self.weights_)[2]
+
+    @property
+    def stop_(self) -> FloatArray:
+        return self.layout_.split(self.weights_)[3]
+
+    def feature_weight(self, feature: str, label: str) -> float:
+        """The weight of a feature with a label; 0 where that pair has none."""
+        layout, f = self.layout_, self.feature_names_.number(feature)
+        lo, hi = layout.first_pair[f], layout.first_pair[f + 1]
+        at = np.flatnonzero(layout.pair_label[lo:hi] == self.label_names_.number(label))
+        return float(self.weights_[lo + at[0]]) if len(at) else 0.0
+
+    # alone, as an estimator
+
+    def fit(self, X: Any, y: Labels | None = None, sample_weight: Any = None) -> Self:
+        """Supervised training on the sentences whose labels are all known; others are left out.
+
+        To learn from partly labelled and unlabelled text as well, give the model to a learner.
+        """
+        sentences, labels, _ = _unpacked(X, y)
+        complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
+        if labels is None or not complete:
+            raise DataError(
+                "no sentence has all its labels, and fit trains on such alone; to learn from the others use a learner "
+                "of trellis.learn with this model"
+            )
+        if len(labels) != len(sentences):
+            raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight, dtype=np.float64)[complete]
+        names = self._learn_label_names(X, y)
+        batch = self._encode([sentences[i] for i in complete], [labels[i] for i in complete], sample_weight, {}, names)
+        if self.solver == "adagrad":
+            self._fit_adagrad(batch)
+            return self
+        shards = [shard.of(batch) for shard in shards_of(batch)]
+        statistics = [self.collect(shard, self.given(shard)) for shard in shards]
+        total = statistics[0]
+        for more in statistics[1:]:
+            total = total + more
+        found = self.update(total, shards=shards)
+        self.n_iter_, self.objective_ = found.rounds, found.objective
+        if not found.converged:
+            warnings.warn(
+                f"L-BFGS stopped after {found.rounds} rounds before it converged; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _fit_adagrad(self, batch: Batch) -> None:
+        rng = np.random.default_rng(self.random_state)
+        firsts = np.arange(0, len(batch), self.batch_size)
+        parts = [batch.instances(lo, min(lo + self.batch_size, len(batch))) for lo in firsts.tolist()]
+        given = [self.given(part) for part in parts]
+        for _ in range(self.max_iter):
+            for i in rng.permutation(len(parts)).tolist():
+                self.step(parts[i], given[i], share=len(parts[i]) / len(batch))
+        self.n_iter_ = self.max_iter
+
+    def given(self, batch: Batch) -> Posterior:
+        """The posterior of labels that are all known."""
+        n, k = batch.n_slots, len(self.label_names_)
+        node, edge = np.zeros((n, k)), np.zeros((1, k, k))
+        node[np.arange(n), batch.labels] = 1.0
+        right = np.flatnonzero(ChainParts(batch.offsets, k).has_boundary())
+        weights = np.repeat(batch.weights, batch.lengths)[right]
+        np.add.at(edge[0], (batch.labels[right - 1], batch.labels[right]), weights)
+        return Posterior(node, np.zeros(len(batch)), edge)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        arrays: dict[str, NDArray[Any]] = {
+            **self.parameters(), "first_pair": self.layout_.first_pair, "pair_label": self.layout_.pair_label,
+        }  # fmt: skip
+        names = {"labels": vocabulary_to_json(self.label_names_), "features": vocabulary_to_json(self.feature_names_)}
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.label_names_ = vocabulary_from_json(names["labels"])
+        self.feature_names_ = vocabulary_from_json(names["features"])
+        self.layout_ = Layout(arrays["first_pair"], arrays["pair_label"], len(self.label_names_), bool(self.ends))
+        self.set_parameters(arrays)
+
+    def _check_settings(self) -> None:
+        check_l2(self.l2)
+        if self.solver not in ("lbfgs", "adagrad"):
+            raise UnknownNameError("solver", self.solver, ("lbfgs", "adagrad"))
+        for name in ("min_count", "max_iter", "batch_size"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} must be 1 or more, got {getattr(self, name)!r}")
+        if not self.tol >= 0:
+            raise DataError(f"tol must not be negative, got {self.tol!r}")
+
+
+def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[str, Column]]:
+    """Sentences of tokens, their labels, and the columns that constraints may look at."""
+    if not isinstance(X, Corpus):
+        sentences = check_sentences(X)
+        words = [token for sentence in sentences for token in sentence]
+        all_words = bool(words) and all(isinstance(token, str) for token in words)
+        return sentences, y, {"word": Column.of(words)} if all_words else {}
+    if y is not None:
+        raise DataError("a Corpus brings its own labels: give it without y")
+    batch = X.batch
+    strings = {name: column.strings() for name, column in batch.columns.items()}
+    tokens = [dict(zip(strings, cells, strict=True)) for cells in zip(*strings.values(), strict=True)]
+    labels = [None if code < 0 else X.label_names[code] for code in batch.labels.tolist()]
+    bounds = list(pairwise(batch.offsets.tolist()))
+    return [tokens[lo:hi] for lo, hi in bounds], [labels[lo:hi] for lo, hi in bounds], dict(batch.columns)

@@ -1,0 +1,163 @@
+"""The log-likelihood of a CRF and its gradient, shard by shard.
+
+    score(y) = Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge[y_{t−1}, y_t] + start[y_1] + stop[y_n]
+    f(w)     = Σ_i weight_i log Z_i(w) − c · w,      c = expected counts under the posterior q (soft labels)
+    ∇f(w)    = expected counts under p_w − c
+
+The counts c are fixed during an M-step, so a round looks at features and at log Z alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.engine import Engine, Shard, map_sum
+from trellis.errors import DataError
+from trellis.models.kernels import log_linear
+from trellis.models.row_counts import RowCounts
+from trellis.structures import Chain, ChainTables, Posterior
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each weight stands: the pairs (feature, label) that have one, then edges, then start and stop.
+
+    first_pair : (n_features + 1,);  pair_label : (n_pairs,)
+    """
+
+    first_pair: IntArray
+    pair_label: LabelArray
+    n_labels: int
+    ends: bool
+
+    @property
+    def n_features(self) -> int:
+        return len(self.first_pair) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.pair_label)
+
+    @property
+    def n_weights(self) -> int:
+        k = self.n_labels
+        return self.n_pairs + k * k + (2 * k if self.ends else 0)
+
+    def split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Weights of pairs (n_pairs,), edges (K, K), start (K,) and stop (K,), as views."""
+        n, k = self.n_pairs, self.n_labels
+        edge = weights[n : n + k * k].reshape(k, k)
+        if not self.ends:
+            return weights[:n], edge, np.zeros(k), np.zeros(k)
+        return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k :]
+
+
+@dataclass(frozen=True)
+class CRFStatistics:
+    """Expected counts, entry by entry those of the weights, and the log-partitions they came with.
+
+    pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,);  log_partition : Σ_i weight_i log Z_i
+    """
+
+    pairs: RowCounts
+    edge: FloatArray
+    start: FloatArray
+    stop: FloatArray
+    log_partition: float
+
+    def __add__(self, other: CRFStatistics) -> CRFStatistics:
+        return CRFStatistics(
+            self.pairs + other.pairs,
+            self.edge + other.edge,
+            self.start + other.start,
+            self.stop + other.stop,
+            self.log_partition + other.log_partition,
+        )
+
+    def __mul__(self, factor: float) -> CRFStatistics:
+        return CRFStatistics(
+            self.pairs * factor,
+            self.edge * factor,
+            self.start * factor,
+            self.stop * factor,
+            self.log_partition * factor,
+        )
+
+    def vector(self, layout: Layout) -> FloatArray:
+        """The counts in the order of the weights (n_weights,)."""
+        parts = [self.pairs.table()[:, 0], self.edge.ravel()]
+        return np.concatenate([*parts, self.start, self.stop] if layout.ends else parts)
+
+
+class ShardFeatures:
+    """A shard with its features renumbered: a round over it touches a small part of the weights, all close together."""
+
+    def __init__(self, batch: Batch, layout: Layout) -> None:
+        features = batch.features
+        if features is None or features.shape[1] != layout.n_features:
+            found = "none" if features is None else f"{features.shape[1]} columns"
+            raise DataError(
+                f"the batch must have a feature matrix with this model's {layout.n_features} columns, but has {found}: "
+                "make it with the model's encode"
+            )
+        self.batch = batch
+        self.layout = layout
+        self.indptr, self.values = features.indptr, features.data
+        self.local, self.first_local, self.pair = log_linear.localise(
+            features.indices, layout.first_pair, layout.n_features
+        )
+        self.pair_label = layout.pair_label[self.pair]
+
+    def scores(self, weights: FloatArray) -> Chain:
+        """The chain of the shard under the given weights."""
+        pairs, edge, start, stop = self.layout.split(weights)
+        node = np.zeros((self.batch.n_slots, self.layout.n_labels))
+        log_linear.add_scores(
+            self.indptr, self.local, self.values, self.first_local, self.pair_label, pairs[self.pair], node
+        )
+        tables = ChainTables(node, edge[None], start, stop)
+        return Chain.over(tables, self.batch.offsets, first=self.batch.first)
+
+    def collect(self, q: Posterior) -> CRFStatistics:
+        """Expected counts under a posterior whose edge counts are weighted already."""
+        if q.edge_counts is None:
+            raise DataError("the posterior of a chain must come with edge counts")
+        batch, k = self.batch, self.layout.n_labels
+        counts, start, stop = np.zeros(len(self.pair)), np.zeros(k), np.zeros(k)
+        log_linear.add_expectations(
+            batch.offsets, batch.weights, self.indptr, self.local, self.values, self.first_local, self.pair_label,
+            q.node, counts,
+        )  # fmt: skip
+        log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
+        pairs = RowCounts.of_rows(self.layout.n_pairs, self.pair, counts[:, None])
+        return CRFStatistics(pairs, q.edge_counts.sum(axis=0), start, stop, float(batch.weights @ q.log_partition))
+
+    def expectations(self, weights: FloatArray) -> CRFStatistics:
+        """Expected counts under the model itself."""
+        return self.collect(self.scores(weights).infer(weights=self.batch.weights))
+
+
+class CRFObjective:
+    """f(w) and its gradient over shards, for a minimiser."""
+
+    def __init__(self, shards: Sequence[Batch], counts: FloatArray, layout: Layout, engine: Engine) -> None:
+        self.layout = layout
+        self.counts = counts
+        self.engine = engine
+        self.places = [Shard(i, range(len(batch)), batch.first) for i, batch in enumerate(shards)]
+        self.prepared = list(engine.map(lambda place: ShardFeatures(shards[place.index], layout), self.places))
+
+    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        def of_shard(place: Shard) -> CRFStatistics:
+            return self.prepared[place.index].expectations(weights)
+
+        if not self.places:
+            return -float(self.counts @ weights), -self.counts
+        total: Any = map_sum(self.engine, of_shard, self.places)
+        return total.log_partition - float(self.counts @ weights), total.vector(self.layout) - self.counts
