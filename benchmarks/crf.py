@@ -23,7 +23,7 @@ from trellis.data.columns import read_columns
 from trellis.engine import SerialEngine, shards_of
 from trellis.models import CRF
 from trellis.models.crf_objective import CRFObjective
-from trellis.models.gaussian import lbfgs
+from trellis.models.gaussian import minimise_penalised
 
 C2 = 1.0
 
@@ -84,7 +84,7 @@ def train_trellis(X: list[list[list[str]]], y: list[list[str]], rounds: int) -> 
     counts = sum_of([crf.collect(shard, crf.given(shard)) for shard in shards]).vector(crf.layout_)
     objective = CRFObjective(shards, counts, crf.layout_, SerialEngine())
     times = [time.perf_counter()]
-    found = lbfgs(
+    found = minimise_penalised(
         objective, crf.weights_, l2=crf.l2, max_iter=rounds, tol=crf.tol,
         callback=lambda _: times.append(time.perf_counter()),
     )  # fmt: skip

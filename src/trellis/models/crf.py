@@ -25,8 +25,9 @@ from trellis.engine import Engine, engine_for, shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
-from trellis.models.gaussian import AdaGrad, Maximum, check_l2, lbfgs
+from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.kernels import log_linear
+from trellis.models.lbfgs import Minimum
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.structures import Chain, ChainParts, Posterior
@@ -161,7 +162,7 @@ class CRF(SequenceModel):
 
     def update(
         self, statistics: CRFStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
-    ) -> Maximum:
+    ) -> Minimum:
         """M-step by L-BFGS from the present weights; ``shards`` are the batches that the statistics came from."""
         if shards is None:
             raise DataError("the M-step of a CRF looks at the data again: give the shards the statistics came from")
@@ -171,7 +172,7 @@ class CRF(SequenceModel):
             self.layout_,
             engine_for(self.threads) if engine is None else engine,
         )
-        found = lbfgs(objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol)
+        found = minimise_penalised(objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol)
         self.weights_ = found.weights
         return found
 

@@ -109,17 +109,20 @@ class ShardFeatures:
         self.batch = batch
         self.layout = layout
         self.indptr, self.values = features.indptr, features.data
-        self.local, self.first_local, self.pair = log_linear.localise(
-            features.indices, layout.first_pair, layout.n_features
+        self.local, self.n_rows, row_pair, self.place, self.first_local, pair = log_linear.localise(
+            features.indices, layout.first_pair, layout.pair_label, layout.n_labels
         )
-        self.pair_label = layout.pair_label[self.pair]
+        self.pair = np.concatenate([row_pair, pair])
+        self.pair_label = layout.pair_label[pair]
 
     def scores(self, weights: FloatArray) -> Chain:
         """The chain of the shard under the given weights."""
         pairs, edge, start, stop = self.layout.split(weights)
-        node = np.zeros((self.batch.n_slots, self.layout.n_labels))
+        k, n = self.layout.n_labels, len(self.place)
+        own, rows, node = pairs[self.pair], np.zeros(self.n_rows * k), np.zeros((self.batch.n_slots, k))
+        rows[self.place] = own[:n]
         log_linear.add_scores(
-            self.indptr, self.local, self.values, self.first_local, self.pair_label, pairs[self.pair], node
+            self.indptr, self.local, self.values, rows.reshape(-1, k), self.first_local, self.pair_label, own[n:], node
         )
         tables = ChainTables(node, edge[None], start, stop)
         return Chain.over(tables, self.batch.offsets, first=self.batch.first)
@@ -129,12 +132,14 @@ class ShardFeatures:
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")
         batch, k = self.batch, self.layout.n_labels
-        counts, start, stop = np.zeros(len(self.pair)), np.zeros(k), np.zeros(k)
+        rows, others = np.zeros((self.n_rows, k)), np.zeros(len(self.pair_label))
         log_linear.add_expectations(
             batch.offsets, batch.weights, self.indptr, self.local, self.values, self.first_local, self.pair_label,
-            q.node, counts,
+            q.node, rows, others,
         )  # fmt: skip
+        start, stop = np.zeros(k), np.zeros(k)
         log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
+        counts = np.concatenate([rows.ravel()[self.place], others])
         pairs = RowCounts.of_rows(self.layout.n_pairs, self.pair, counts[:, None])
         return CRFStatistics(pairs, q.edge_counts.sum(axis=0), start, stop, float(batch.weights @ q.log_partition))
 

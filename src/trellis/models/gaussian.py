@@ -2,36 +2,19 @@
 
     minimise   f(w) + (l2 / 2) ‖w‖²,      f convex and smooth;  l2 = 1 / σ²
 
-L-BFGS looks at all data a round (SciPy's L-BFGS-B without bounds). AdaGrad (Duchi et al. 2011) looks at a mini-batch
-a step: w ← w − rate · g / √(Σ g²), entry by entry.
+L-BFGS looks at all data a round. AdaGrad (Duchi et al. 2011) looks at a mini-batch a step:
+w ← w − rate · g / √(Σ g²), entry by entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
-
-MEMORY = 6
-"""Rounds that L-BFGS remembers."""
-
-Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-"""w -> f(w) and its gradient, the prior not included."""
-
-
-@dataclass(frozen=True)
-class Maximum:
-    """weights : where the search ended;  objective : f + prior there;  rounds;  evaluations;  converged."""
-
-    weights: FloatArray
-    objective: float
-    rounds: int
-    evaluations: int
-    converged: bool
+from trellis.models.lbfgs import Minimum, Objective, minimise
 
 
 def check_l2(l2: object) -> float:
@@ -41,42 +24,29 @@ def check_l2(l2: object) -> float:
     return float(l2)
 
 
-def lbfgs(
+def minimise_penalised(
     objective: Objective,
     weights: FloatArray,
     *,
     l2: float,
     max_iter: int,
     tol: float,
-    free: slice | None = None,
+    free: slice = slice(0, 0),
     callback: Callable[[FloatArray], None] | None = None,
-) -> Maximum:
-    """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on.
+) -> Minimum:
+    """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on, by L-BFGS.
 
-    Stops when a round improves the objective by less than ``tol`` of it, or no entry of the gradient is above ``tol``.
-    ``free`` : weights that the prior leaves alone.
+    objective : w -> f(w) and its gradient, the prior not included
+    free : weights that the prior leaves alone
     """
-    from scipy.optimize import minimize
-
-    penalised = np.full(len(weights), l2)
-    if free is not None:
-        penalised[free] = 0.0
 
     def with_prior(w: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = objective(w)
-        return value + 0.5 * float(w @ (penalised * w)), gradient + penalised * w
+        pull = l2 * w
+        pull[free] = 0.0
+        return value + 0.5 * float(w @ pull), gradient + pull
 
-    if not len(weights):
-        return Maximum(weights, objective(weights)[0], 0, 1, True)
-    found = minimize(
-        with_prior,
-        weights,
-        jac=True,
-        method="L-BFGS-B",
-        callback=callback,
-        options={"maxiter": max_iter, "maxfun": 3 * max_iter + 20, "maxcor": MEMORY, "ftol": tol, "gtol": tol},
-    )
-    return Maximum(np.asarray(found.x), float(found.fun), int(found.nit), int(found.nfev), found.status != 1)
+    return minimise(with_prior, weights, max_iter=max_iter, tol=tol, callback=callback)
 
 
 class AdaGrad:

@@ -23,31 +23,46 @@ def mark_pairs(indptr, indices, labels, marked):
 
 
 @njit(nogil=True, cache=True)
-def add_scores(indptr, indices, values, first_pair, pair_label, weights, node):
-    """node[t, k] += Σ_f value(t, f) · weight(f, k)."""
+def add_scores(indptr, local, values, dense, first_pair, pair_label, weights, node):
+    """node[t, k] += Σ_f value(t, f) · weight(f, k).
+
+    local : feature numbers of :func:`localise`, r ≥ 0 for row r of ``dense`` and −1 − f for the pairs of f
+    """
+    n_labels = node.shape[1]
     for t in range(len(indptr) - 1):
         row = node[t]
         for p in range(indptr[t], indptr[t + 1]):
-            f, x = indices[p], values[p]
-            for j in range(first_pair[f], first_pair[f + 1]):
-                row[pair_label[j]] += x * weights[j]
+            f, x = local[p], values[p]
+            if f >= 0:
+                weight = dense[f]
+                for k in range(n_labels):
+                    row[k] += x * weight[k]
+            else:
+                for j in range(first_pair[-1 - f], first_pair[-f]):
+                    row[pair_label[j]] += x * weights[j]
 
 
 @njit(nogil=True, cache=True)
-def add_expectations(offsets, instance_weights, indptr, indices, values, first_pair, pair_label, node, counts):
-    """counts[(f, k)] += Σ_t weight of t's instance · value(t, f) · node[t, k]."""
-    scaled = np.empty(node.shape[1])
+def add_expectations(offsets, instance_weights, indptr, local, values, first_pair, pair_label, node, dense, counts):
+    """counts[(f, k)] += Σ_t weight of t's instance · value(t, f) · node[t, k], in ``dense`` or in ``counts``."""
+    n_labels = node.shape[1]
+    scaled = np.empty(n_labels)
     for i in range(len(offsets) - 1):
         weight = instance_weights[i]
         if weight == 0.0:
             continue
         for t in range(offsets[i], offsets[i + 1]):
-            for k in range(len(scaled)):
+            for k in range(n_labels):
                 scaled[k] = weight * node[t, k]
             for p in range(indptr[t], indptr[t + 1]):
-                f, x = indices[p], values[p]
-                for j in range(first_pair[f], first_pair[f + 1]):
-                    counts[j] += x * scaled[pair_label[j]]
+                f, x = local[p], values[p]
+                if f >= 0:
+                    count = dense[f]
+                    for k in range(n_labels):
+                        count[k] += x * scaled[k]
+                else:
+                    for j in range(first_pair[-1 - f], first_pair[-f]):
+                        counts[j] += x * scaled[pair_label[j]]
 
 
 @njit(nogil=True, cache=True)
@@ -62,37 +77,50 @@ def add_ends(offsets, instance_weights, node, start, stop):
 
 
 @njit(nogil=True, cache=True)
-def localise(indices, first_pair, n_features):
-    """The features that occur, renumbered 0, 1, .. by first appearance: (local indices, pairs of the local ones).
+def localise(indices, first_pair, pair_label, n_labels):
+    """Renumber the features that occur, by first appearance, apart by how many labels they go with.
 
-    Returns local (len(indices),), first_local (n_local + 1,), pair (n_local_pairs,): the pair of each local pair.
+    A feature with at least a quarter of the labels gets a full row of a small table, which a loop over all labels
+    walks faster than its pairs; the number of its row is ≥ 0. Others are numbered −1, −2, .. and keep their pairs.
+
+    Returns local (len(indices),); of the table its n_rows, the pairs that it holds and their places in it, flat;
+    of the others first_local (n_others + 1,) and pair (n_pairs,), the pair of each of their pairs.
     """
-    place = np.full(n_features, -1, dtype=np.int32)
+    n_features = len(first_pair) - 1
+    number = np.zeros(n_features, dtype=np.int32)
+    seen = np.zeros(n_features, dtype=np.bool_)
     local = np.empty(len(indices), dtype=np.int32)
-    n, n_pairs = 0, 0
-    found = np.empty(min(len(indices), n_features), dtype=np.int32)
+    order = np.empty(min(len(indices), n_features), dtype=np.int32)
+    n, n_rows, n_others, n_row_pairs, n_other_pairs = 0, 0, 0, 0, 0
     for p in range(len(indices)):
         f = indices[p]
-        if place[f] < 0:
-            place[f] = n
-            found[n] = f
+        if not seen[f]:
+            seen[f] = True
+            order[n] = f
             n += 1
-            n_pairs += first_pair[f + 1] - first_pair[f]
-        local[p] = place[f]
-    first_local = np.empty(n + 1, dtype=np.int64)
-    pair = np.empty(n_pairs, dtype=np.int64)
-    at = 0
+            n_pairs = first_pair[f + 1] - first_pair[f]
+            if 4 * n_pairs >= n_labels:
+                number[f] = n_rows
+                n_rows += 1
+                n_row_pairs += n_pairs
+            else:
+                number[f] = -1 - n_others
+                n_others += 1
+                n_other_pairs += n_pairs
+        local[p] = number[f]
+    row_pair, place = np.empty(n_row_pairs, dtype=np.int64), np.empty(n_row_pairs, dtype=np.int64)
+    first_local, pair = np.zeros(n_others + 1, dtype=np.int64), np.empty(n_other_pairs, dtype=np.int64)
+    at_row, at_other = 0, 0
     for i in range(n):
-        first_local[i] = at
-        for j in range(first_pair[found[i]], first_pair[found[i] + 1]):
-            pair[at] = j
-            at += 1
-    first_local[n] = at
-    return local, first_local, pair
-
-
-@njit(nogil=True, cache=True)
-def add_at(places, values, total):
-    """total[places[i]] += values[i]."""
-    for i in range(len(places)):
-        total[places[i]] += values[i]
+        f = order[i]
+        for j in range(first_pair[f], first_pair[f + 1]):
+            if number[f] >= 0:
+                row_pair[at_row] = j
+                place[at_row] = number[f] * n_labels + pair_label[j]
+                at_row += 1
+            else:
+                pair[at_other] = j
+                at_other += 1
+        if number[f] < 0:
+            first_local[-number[f]] = at_other
+    return local, n_rows, row_pair, place, first_local, pair
