@@ -154,6 +154,19 @@ class Batch:
             first=self.first + start,
         )
 
+    def take(self, numbers: IntArray) -> Batch:
+        """The instances with these numbers, in this order."""
+        lengths = self.lengths[numbers]
+        offsets = offsets_of(lengths)
+        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        return Batch(
+            offsets=offsets,
+            labels=self.labels[slots],
+            weights=self.weights[numbers],
+            columns={name: Column(c.codes[slots], c.vocabulary) for name, c in self.columns.items()},
+            features=None if self.features is None else self.features[slots],
+        )
+
 
 def _encode_labels(
     sentences: Sequence[Sequence[str]],

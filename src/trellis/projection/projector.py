@@ -61,7 +61,7 @@ class Projector:
         self.shard_rows = [
             ShardRows(self.rows.shard(int(s.instances.start), int(s.instances.stop))) for s in self.shards
         ]
-        self._coupling = self.rows.coupling()
+        self.coupling = self.rows.coupling()
         self.local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
         self._sparsity_cuts = [
             np.searchsorted(block.slots, self.rows.parts.offsets[self.bounds]) for block in self.rows.sparsity
@@ -74,7 +74,13 @@ class Projector:
     @property
     def couples(self) -> bool:
         """Whether any row or l1/linf block ties instances together."""
-        return len(self._coupling) > 0 or len(self.rows.sparsity) > 0
+        return len(self.coupling) > 0 or len(self.rows.sparsity) > 0
+
+    def no_duals(self) -> Duals:
+        """λ = 0 everywhere."""
+        k = self.rows.parts.n_labels
+        blocks = tuple(np.zeros((len(block.slots), k)) for block in self.rows.sparsity)
+        return Duals(np.zeros(len(self.rows)), blocks, tuple(None for _ in self.shards))
 
     def run(
         self,
@@ -131,7 +137,7 @@ class Projector:
             evaluations += n
             if residual > worst:
                 worst, worst_at = residual, (number, where)
-        value += float(self._coupling.bound @ theta) + self._price(theta, gamma)
+        value += float(self.coupling.bound @ theta) + self._price(theta, gamma)
         row = np.concatenate([*(s.theta for s in states), theta]) * gamma
         out = Duals(row, tuple(lam * gamma for lam in lams), tuple(s.curvature for s in states))
         residual = max(worst, coupled.residual)
@@ -142,7 +148,7 @@ class Projector:
                 number, i = worst_at
                 scores = as_chain(scores_of(number)).instances(i, i + 1)
                 refuse_conflict(scores, self.shard_rows[number].rows.shard(i, i + 1).local())
-            if not coupled.converged and len(self._coupling):
+            if not coupled.converged and len(self.coupling):
                 refuse_conflict(join([as_chain(scores_of(shard.index)) for shard in self.shards]), self.rows)
             culprit = self._culprit(worst_at, coupled)
             if warn:
@@ -150,19 +156,10 @@ class Projector:
         return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
 
     def _start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray], list[LocalState]]:
-        n_local = self.rows.n_local
-        row = np.zeros(len(self.rows)) if duals is None else duals.row / gamma
-        k = self.rows.parts.n_labels
-        lams = [
-            np.zeros((len(block.slots), k)) if duals is None else duals.sparsity[j] / gamma
-            for j, block in enumerate(self.rows.sparsity)
-        ]
-        cuts = self.local_start
-        states = [
-            LocalState(row[cuts[i] : cuts[i + 1]], None if duals is None else duals.curvature[i])
-            for i in range(len(self.shards))
-        ]
-        return row[n_local:], lams, states
+        duals = self.no_duals() if duals is None else duals
+        row, cuts = duals.row / gamma, self.local_start
+        states = [LocalState(row[cuts[i] : cuts[i + 1]], duals.curvature[i]) for i in range(len(self.shards))]
+        return row[self.rows.n_local :], [lam / gamma for lam in duals.sparsity], states
 
     def _cut(self, lams: Sequence[FloatArray], number: int) -> tuple[FloatArray, ...]:
         """The part of each l1/linf dual that belongs to one shard."""
@@ -171,7 +168,7 @@ class Projector:
     def _price(self, theta: FloatArray, gamma: float) -> float:
         if not len(theta):
             return 0.0
-        t = GroupTable.of(self._coupling, gamma)
+        t = GroupTable.of(self.coupling, gamma)
         return float(value_all(theta, t.start, t.kind, t.norm, t.amount))
 
     def _solve_coupling(
@@ -182,7 +179,7 @@ class Projector:
         gamma: float,
         engine: Engine,
     ) -> tuple[CoupledSolution, FloatArray, list[FloatArray]]:
-        rows, n = self._coupling, len(self._coupling)
+        rows, n = self.coupling, len(self.coupling)
         table = GroupTable.of(rows, gamma)
         shapes = [lam.shape for lam in lams]
         ends = np.cumsum([n, *(lam.size for lam in lams)])
@@ -238,8 +235,8 @@ class Projector:
     def _culprit(self, worst_at: tuple[int, int], coupled: CoupledSolution) -> str | None:
         """Name of the constraint farthest from its optimality conditions."""
         if not coupled.converged:
-            if len(self._coupling):
-                return self.rows.names[int(self._coupling.constraint[0])]
+            if len(self.coupling):
+                return self.rows.names[int(self.coupling.constraint[0])]
             return self.rows.sparsity[0].name
         number, where = worst_at
         rows = self.shard_rows[number].local

@@ -114,6 +114,19 @@ class ShardRows:
             sparsity=tuple(weighted[block.slots] for block in self.sparsity),
         )
 
+    def q_scores(self, answer: ShardAnswer) -> Chain:
+        """q itself as scores, the tilt of the local rows included."""
+        if answer.local is None or not len(self.local):
+            return answer.tilted
+        k, n_slots = answer.tilted.n_labels, answer.tilted.n_slots
+        change = -answer.local.theta[self.local.entry_row] * self.local.coefficient
+        at, here = self.local.part, self.local.part < n_slots * k
+        node = sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
+        edge = None
+        if not np.all(here):
+            edge = sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
+        return answer.tilted.tilt(node, edge)
+
     def _tilt(self, masked: Chain, gamma: float, theta: FloatArray, sparsity: tuple[FloatArray, ...]) -> Chain:
         """p^{1/γ} exp(−θ·φ) for the coupling rows and l1/linf blocks, as scores."""
         node: FloatArray | None = None

@@ -1,0 +1,263 @@
+"""The E-step over a corpus: project every shard, collect statistics, and account for the objective.
+
+For instances not fully labelled (known labels clamp them), at parameters θ:
+
+    T(θ; γ) = Σ_i w_i max_q [ E_q[log p_θ] + γ H(q) ] − prices        q obeys the constraints
+    statistics = Σ_i w_i E_q[sufficient statistics]
+
+with log p_θ(x, y) of a generative model and log p_θ(y | x) of a discriminative one (Samdani et al. 2012, eq. 6-8 and
+algorithm 1). For γ = 1 it is the PR objective, likelihood − KL(q ‖ p) (Ganchev et al. 2010, eq. 4). With α < 1 the
+M-step sees (1 − α) p + α q and the objective is L(θ) − α KL (appendix A, eq. 60-62).
+Instances whose every label is known contribute log p(x, y), and statistics that never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trellis.constraints import Constraint, Rule, compile_constraints
+from trellis.constraints.rows import Rows
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.shards import shard_bounds
+from trellis.engine import Engine, Shard, map_sum, shards_of
+from trellis.errors import InfeasibleError
+from trellis.learn.accounting import expected_score, one_hot, prices_of
+from trellis.models.model import Model
+from trellis.projection import CorpusProjection, Duals, Projector, ShardAnswer
+from trellis.structures import CategoricalParts, Chain, ChainParts, Structure
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What an E-step hands to the M-step and to the history.
+
+    statistics : of all instances;  objective : without the prior
+    log_likelihood, kl : None where they were not asked for, or are not known
+    violation : constraint name -> mean excess of its rows under q
+    """
+
+    statistics: Any
+    objective: float
+    log_likelihood: float | None
+    kl: float | None
+    violation: dict[str, float]
+    duals: Duals
+    kkt_residual: float
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What a shard adds to the whole.
+
+    excess : (n_constraints,) of local rows;  prices : of local rows
+    coupling : (n_coupling,) expectations;  largest : (n_keys, K) maxima of each l1/linf block
+    """
+
+    statistics: Any
+    log_partition: float
+    expected_score: float
+    excess: FloatArray
+    prices: float
+    coupling: FloatArray
+    largest: tuple[FloatArray, ...]
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.statistics + other.statistics,
+            self.log_partition + other.log_partition,
+            self.expected_score + other.expected_score,
+            self.excess + other.excess,
+            self.prices + other.prices,
+            self.coupling + other.coupling,
+            tuple(np.maximum(a, b) for a, b in zip(self.largest, other.largest, strict=True)),
+        )
+
+
+class ExpectationStep:
+    """A corpus, its constraints compiled, and how E-steps over it run.
+
+    labelled : numbers of the fully labelled instances;  free : of the others, on which constraints act
+    use_labelled : whether labelled instances enter statistics and objective (CoDL's β brings them in otherwise)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        batch: Batch,
+        constraints: Sequence[Constraint | Rule],
+        engine: Engine,
+        *,
+        tolerance: float = 1e-3,
+        most_evaluations: int = 200,
+        most_rounds: int = 200,
+        use_labelled: bool = True,
+    ) -> None:
+        self.model, self.engine, self.use_labelled = model, engine, use_labelled
+        complete = is_complete(batch)
+        self.labelled: IntArray = np.flatnonzero(complete)
+        self.free: IntArray = np.flatnonzero(~complete)
+        self.free_batch = batch.take(self.free)
+        self.free_parts = [shard.of(self.free_batch) for shard in shards_of(self.free_batch)]
+        labelled = batch.take(self.labelled)
+        self.labelled_shards = shards_of(labelled)
+        self.labelled_parts = [shard.of(labelled) for shard in self.labelled_shards]
+        self.clamped = [bool(np.any(part.labels >= 0)) for part in self.free_parts]
+        self.rows = self._compile(constraints)
+        self.projector = Projector(
+            self.rows, shard_bounds(self.free_batch.offsets),
+            tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,
+        )  # fmt: skip
+        self.supervised: Any = None
+        if self.labelled_shards:
+            self.supervised = map_sum(engine, self._count_labelled, self.labelled_shards)
+
+    @property
+    def parts(self) -> list[Batch]:
+        """Every batch that the objective looks at, for a discriminative M-step."""
+        return [*self.free_parts, *(self.labelled_parts if self.use_labelled else [])]
+
+    def run(
+        self,
+        gamma: float,
+        duals: Duals | None = None,
+        *,
+        alpha: float = 1.0,
+        likelihood: bool = True,
+        warn: bool = True,
+    ) -> Expectation:
+        """One E-step at the model's current parameters."""
+        plain = gamma == 1.0 and not (len(self.rows) or self.rows.sparsity or len(self.rows.forbidden))
+        generative = not self.model.discriminative
+
+        def then(number: int, answer: ShardAnswer) -> _Sums:
+            part = self.free_parts[number]
+            q = answer.posterior
+            statistics = self.model.collect(part, q)
+            log_partition, expected = 0.0, 0.0
+            if plain and generative:
+                log_partition = float(part.weights @ q.log_partition)
+            elif likelihood or alpha < 1.0 or not generative:
+                scores = self.scores_of(number) if generative else self.model.scores(part)
+                p = scores.infer(weights=part.weights)
+                log_partition = float(part.weights @ p.log_partition)
+                expected = expected_score(scores, q, part)
+                if alpha < 1.0:
+                    statistics = statistics * alpha + self.model.collect(part, p) * (1.0 - alpha)
+            return self._account(number, answer, part, statistics, log_partition, expected)
+
+        try:
+            outcome = self.projector.run(
+                self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine,
+                edge_marginals=self.rows.touches_edges, warn=warn,
+            )  # fmt: skip
+        except InfeasibleError as error:
+            if error.instances and len(self.labelled):
+                number = int(self.free[error.instances[0]])
+                error.add_note(f"(counted without the fully labelled ones; in the data it is instance {number})")
+            raise
+        return self._assemble(outcome, gamma, alpha, likelihood, plain)
+
+    def scores_of(self, number: int) -> Structure:
+        """Scores of a shard of the free instances, known labels clamped."""
+        part = self.free_parts[number]
+        scores = self.model.scores(part)
+        return scores.clamp(part.labels) if self.clamped[number] else scores
+
+    def _compile(self, constraints: Sequence[Constraint | Rule]) -> Rows:
+        batch, n_labels = self.free_batch, len(self.model.label_names_)
+        chain = len(batch) == 0 or isinstance(self.model.scores(batch.instances(0, 1)), Chain)
+        if not constraints or len(batch) == 0:
+            return Rows.none(
+                ChainParts(batch.offsets, n_labels) if chain else CategoricalParts(batch.n_slots, n_labels)
+            )
+        return compile_constraints(
+            list(constraints), batch, self.model.label_names_, "chain" if chain else "categorical"
+        )
+
+    def _account(
+        self, number: int, answer: ShardAnswer, part: Batch, statistics: Any, log_partition: float, expected: float
+    ) -> _Sums:
+        mine = self.projector.shard_rows[number]
+        local, q = mine.local, answer.posterior
+        excess, prices = np.zeros(len(self.rows.names)), 0.0
+        if len(local):
+            over = local.excess(local.expect(q.node, q.edge))
+            excess = np.bincount(local.constraint, over, minlength=len(excess)).astype(np.float64)
+            prices = prices_of(local, over, part.weights)
+        slot_weight = np.repeat(part.weights, part.lengths)
+        weighted = q.node * slot_weight[:, None]
+        weighted_edge = None if q.edge is None else q.edge * slot_weight[:, None, None]
+        coupling = mine.coupling.expect(weighted, weighted_edge) if len(mine.coupling) else np.zeros(0)
+        largest = tuple(block.statistic(weighted) for block in mine.sparsity)
+        return _Sums(statistics, log_partition, expected, excess, prices, coupling, largest)
+
+    def _assemble(
+        self, outcome: CorpusProjection[_Sums], gamma: float, alpha: float, likelihood: bool, plain: bool
+    ) -> Expectation:
+        discriminative = self.model.discriminative
+        objective, statistics = -outcome.value, None
+        log_likelihood, kl = 0.0, 0.0
+        violation: dict[str, float] = {}
+        if outcome.results:
+            total = outcome.results[0]
+            for sums in outcome.results[1:]:
+                total = total + sums
+            statistics = total.statistics
+            log_likelihood = 0.0 if discriminative else total.log_partition
+            violation, prices = self._violation(total)
+            if discriminative:
+                objective -= total.log_partition
+            if alpha < 1.0:
+                objective = alpha * objective + (1.0 - alpha) * log_likelihood
+            if not plain and gamma > 0.0:
+                # From the optimum V = −γ H(q) − E_q[score] + prices:  KL = −H(q) − E_q[score] + log Z.
+                minus_entropy = (outcome.value - prices + total.expected_score) / gamma
+                kl = max(0.0, minus_entropy - total.expected_score + total.log_partition)
+        if self.supervised is not None and self.use_labelled:
+            given = float(sum(self.engine.map(self._labelled_value, self.labelled_shards)))
+            objective += given
+            log_likelihood += given
+            statistics = self.supervised if statistics is None else statistics + self.supervised
+        known = likelihood or plain
+        return Expectation(
+            statistics, objective, log_likelihood if known else None, kl if known and gamma > 0.0 else None, violation,
+            outcome.duals, outcome.kkt_residual, outcome.evaluations,
+        )  # fmt: skip
+
+    def _violation(self, total: _Sums) -> tuple[dict[str, float], float]:
+        """Mean excess of each constraint's rows, and what all violations cost."""
+        coupling = self.projector.coupling
+        over = coupling.excess(total.coupling) if len(coupling) else np.zeros(0)
+        excess = total.excess + np.bincount(coupling.constraint, over, minlength=len(total.excess))
+        n_rows = np.maximum(np.bincount(self.rows.constraint, minlength=len(excess)), 1)
+        violation = dict(zip(self.rows.names, (excess / n_rows).tolist(), strict=True))
+        prices = total.prices + prices_of(coupling, over, self.free_batch.weights)
+        for block, largest in zip(self.rows.sparsity, total.largest, strict=True):
+            # The l1/linf statistic: how many labels a key is given, on average over keys.
+            violation[block.name] = float(largest.sum()) / max(block.n_keys, 1)
+            prices += block.strength * float(largest.sum())
+        return violation, prices
+
+    def _count_labelled(self, shard: Shard) -> Any:
+        part = self.labelled_parts[shard.index]
+        return self.model.collect(part, one_hot(self.model.scores(part), part))
+
+    def _labelled_value(self, shard: Shard) -> float:
+        part = self.labelled_parts[shard.index]
+        scores = self.model.scores(part)
+        given = scores.score(part.labels)
+        if self.model.discriminative:
+            given = given - scores.infer().log_partition
+        return float(part.weights @ given)
+
+
+def is_complete(batch: Batch) -> Any:
+    """(n_instances,): whether every label of the instance is known (an empty one has none to know)."""
+    unknown = np.concatenate(([0], np.cumsum(batch.labels < 0)))
+    return (np.diff(unknown[batch.offsets]) == 0) & (batch.lengths > 0)
