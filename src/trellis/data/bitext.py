@@ -1,0 +1,172 @@
+"""Sentence pairs: reading them from one file or two, and coding their words as numbers.
+
+Words are coded by their first ``prefix`` letters: the tables of an alignment model learn about *parlement* and
+*parlementaires* together, which rare words need (docs/alignment.md gives the figures). Words with a digit in them
+stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.ragged import IntArray, LabelArray
+from trellis.errors import DataError
+
+Pair = tuple[list[str], list[str]]
+
+SEPARATOR = "|||"
+LONGEST = 256
+"""No side of a pair that is aligned as a whole has more words; longer pairs are cut (see ``cut_long_pairs``)."""
+
+
+def words_of(line: str) -> list[str]:
+    """Words of a line, parted by spaces and tabs as in :mod:`trellis.data.text`."""
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def read_two_files(source: FilePath, target: FilePath) -> Iterator[Pair]:
+    """Pairs of lines with the same number; files of unequal length are a DataError that gives both lengths."""
+    number = 0
+    ended = object()
+    lines = zip_longest(numbered_lines(source), numbered_lines(target), fillvalue=ended)
+    for number, (left, right) in enumerate(lines, 1):
+        if left is ended or right is ended:
+            short, long = (source, target) if left is ended else (target, source)
+            n_long = number + sum(1 for _ in lines)
+            raise DataError(
+                f"{shown(short)} has {number - 1} lines but {shown(long)} has {n_long}; "
+                "the lines of the two files must belong together one by one"
+            )
+        yield words_of(left[1]), words_of(right[1])  # type: ignore[index]
+
+
+def read_joined_file(path: FilePath) -> Iterator[Pair]:
+    """Pairs ``source ||| target`` or ``source TAB target``; a line with neither separator is a DataError."""
+    for number, line in numbered_lines(path):
+        if f" {SEPARATOR} " in f" {line} ":
+            parts = f" {line} ".split(f" {SEPARATOR} ")
+        elif "\t" in line:
+            parts = line.split("\t")
+        elif not line.strip():
+            parts = ["", ""]
+        else:
+            raise DataError(f"no ' {SEPARATOR} ' and no tab between source and target", path=shown(path), line=number)
+        if len(parts) != 2:
+            raise DataError(f"{len(parts)} parts where source and target are expected", path=shown(path), line=number)
+        yield words_of(parts[0]), words_of(parts[1])
+
+
+class WordCodes(dict[str, int]):
+    """Numbers of words by their first letters; ``names`` are the beginnings that have a number.
+
+    >>> codes = WordCodes(5)
+    >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
+    [0, 1, 0, 2, 3]
+    >>> codes.frozen = True
+    >>> codes["inconnu"]
+    -1
+    """
+
+    def __init__(self, prefix: int | None, names: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.prefix = prefix
+        self.frozen = False
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+        for name in names:
+            self._number[name] = len(self.names)
+            self.names.append(name)
+
+    def __missing__(self, word: str) -> int:
+        start = word
+        if self.prefix is not None and len(word) > self.prefix and not any(c.isdigit() for c in word):
+            start = word[: self.prefix]
+        number = self._number.get(start)
+        if number is None:
+            if self.frozen:
+                return -1
+            number = len(self.names)
+            self._number[start] = number
+            self.names.append(start)
+        self[word] = number
+        return number
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Coded sentence pairs, cut into pieces where they are too long.
+
+    source, target : (n_tokens,) codes, −1 for a word without one
+    source_offsets, target_offsets : (n_pieces + 1,)
+    pieces : (n_pairs + 1,) first piece of each pair
+    """
+
+    source: LabelArray
+    source_offsets: IntArray
+    target: LabelArray
+    target_offsets: IntArray
+    pieces: IntArray
+
+    def __len__(self) -> int:
+        return len(self.pieces) - 1
+
+    @property
+    def n_empty(self) -> int:
+        """Pairs with no words on at least one side: they get no links."""
+        lengths = [np.diff(offsets[self.pieces]) for offsets in (self.source_offsets, self.target_offsets)]
+        return int(np.count_nonzero((lengths[0] == 0) | (lengths[1] == 0)))
+
+    @property
+    def n_cut(self) -> int:
+        """Pairs that were too long to be aligned whole."""
+        return int(np.count_nonzero(np.diff(self.pieces) > 1))
+
+
+def code_pairs(pairs: Iterable[Pair | Sequence[Sequence[str]]], source: WordCodes, target: WordCodes) -> Bitext:
+    """Code the words of pairs and cut pairs that are too long.
+
+    >>> bitext = code_pairs([(["a", "b"], ["x"]), ([], ["x"])], WordCodes(None), WordCodes(None))
+    >>> bitext.source.tolist(), bitext.source_offsets.tolist(), bitext.target.tolist(), bitext.n_empty
+    ([0, 1], [0, 2, 2], [0, 0], 1)
+    """
+    # array.array grows in place at 4 bytes a token; lists of Python numbers would cost 8 times as much.
+    from array import array
+
+    sides = array("i"), array("i")
+    ends = array("q", [0]), array("q", [0])
+    for left, right in pairs:
+        sides[0].extend(map(source.__getitem__, left))
+        sides[1].extend(map(target.__getitem__, right))
+        ends[0].append(len(sides[0]))
+        ends[1].append(len(sides[1]))
+    source_offsets, target_offsets = np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
+    cut = cut_long_pairs(source_offsets, target_offsets)
+    return Bitext(np.array(sides[0], np.int32), cut[0], np.array(sides[1], np.int32), cut[1], cut[2])
+
+
+def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -> tuple[IntArray, IntArray, IntArray]:
+    """Offsets of pieces: a pair with a side of more than ``longest`` words is cut on both sides at equal shares.
+
+    The number of pieces is the least that brings both sides down to ``longest``; words of different pieces are never
+    linked. Time and memory of a pair then grow with its length and not with the square or the cube of it.
+
+    >>> [a.tolist() for a in cut_long_pairs(np.array([0, 3, 13]), np.array([0, 2, 7]), longest=4)]
+    [[0, 3, 6, 9, 13], [0, 2, 3, 5, 7], [0, 1, 4]]
+    """
+    lengths = np.maximum(np.diff(source), np.diff(target))
+    counts = np.maximum(1, -(-lengths // longest))
+    pieces = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    if int(pieces[-1]) == len(lengths):
+        return source, target, pieces
+    pair = np.repeat(np.arange(len(lengths)), counts)
+    number = np.arange(len(pair)) - pieces[pair]
+    new = []
+    for offsets in (source, target):
+        starts = offsets[pair] + number * (offsets[pair + 1] - offsets[pair]) // counts[pair]
+        new.append(np.concatenate((starts, offsets[-1:])).astype(np.int64))
+    return new[0], new[1], pieces

@@ -1,0 +1,98 @@
+"""M-step of the translation tables: expected counts to probabilities, one pass over the table.
+
+variational   t(f | e) = exp ψ(c(e, f) + α) / exp ψ(N(e) + A(e))        mean-field variational Bayes
+mean          t(f | e) = (c(e, f) + α) / (N(e) + A(e))                  maximum a posteriori under Dirichlet(1 + α)
+
+α is the concentration plus what a dictionary adds to the pair; A(e) is its sum over the pairs of e.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+SMALLEST = 1e-30
+
+
+@njit(nogil=True, cache=True)
+def exp_digamma(x):
+    """exp ψ(x), x > 0: ψ(x) = ψ(x + 6) − Σ_{k<6} 1/(x + k), and exp ψ(y + ½) by its asymptotic series in 1/y."""
+    x2 = x * x
+    # Σ 1/(x + k) = P′(x) / P(x), P(x) = x (x + 1) ... (x + 5): one division instead of six
+    p = x * (120.0 + x * (274.0 + x * (225.0 + x * (85.0 + x * (15.0 + x)))))
+    dp = 120.0 + 548.0 * x + x2 * (675.0 + 340.0 * x + 75.0 * x2 + 6.0 * x2 * x)
+    y = x + 5.5
+    z = 1.0 / (y * y)
+    series = y + (1.0 / 24 - z * (37.0 / 5760 - z * (10313.0 / 2903040 - z * 5509121.0 / 1393459200))) / y
+    return series * np.exp(-dp / p)
+
+
+@njit(nogil=True, cache=True)
+def table_totals(row_offsets, row_targets, counts, pseudo, totals1, totals2, mass1, mass2):
+    """Σ of the counts and of the dictionary's pseudo-counts by source word (1) and by target word (2).
+
+    pseudo : (n_pairs,) or empty; a negative entry forbids its pair, and a forbidden pair has no counts
+    """
+    for e in range(row_offsets.shape[0] - 1):
+        for k in range(row_offsets[e], row_offsets[e + 1]):
+            f = row_targets[k]
+            totals1[e] += counts[k, 0]
+            totals2[f] += counts[k, 1]
+            if pseudo.shape[0] and pseudo[k] > 0.0:
+                mass1[e] += pseudo[k]
+                mass2[f] += pseudo[k]
+
+
+@njit(nogil=True, cache=True)
+def update_rows(start, stop, row_offsets, row_targets, counts, pseudo, alpha, variational, norm1, norm2, score, out):
+    """out[k] = the two translation probabilities of the pairs of source words start..stop−1.
+
+    norm1, norm2 : what to divide by, by source and by target word. Returns, if ``score``, the pairs' part of the
+    log-prior (see ``trellis.models.alignment.translation``).
+    """
+    prior = 0.0
+    for e in range(start, stop):
+        for k in range(row_offsets[e], row_offsets[e + 1]):
+            a = alpha
+            if pseudo.shape[0]:
+                if pseudo[k] < 0.0:
+                    out[k, 0] = 0.0
+                    out[k, 1] = 0.0
+                    continue
+                a += pseudo[k]
+            for d in range(2):
+                x = counts[k, d] + a
+                norm = norm1[e] if d == 0 else norm2[row_targets[k]]
+                t = max((exp_digamma(x) if variational else x) / norm, SMALLEST)
+                out[k, d] = t
+                if score:
+                    if variational:
+                        prior += math.lgamma(x) - math.lgamma(a) - counts[k, d] * np.log(t)
+                    else:
+                        prior += a * np.log(t)
+    return prior
+
+
+@njit(nogil=True, cache=True)
+def update_list(counts, alpha, variational, norm, score, out):
+    """The same for one distribution given as a list, that of the words which come from null."""
+    prior = 0.0
+    for k in range(counts.shape[0]):
+        x = counts[k] + alpha
+        t = max((exp_digamma(x) if variational else x) / norm, SMALLEST)
+        out[k] = t
+        if score:
+            if variational:
+                prior += math.lgamma(x) - math.lgamma(alpha) - counts[k] * np.log(t)
+            else:
+                prior += alpha * np.log(t)
+    return prior
+
+
+@njit(nogil=True, cache=True)
+def lgamma_differences(totals, mass, out):
+    """out[k] = log Γ(mass) − log Γ(totals + mass), 0 where there is no mass."""
+    for k in range(totals.shape[0]):
+        out[k] = math.lgamma(mass[k]) - math.lgamma(totals[k] + mass[k]) if mass[k] > 0.0 else 0.0
