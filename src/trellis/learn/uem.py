@@ -227,9 +227,9 @@ class UEM(ConstrainedPrediction):
                     )
                 )  # fmt: skip
                 run.parameters = model.parameters()
-                self._judge(run, number, metric)
+                ended = self._judge(run, number, metric)
                 progress.advance(number + 1, _figures(run.history[-1]))
-                last = run.converged or number + 1 == self.max_rounds
+                last = ended or number + 1 == self.max_rounds
                 if self.checkpoint is not None and (last or (number + 1) % self.checkpoint_every == 0):
                     if online is not None:
                         run.rng_state = online.rng_state
@@ -238,7 +238,7 @@ class UEM(ConstrainedPrediction):
             self._warn_not_converged(run)
         return run
 
-    def _judge(self, run: Checkpoint, number: int, metric: float | None) -> None:
+    def _judge(self, run: Checkpoint, number: int, metric: float | None) -> bool:
         """Keep the best parameters, and see whether a stopping rule holds."""
         history = run.history
         if metric is None:
@@ -251,6 +251,7 @@ class UEM(ConstrainedPrediction):
             change = abs(history[-1].objective - history[-2].objective)
             if change <= self.tol * max(1.0, abs(history[-1].objective)):
                 run.converged = True
+        return run.converged
 
     def _check_rise(self, run: Checkpoint, objective: float, expectation: Expectation, number: int) -> None:
         """Warn if the objective fell by more than the projection's accuracy explains."""

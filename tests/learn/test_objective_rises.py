@@ -1,0 +1,118 @@
+"""The objective a setting claims never falls: PR's for γ = 1, T(θ; γ) for the others, each with every kind of constraint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trellis.constraints import count, few_labels_per, label, starts, transitions, word
+from trellis.learn import UEM
+from trellis.models import CRF, HMM
+
+from .corpora import LABELS, tagged_sentences
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "none": [],
+    "hard": [count("V") + count("N") >= 1],
+    "two hard in a sentence": [count("N") >= 0.6, count("D") <= 1.5],
+    "slack l1": [(count("V") >= 1).slack(0.3, "l1")],
+    "slack l2": [(count("V") >= 1).slack(0.3, "l2")],
+    "slack linf": [(count("V") >= 1).slack(0.3, "linf")],
+    "penalty l1": [(count("V") >= 1).penalty(2.0, "l1")],
+    "penalty l2": [(count("V") >= 1).penalty(2.0, "l2")],
+    "penalty linf": [(count("V") >= 1).penalty(2.0, "linf")],
+    "squared": [(count("V") >= 1).penalty(2.0, "squared")],
+    "edges": [starts("N") <= 1.0],
+    "token rule": [word.isin("the", "a").implies(label("D"))],
+    "corpus": [(count("V").per("corpus") <= 0.25 * count().per("corpus"))],
+    "corpus and instance": [(count("V").per("corpus") <= 0.25 * count().per("corpus")), (count("N") >= 0.5)],
+    "a word type": [(count("N").per(word) <= 0.5 * count().per(word)).penalty(3.0, "l2")],
+    "sparsity": [few_labels_per(word, strength=3.0)],
+    "forbidden transitions": [transitions(from_="D", to="V") == 0],
+}
+
+
+def assert_rises(history: Any, relative: float) -> None:
+    values = np.array(history.objective)
+    falls = values[:-1] - values[1:]
+    assert np.all(falls <= relative * np.abs(values[1:])), falls.max()
+    assert values[-1] > values[0]
+
+
+@pytest.mark.parametrize("gamma", [0.3, 0.7, 1.0, 1.5])
+@pytest.mark.parametrize("kind", list(CONSTRAINTS))
+def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
+    text, _ = tagged_sentences(25)
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    learner = UEM(
+        model, CONSTRAINTS[kind], gamma=gamma, max_rounds=8, tol=0.0, tolerance=1e-8, evaluations=5_000, random_state=1
+    )
+    learner.fit(text)
+    assert_rises(learner.history_, 1e-10 if kind == "none" else 1e-7)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 0.7, 1.0, 1.5])
+@pytest.mark.parametrize("kind", ["none", "hard", "penalty l2", "edges", "corpus", "sparsity"])
+def test_discriminative_objective_never_falls(kind: str, gamma: float) -> None:
+    text, tags = tagged_sentences(20)
+    known = [y if i < 5 else None for i, y in enumerate(tags)]
+    learner = UEM(
+        CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_rounds=5, tol=0.0, tolerance=1e-8, evaluations=5_000
+    )
+    learner.fit(text, known)
+    assert_rises(learner.history_, 1e-10 if kind == "none" else 1e-7)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_hard_em_and_em_rise_with_partial_labels_and_weights(gamma: float) -> None:
+    text, tags = tagged_sentences(40)
+    rng = np.random.default_rng(0)
+    partly = [[t if rng.random() < 0.3 else None for t in y] if i % 2 else None for i, y in enumerate(tags)]
+    partly[0] = tags[0]
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    learner = UEM(model, gamma=gamma, max_rounds=10, tol=0.0, random_state=2, start="random")
+    learner.fit(text, partly, weights=rng.random(len(text)) * 2)
+    assert_rises(learner.history_, 1e-10)
+
+
+def test_alpha_scales_the_strength_of_posterior_regularization() -> None:
+    text, _ = tagged_sentences(30)
+    ends = []
+    for alpha in (0.0, 0.5, 1.0):
+        model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+        learner = UEM(
+            model, [count("V") >= 1], alpha=alpha, max_rounds=10, tol=0.0, tolerance=1e-8, random_state=1
+        ).fit(text)
+        assert_rises(learner.history_, 1e-7)
+        ends.append(model.parameters()["emission"])
+    plain = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    UEM(plain, max_rounds=10, tol=0.0, random_state=1).fit(text)
+    np.testing.assert_allclose(ends[0], plain.parameters()["emission"], atol=1e-12)
+    assert np.abs(ends[1] - ends[0]).max() > 1e-3
+    assert np.abs(ends[1] - ends[2]).max() > 1e-3
+
+
+def test_variational_bound_rises_under_constraints() -> None:
+    text, _ = tagged_sentences(30)
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=0.1, transition_prior=0.1, variational=True)
+    learner = UEM(model, [count("V") >= 1], max_rounds=10, tol=0.0, tolerance=1e-8, random_state=1).fit(text)
+    assert_rises(learner.history_, 1e-7)
+
+
+def test_kl_in_the_history_is_the_distance_of_q_from_p() -> None:
+    text, _ = tagged_sentences(30)
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    learner = UEM(model, [count("V") >= 1], max_rounds=3, tol=0.0, tolerance=1e-9, random_state=1).fit(text)
+    for entry in learner.history_:
+        assert entry.kl is not None
+        assert entry.log_likelihood is not None
+        assert entry.kl > 0
+    # For γ = 1 and hard constraints the objective is likelihood − KL + prior: the prior is what is left over.
+    start = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
+    flat = UEM(start, [count("V") >= 1], max_rounds=3, tol=0.0, tolerance=1e-9, random_state=1).fit(text)
+    for entry in flat.history_:
+        assert entry.log_likelihood is not None
+        assert entry.kl is not None
+        assert entry.objective == pytest.approx(entry.log_likelihood - entry.kl, rel=1e-7)
