@@ -15,13 +15,14 @@ from trellis.constraints.price import price
 from trellis.constraints.program import Program, as_program
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
+from trellis.constraints.rules import RulesFile, parse_rules, read_rules
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, penalty, slack
 
 __all__ = [
     "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "Norm", "PrefixRows", "Program", "Rows",
-    "Rule", "Sparsity", "Strength", "as_program", "at_least", "at_most", "changed", "column", "compile_constraints",
-    "count", "dictionary", "each_label", "exactly", "exists", "few_labels_per", "following", "given", "hard", "label",
-    "learned", "penalty", "position", "preceding", "previous", "price", "share", "slack", "starts", "transitions",
-    "trusted", "word",
+    "Rule", "RulesFile", "Sparsity", "Strength", "as_program", "at_least", "at_most", "changed", "column",
+    "compile_constraints", "count", "dictionary", "each_label", "exactly", "exists", "few_labels_per", "following",
+    "given", "hard", "label", "learned", "parse_rules", "penalty", "position", "preceding", "previous", "price",
+    "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -151,7 +152,9 @@ class Matches(_StringTest):
     def __init__(self, key: Key, pattern: str, *, ignore_case: bool = False) -> None:
         self.key, self.ignore_case = key, ignore_case
         try:
-            self.pattern = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a pattern that a later Python may read otherwise
+                self.pattern = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
         except (re.error, OverflowError, RecursionError, TypeError) as cause:
             raise ConstraintError(f"{pattern!r} is not a regular expression: {cause}") from None
 

@@ -290,6 +290,8 @@ def count(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
     """
     if len(labels) == 1 and isinstance(labels[0], Rule):
         return count(where=labels[0] if where is None else labels[0] & _where(where))
+    if not labels and isinstance(where, Label):
+        return count(*where.names)
     names = label_names(tuple(item for item in labels if not isinstance(item, Rule)), "count")
     if labels and not names:
         raise ConstraintError("count got an empty list of labels; count() counts all tokens")

@@ -1,0 +1,79 @@
+"""The conditions of a rule: keys that begin with if_ must hold, those that begin with unless_ must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trellis.constraints.condition import ColumnKey, Key, following, position, preceding, word
+from trellis.constraints.labels import label, previous
+from trellis.constraints.rule import Rule
+from trellis.constraints.rules.section import Section
+
+_Reader = Callable[[Section, str, bool], Rule]
+
+
+def _is(section: Section, key: str, fold: bool) -> Rule:
+    return word.isin(*section.texts(key), ignore_case=fold)
+
+
+def _in_list(section: Section, key: str, fold: bool) -> Rule:
+    return word.isin(*section.words_of(key), ignore_case=fold)
+
+
+def _matches(section: Section, key: str, fold: bool) -> Rule:
+    return word.matches(section.text(key), ignore_case=fold)
+
+
+def _column(section: Section, key: str, fold: bool) -> Rule:
+    """{ pos = "VERB", shape = ["X", "Xx"] }: each of the columns is one of its values."""
+    inner = section.inner(key)
+    if not inner.values:
+        section.fail(f'{key} must name a column, for instance {{ pos = "VERB" }}', key)
+    rule: Rule | None = None
+    for name in inner.values:
+        column: Key = ColumnKey(name)
+        one = column.isin(*inner.texts(name), ignore_case=fold)
+        rule = one if rule is None else rule & one
+    return rule if rule is not None else section.fail(f"{key} names no column", key)
+
+
+def _place(section: Section, key: str, fold: bool) -> Rule:
+    where = section.choice(key, ("first", "last"))
+    return position.first if where == "first" else position.last
+
+
+_OBSERVED: dict[str, _Reader] = {
+    "word": _is,
+    "word_in": _in_list,
+    "word_matches": _matches,
+    "previous_word": lambda s, k, f: preceding(_is(s, k, f)),
+    "previous_word_in": lambda s, k, f: preceding(_in_list(s, k, f)),
+    "previous_word_matches": lambda s, k, f: preceding(_matches(s, k, f)),
+    "next_word": lambda s, k, f: following(_is(s, k, f)),
+    "next_word_in": lambda s, k, f: following(_in_list(s, k, f)),
+    "next_word_matches": lambda s, k, f: following(_matches(s, k, f)),
+    "token": _place,
+    "column": _column,
+}
+_LABELLED: dict[str, _Reader] = {
+    "label": lambda s, k, f: label(*s.label_names(k)),
+    "previous_label": lambda s, k, f: previous(*s.label_names(k)),
+}
+
+OBSERVED_KEYS = (*(f"{sign}_{name}" for sign in ("if", "unless") for name in _OBSERVED), "ignore_case")
+LABEL_KEYS = tuple(f"{sign}_{name}" for sign in ("if", "unless") for name in _LABELLED)
+
+
+def condition_of(section: Section, *, with_labels: bool = True) -> Rule | None:
+    """All conditions of a rule joined by "and", or None where it has none."""
+    fold = section.flag("ignore_case")
+    readers = {**_OBSERVED, **_LABELLED} if with_labels else _OBSERVED
+    joined: Rule | None = None
+    for sign in ("if", "unless"):
+        for name, reader in readers.items():
+            key = f"{sign}_{name}"
+            if key in section:
+                one = reader(section, key, fold)
+                one = one if sign == "if" else ~one
+                joined = one if joined is None else joined & one
+    return joined

@@ -1,0 +1,255 @@
+"""The kinds of rules, each told by the key that says what it is about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trellis.constraints.comparison import at_most, band, compare, exists
+from trellis.constraints.condition import Key, column, word
+from trellis.constraints.constraint import Constraint
+from trellis.constraints.count import Count, count, share, starts, transitions
+from trellis.constraints.dictionary import dictionary
+from trellis.constraints.each_label import each_label
+from trellis.constraints.few_labels import few_labels_per
+from trellis.constraints.given import given, trusted
+from trellis.constraints.labels import label, previous
+from trellis.constraints.rule import Rule
+from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
+from trellis.constraints.rules.section import Section
+from trellis.data.files import numbered_lines
+from trellis.errors import DataError, UnknownNameError
+
+STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
+BOUND_KEYS = ("at_least", "at_most", "exactly", "between")
+SCOPE_KEYS = ("per", "per_column")
+SCOPES = ("token", "sentence", "corpus", "word")
+EVERY = "*"
+"""In place of a label: every label there is."""
+
+
+def bounded(section: Section, counted: Count) -> Constraint:
+    """The count within the rule's bounds."""
+    found = [key for key in BOUND_KEYS if key in section]
+    if found == ["at_least", "at_most"]:
+        return band(counted, *(_bound(section, key) for key in found))
+    if len(found) != 1:
+        said = f"has {' and '.join(found)}" if found else "has none"
+        section.fail(f"the rule needs one of {', '.join(BOUND_KEYS)} (or at_least and at_most together), but {said}")
+    key = found[0]
+    if key == "between":
+        pair = section.values[key]
+        if not isinstance(pair, list) or len(pair) != 2:
+            section.fail("between must be two numbers, [lowest, highest]", key)
+        ends = [Section({key: end}, section.place, section.source, section.path).number(key) for end in pair]
+        return band(counted, *ends)
+    sign = {"at_least": ">=", "at_most": "<=", "exactly": "=="}[key]
+    return compare(counted, sign, _bound(section, key))
+
+
+def _bound(section: Section, key: str) -> Count:
+    """A number, or { times = 0.2, count = "NOUN" }."""
+    if not isinstance(section.values[key], dict):
+        return Count((), section.number(key))
+    inner = section.inner(key)
+    inner.check_keys(("times", "count"))
+    if "count" not in inner:
+        section.fail(f'{key} must be a number or a table such as {{ times = 0.2, count = "NOUN" }}', key)
+    factor = inner.number("times") if "times" in inner else 1.0
+    names = inner.texts("count")
+    counted = count() if names == (EVERY,) else count(*inner.label_names("count"))
+    return counted * factor
+
+
+def scoped(section: Section, counted: Count) -> Count:
+    """The count in the rule's scope."""
+    if "per" in section and "per_column" in section:
+        section.fail("a rule has per or per_column, not both", "per_column")
+    if "per_column" in section:
+        return counted.per(column(section.text("per_column")))
+    if "per" not in section:
+        return counted
+    scope = section.choice("per", SCOPES)
+    if scope == "word":
+        return counted.per(word)
+    return counted.per("instance" if scope == "sentence" else scope)
+
+
+def _token_rule(section: Section) -> Constraint:
+    makers: dict[str, Callable[[tuple[str, ...]], Rule]] = {
+        "then_label": lambda names: label(*names),
+        "then_not_label": lambda names: ~label(*names),
+        "then_previous_label": lambda names: previous(*names),
+    }
+    condition = condition_of(section)
+    wanted: Rule | None = None
+    for key, make in makers.items():
+        if key in section:
+            one = make(section.label_names(key))
+            wanted = one if wanted is None else wanted & one
+    if wanted is None:  # the table of kinds has seen one of the keys
+        section.fail("the rule says of no label what it should be")
+    return (wanted if condition is None else condition.implies(wanted)).constraint()
+
+
+def _count(section: Section) -> Constraint:
+    return bounded(section, scoped(section, count(*section.label_names("count"), where=condition_of(section))))
+
+
+def _share(section: Section) -> Constraint:
+    counted = share(*section.label_names("share"), where=condition_of(section, with_labels=False))
+    return bounded(section, scoped(section, counted))
+
+
+def _appears(section: Section) -> Constraint:
+    keys = [key for key in ("appears_at_most", "appears_at_least", "appears_exactly") if key in section]
+    if len(keys) > 1:
+        section.fail(f"{keys[0]} and {keys[1]} must be two rules", keys[1])
+    n = section.whole(keys[0])
+    sign = {"appears_at_most": "<=", "appears_at_least": ">=", "appears_exactly": "=="}[keys[0]]
+
+    def of(name: str) -> Constraint:
+        return compare(starts(name), sign, Count((), float(n)))
+
+    if "field" not in section or section.texts("field") == (EVERY,):
+        return each_label(of)
+    names = section.label_names("field")
+    return of(names[0]) if len(names) == 1 else each_label(of, *names)
+
+
+def _transitions(section: Section) -> Constraint:
+    if not section.flag("transitions"):
+        section.fail("transitions = true is the only value with a meaning; leave the rule out otherwise", "transitions")
+    counted = transitions(
+        where=condition_of(section, with_labels=False),
+        from_=section.label_names("from_label") if "from_label" in section else None,
+        to=section.label_names("to_label") if "to_label" in section else None,
+    )
+    return bounded(section, scoped(section, counted))
+
+
+def _dictionary(section: Section) -> Constraint:
+    fold = section.flag("ignore_case")
+    if isinstance(section.values["dictionary"], str):
+        return dictionary(_dictionary_file(section), ignore_case=fold).constraint()
+    inner = section.inner("dictionary")
+    if not inner.values:
+        section.fail("the dictionary has no entries", "dictionary")
+    return dictionary({entry: inner.label_names(entry) for entry in inner.values}, ignore_case=fold).constraint()
+
+
+def _dictionary_file(section: Section) -> dict[str, list[str]]:
+    """Lines "word<TAB>LABEL LABEL ...", in a file beside the rules."""
+    path = os.path.join(os.path.dirname(section.path), section.text("dictionary"))
+    entries: dict[str, list[str]] = {}
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        entry, tab, names = line.partition("\t")
+        if not tab or not entry or not names.split():
+            message = "a line of a dictionary is a word, a tab, and labels with spaces between them"
+            raise DataError(message, path=path, line=number)
+        for name in names.split():
+            if section.labels is not None and name not in section.labels:
+                raise UnknownNameError("label", name, section.labels, path=path, line=number)
+        entries.setdefault(entry, []).extend(names.split())
+    if not entries:
+        section.fail(f"the dictionary {path} has no entries", "dictionary")
+    return entries
+
+
+def _few_labels(section: Section) -> Constraint:
+    name = section.text("few_labels_per")
+    key: Key = word if name == "word" else column(name)
+    if "penalty" not in section:
+        section.fail("few_labels_per is a price: give penalty = a number", "few_labels_per")
+    least = section.whole("min_count", low=1) if "min_count" in section else 1
+    return few_labels_per(key, strength=section.number("penalty", low=0.0), min_count=least)
+
+
+def _given(section: Section) -> Constraint:
+    return given(column(section.text("given_column"))).constraint()
+
+
+def _trusted(section: Section) -> Constraint:
+    if "at_least" not in section:
+        section.fail("trust_column needs at_least, the share of its labels that are right", "trust_column")
+    per: Any = section.choice("per", ("corpus", "sentence")) if "per" in section else "corpus"
+    source = column(section.text("trust_column"))
+    right = section.number("at_least", low=0.0, high=1.0)
+    return trusted(source, at_least=right, per="instance" if per == "sentence" else per)
+
+
+def _statement(section: Section) -> Constraint:
+    """if some token has A then some token has B, and their opposites."""
+    conditions = {
+        "if_some_label": lambda key: exists(label(*section.label_names(key))),
+        "if_no_label": lambda key: at_most(0, label(*section.label_names(key))),
+        "if_some_word": lambda key: exists(word.isin(*section.texts(key), ignore_case=section.flag("ignore_case"))),
+        "if_some_word_in": lambda key: exists(
+            word.isin(*section.words_of(key), ignore_case=section.flag("ignore_case"))
+        ),
+    }
+    present = [key for key in conditions if key in section]
+    wanted = [key for key in ("then_some_label", "then_no_label") if key in section]
+    if len(present) != 1 or len(wanted) != 1:
+        section.fail(f"the rule needs one of {', '.join(conditions)} and one of then_some_label, then_no_label")
+    then = exists if wanted[0] == "then_some_label" else lambda rule: at_most(0, rule)
+    return conditions[present[0]](present[0]).implies(then(label(*section.label_names(wanted[0]))))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of rule: keys one of which tells it, keys it may have besides, and how it is read."""
+
+    signs: tuple[str, ...]
+    others: tuple[str, ...]
+    read: Callable[[Section], Constraint]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return ("name", *self.signs, *self.others)
+
+
+_CONDITIONS = OBSERVED_KEYS + LABEL_KEYS
+KINDS = (
+    Kind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
+    Kind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
+    Kind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
+    Kind(("appears_at_most", "appears_at_least", "appears_exactly"), ("field", *STRENGTH_KEYS), _appears),
+    Kind(
+        ("transitions",),
+        ("from_label", "to_label", *OBSERVED_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS),
+        _transitions,
+    ),
+    Kind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
+    Kind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
+    Kind(("given_column",), STRENGTH_KEYS, _given),
+    Kind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
+    Kind(
+        ("then_some_label", "then_no_label"),
+        ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
+        _statement,
+    ),
+)
+ALL_KEYS = tuple(dict.fromkeys(key for kind in KINDS for key in kind.keys))
+
+
+def kind_of(section: Section) -> Kind:
+    """The kind of a rule, after its keys are checked."""
+    section.check_keys(ALL_KEYS)
+    found = [kind for kind in KINDS if any(sign in section for sign in kind.signs)]
+    if not found:
+        signs = ", ".join(sign for kind in KINDS for sign in kind.signs)
+        section.fail(f"the rule does not say what it is about; it needs one of {signs}")
+    if len(found) > 1:
+        one, two = (next(sign for sign in kind.signs if sign in section) for kind in found[:2])
+        section.fail(f"{one} and {two} cannot stand in one rule: make it two rules", two)
+    kind = found[0]
+    sign = next(sign for sign in kind.signs if sign in section)
+    for key in section.values:
+        if key not in kind.keys:
+            section.fail(f"{key} has no meaning in a rule with {sign}; it can have {', '.join(kind.others)}", key)
+    return kind

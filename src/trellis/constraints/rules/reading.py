@@ -1,0 +1,140 @@
+"""read_rules: a rules file as constraints, declared labels and word lists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trellis.constraints.constraint import Constraint, Origin
+from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
+from trellis.constraints.rules.section import Section
+from trellis.constraints.rules.source import scan
+from trellis.constraints.strength import Strength, hard, learned, penalty, slack
+from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.errors import ConstraintError, DataError
+
+TOP_KEYS = ("labels", "lists", "defaults", "rule")
+
+
+@dataclass(frozen=True)
+class RulesFile:
+    """What a rules file says; iterating over it gives the constraints.
+
+    labels : the declared labels, or None where the file leaves them to the data
+    lists : name -> words
+    """
+
+    constraints: tuple[Constraint, ...]
+    labels: tuple[str, ...] | None
+    lists: Mapping[str, tuple[str, ...]]
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return iter(self.constraints)
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+
+def read_rules(path: FilePath) -> RulesFile:
+    """Read a rules file (TOML, see docs/rules.md).
+
+    Anything wrong with it is a DataError with file and line; misspelt keys, labels and lists get suggestions.
+    """
+    return parse_rules("\n".join(line for _, line in numbered_lines(path)) + "\n", shown(path))
+
+
+def parse_rules(text: str, path: str = "rules") -> RulesFile:
+    """Read rules from a text; ``path`` is what messages call it.
+
+    >>> rules = parse_rules('''
+    ... [[rule]]
+    ... name = "a verb"
+    ... count = "VERB"
+    ... at_least = 1
+    ... ''')
+    >>> [rule.describe() for rule in rules]
+    ['In every sentence the expected count of VERB is at least 1, strictly.']
+    """
+    values = _parse(text, path)
+    source = scan(text)
+    top = Section(values, (), source, path)
+    top.check_keys(TOP_KEYS)
+    labels = top.texts("labels") if "labels" in top else None
+    lists = _lists(top)
+    defaults = top.inner("defaults") if "defaults" in top else replace(top, values={})
+    defaults.check_keys(STRENGTH_KEYS)
+    strength = _strength(defaults, hard())
+    listed = values.get("rule", [])
+    if not isinstance(listed, list) or not all(isinstance(rule, dict) for rule in listed):
+        top.fail("rules are written as [[rule]], with two brackets", "rule")
+    constraints = []
+    lines: dict[str, int] = {}
+    for i, rule in enumerate(listed):
+        section = Section(rule, ("rule", i), source, path, labels, lists)
+        constraint = _constraint(section, strength)
+        if "name" in section:
+            name = section.text("name")
+            if name in lines:
+                section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
+            lines[name] = section.line("name")
+        constraints.append(constraint)
+    return RulesFile(tuple(constraints), labels, lists)
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise DataError("values are nested too deeply", path=path) from None
+    except ValueError as error:
+        told = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error), re.DOTALL)
+        message = told.group(1) if told else str(error)
+        last = text.count("\n") or 1
+        line = (int(told.group(2)) if told.group(2) else last) if told else None
+        raise DataError(f"not valid TOML: {message}", path=path, line=line) from None
+
+
+def _lists(top: Section) -> dict[str, tuple[str, ...]]:
+    if "lists" not in top:
+        return {}
+    inner = top.inner("lists")
+    return {name: inner.texts(name) for name in inner.values}
+
+
+def _constraint(section: Section, default: Strength) -> Constraint:
+    kind = kind_of(section)
+    try:
+        constraint = kind.read(section)
+        if "strength" in kind.others:
+            constraint = constraint.with_strength(_strength(section, default))
+        if "name" in section:
+            constraint = constraint.named(section.text("name"))
+    except ConstraintError as error:
+        section.fail(str(error))
+    return replace(constraint, origin=Origin(section.path, section.line()))
+
+
+def _strength(section: Section, default: Strength) -> Strength:
+    given = [key for key in ("strength", "slack", "penalty") if key in section]
+    if len(given) > 1:
+        section.fail(f"a rule has one strength, but this one has {' and '.join(given)}", given[1])
+    if not given:
+        if "norm" in section:
+            section.fail("norm goes with slack or penalty", "norm")
+        return default
+    if given[0] == "strength":
+        if "norm" in section:
+            section.fail("norm goes with slack or penalty", "norm")
+        return hard() if section.choice("strength", ("hard", "learned")) == "hard" else learned()
+    amount = section.number(given[0], low=0.0)
+    norms = ("l1", "l2", "linf") + (("squared",) if given[0] == "penalty" else ())
+    chosen = section.choice("norm", norms) if "norm" in section else None
+    try:
+        if given[0] == "slack":
+            return slack(amount) if chosen is None else slack(amount, chosen)
+        return penalty(amount) if chosen is None else penalty(amount, chosen)
+    except ConstraintError as error:
+        section.fail(str(error), given[0])

@@ -1,0 +1,120 @@
+"""One table of a rules file, read key by key; every mistake is told with its line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from trellis.constraints.rules.source import Place, Source
+from trellis.errors import DataError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table, where it stands, and the labels that the file declares (None: any)."""
+
+    values: Mapping[str, Any]
+    place: Place
+    source: Source
+    path: str
+    labels: tuple[str, ...] | None = None
+    lists: Mapping[str, tuple[str, ...]] | None = None
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def line(self, key: str | None = None, text: str | None = None) -> int:
+        return self.source.line(self.place if key is None else (*self.place, key), text)
+
+    def fail(self, message: str, key: str | None = None, text: str | None = None) -> NoReturn:
+        raise DataError(message, path=self.path, line=self.line(key, text))
+
+    def unknown(self, kind: str, name: str, known: Iterable[str], key: str) -> NoReturn:
+        raise UnknownNameError(kind, name, known, path=self.path, line=self.line(key, name))
+
+    def check_keys(self, known: Iterable[str], kind: str = "key") -> None:
+        names = list(known)
+        for key in self.values:
+            if key not in names:
+                self.unknown(kind, key, names, key)
+
+    def text(self, key: str) -> str:
+        value = self.values[key]
+        if not isinstance(value, str) or not value.strip():
+            self.fail(f"{key} must be a text, got {_shown(value)}", key)
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            self.unknown(f"value of {key}", value, choices, key)
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A text, or a list of texts that is not empty."""
+        value = self.values[key]
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not items or not all(isinstance(item, str) and item for item in items):
+            self.fail(f"{key} must be a text or a list of texts, got {_shown(value)}", key)
+        return tuple(items)
+
+    def label_names(self, key: str) -> tuple[str, ...]:
+        names = self.texts(key)
+        for name in names:
+            self.check_label(name, key)
+        return names
+
+    def check_label(self, name: str, key: str) -> None:
+        if self.labels is not None and name not in self.labels:
+            self.unknown("label", name, self.labels, key)
+
+    def words_of(self, key: str) -> tuple[str, ...]:
+        """The words of the named lists."""
+        lists = self.lists or {}
+        words: list[str] = []
+        for name in self.texts(key):
+            if name not in lists:
+                self.unknown("word list", name, lists, key)
+            words.extend(lists[name])
+        return tuple(words)
+
+    def number(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> float:
+        value = self.values[key]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.fail(f"{key} must be a number, got {_shown(value)}", key)
+        if abs(value) > 1e300 or not low <= value <= high:  # also true of nan
+            span = "finite" if math.isinf(low) else f"from {low:g}" + ("" if math.isinf(high) else f" to {high:g}")
+            self.fail(f"{key} must be a number, {span}, got {_shown(value)}", key)
+        return float(value)
+
+    def whole(self, key: str, *, low: int = 0) -> int:
+        value = self.values[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
+            self.fail(f"{key} must be a whole number from {low}, got {_shown(value)}", key)
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self.fail(f"{key} must be true or false, got {_shown(value)}", key)
+        return value
+
+    def inner(self, key: str) -> Section:
+        """The table under a key."""
+        value = self.values[key]
+        if not isinstance(value, dict):
+            self.fail(f"{key} must be a table, got {_shown(value)}", key)
+        return Section(value, (*self.place, key), self.source, self.path, self.labels, self.lists)
+
+
+def _shown(value: Any) -> str:
+    """A value as a person wrote it, cut where it is long."""
+    text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
+    if text is None:
+        try:
+            text = repr(value) if isinstance(value, str | int | float | list | dict) else str(value)
+        except ValueError:  # a number of more digits than Python likes to print
+            text = "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."

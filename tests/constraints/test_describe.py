@@ -1,0 +1,144 @@
+"""Every constraint says in one sentence what it means, and can be read back as written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trellis import constraints as tc
+from trellis.constraints import (
+    at_least,
+    at_most,
+    column,
+    count,
+    dictionary,
+    each_label,
+    exactly,
+    exists,
+    few_labels_per,
+    following,
+    given,
+    label,
+    position,
+    preceding,
+    previous,
+    share,
+    starts,
+    transitions,
+    trusted,
+    word,
+)
+
+SENTENCES: list[tuple[Any, str]] = [
+    (count("VERB") >= 1, "In every sentence the expected count of VERB is at least 1, strictly."),
+    (
+        (count("A", "B") <= 2).slack(0.5, "l2"),
+        "In every sentence the expected count of A or B is at most 2, up to a violation of 0.5 (L2).",
+    ),
+    (
+        count("VERB").per("corpus") <= 0.2 * count().per("corpus"),
+        "Over the corpus the expected count of VERB is at most 0.2 times the number of tokens, strictly.",
+    ),
+    (
+        share("VERB").per("corpus").between(0.1, 0.2).penalty(3),
+        "Over the corpus the expected share of VERB among tokens is between 0.1 and 0.2, "
+        "at a price of 3 a unit of violation (L1).",
+    ),
+    (starts("TITLE") <= 1, "In every sentence the expected number of TITLE segments is at most 1, strictly."),
+    (
+        word.isin("pp.", "pages").implies(label("PAGES")).learned(),
+        "At every token, if the word is 'pp.' or 'pages' then the label is PAGES, "
+        "at a price learned from labelled data.",
+    ),
+    (
+        transitions(where=~word.matches(r"^\W$")) == 0,
+        "In every sentence the expected number of label changes after a token where the word does not match ^\\W$ "
+        "is exactly 0, strictly.",
+    ),
+    (
+        position.first.implies(label("AUTHOR", "EDITOR")),
+        "At every token, if the token is the first then the label is AUTHOR or EDITOR, strictly.",
+    ),
+    (
+        (label("B") & ~(word == "x")).implies(previous("A") | position.last),
+        "At every token, if the label is B and the word is not 'x' then the label before is A "
+        "or the token is the last, strictly.",
+    ),
+    (~(label("A") & label("B")), "At every token, the label is not A or the label is not B, strictly."),
+    (
+        (preceding(word == "in") & following(column("pos") == "N")).implies(label("A")),
+        "At every token, if at the token before, the word is 'in' and at the token after, the pos is 'N' "
+        "then the label is A, strictly.",
+    ),
+    (
+        (position < 2).implies(~label("A")),
+        "At every token, if the token's position (counted from 0) is less than 2 then the label is not A, strictly.",
+    ),
+    (count("A").per(word) <= 3, "For every word the expected count of A is at most 3, strictly."),
+    (
+        few_labels_per(word, strength=32, min_count=10),
+        "For every word that occurs at least 10 times, few labels are used, at a price of 32 a label (L1/L∞).",
+    ),
+    (
+        dictionary({"the": ["DET"]}),
+        "At every token, a word of the dictionary (1 entry) has one of its listed labels, strictly.",
+    ),
+    (given(), "At every token, if a label is given by the data then the label is the one given, strictly."),
+    (
+        trusted(column("guess"), at_least=0.9),
+        "Over the corpus the expected share of right labels among those given by the guess column is at least 0.9, "
+        "strictly.",
+    ),
+    (
+        each_label(lambda L: starts(L) <= 1, "A", "B"),
+        "For every label L among A, B, in every sentence the expected number of L segments is at most 1, strictly.",
+    ),
+    (
+        exists("A").implies(exists("B")),
+        "In every sentence that has a token where the label is A, the expected count of B is at least 1, strictly.",
+    ),
+    (exactly(2, "A"), "In every sentence the expected count of A is exactly 2, strictly."),
+    (
+        at_most(1, label("A") & previous("B")),
+        "In every sentence the expected number of tokens where the label is A and the label before is B is at most 1, "
+        "strictly.",
+    ),
+    (
+        count("A") - 2 * count("B") + 1 >= 0,
+        "In every sentence the expected count of A minus 2 times the expected count of B plus 1 "
+        "is at least 0, strictly.",
+    ),
+]
+
+
+@pytest.mark.parametrize("constraint, sentence", SENTENCES, ids=[sentence[:60] for _, sentence in SENTENCES])
+def test_a_constraint_says_what_it_means(constraint: Any, sentence: str) -> None:
+    assert constraint.describe() == sentence
+
+
+ROUND_TRIPS: list[Any] = [
+    count("A", "B") >= 1,
+    count("A", where=word.isin("x", "y")).per("corpus") <= 0.5 * count(),
+    (word.isin("x", "y") & (label("A") | ~previous("B"))).implies(position.first),
+    (count("A") - 2 * starts("B")).per(word) == 3,
+    share("A").between(0.1, 0.2),
+    transitions(from_="A", where=~word.matches("^x")) <= 0,
+    each_label(lambda L: starts(L) <= 1, "A"),
+    exists(label("A") & previous("B")).implies(count("A") <= 2),
+    word.isin("x", "y", ignore_case=True).implies(position.from_end >= 2),
+    at_least(2, "A"),
+]
+
+
+@pytest.mark.parametrize("constraint", ROUND_TRIPS, ids=repr)
+def test_an_expression_is_shown_as_one_would_write_it(constraint: Any) -> None:
+    again = eval(repr(constraint), {name: getattr(tc, name) for name in tc.__all__})
+    assert again.describe() == constraint.describe()
+    assert repr(again) == repr(constraint)
+
+
+def test_a_name_stands_for_the_expression_once_given() -> None:
+    constraint = count("A") >= 1
+    assert constraint.name == "count('A') >= 1"
+    assert constraint.named("some A").penalty(2).name == "some A"

@@ -1,0 +1,182 @@
+"""What has no linear form, no meaning, or no solution is refused with words that lead on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trellis.constraints import (
+    column,
+    compile_constraints,
+    count,
+    dictionary,
+    each_label,
+    exists,
+    few_labels_per,
+    label,
+    position,
+    preceding,
+    share,
+    starts,
+    trusted,
+    word,
+)
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, DataError, InfeasibleError, UnknownNameError
+
+LABELS = Vocabulary(["NOUN", "VERB", "DET"], kind="label")
+
+
+def batch() -> Batch:
+    return Batch.from_sentences([["the", "dog", "barks"], ["the"], ["a", "b", "c", "d"]])
+
+
+REFUSED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: 0.1 <= share("VERB") <= 0.2, r"write share\('VERB'\).between\(0.1, 0.2\)"),
+    (lambda: bool(count("VERB") >= 1), "has no truth value"),
+    (lambda: label("VERB") and label("NOUN"), r"write & \| ~ in place of and, or, not"),
+    (lambda: count("VERB") * count("NOUN"), r"count\('VERB'\) \* count\('NOUN'\) has no linear form"),
+    (lambda: count("VERB") / count(), r"write share\('A'\)"),
+    (lambda: 1 / count("VERB"), "has no linear form"),
+    (lambda: count("VERB") + "x", "has no linear form"),
+    (lambda: count("VERB") - label("NOUN"), "has no linear form"),
+    (lambda: count("VERB") / 0, "divided by 0"),
+    (lambda: count("VERB") != 1, "possible are <=, >= and =="),
+    (lambda: count("VERB") > 1, "compared with <=, >= or =="),
+    (lambda: count("VERB") < 1, "compared with <=, >= or =="),
+    (lambda: count("VERB") >= "one", "compared with a number or another count, got 'one'"),
+    (lambda: count("VERB") >= float("nan"), "bounds must be finite"),
+    (lambda: count("VERB").between(2, 1), "cannot lie between 2 and 1"),
+    (lambda: count("VERB").per("sentnce"), "unknown scope 'sentnce'"),
+    (lambda: count("VERB").per(3), "not per 3"),
+    (lambda: count("A").per("corpus") <= count("B").per("token"), "counted in different scopes"),
+    (lambda: count([]), "empty list of labels"),
+    (lambda: share(), "needs at least one label"),
+    (lambda: share("A", where=label("B")), "must be known before labels are"),
+    (lambda: label(), "at least one name"),
+    (lambda: label("A") & (count("B") >= 1), "speaks of one token"),
+    (lambda: label("A").implies("B"), "must be a rule"),
+    (lambda: (count("A") >= 1) & (count("B") >= 1), "list .* as two constraints"),
+    (lambda: (count("A") >= 2) | exists("B"), "has no linear form; possible are exists"),
+    (lambda: ~(count("A") >= 2), "possible is ~exists"),
+    (lambda: (count("A") >= 2).implies(exists("B")), r"count\('A'\) >= 2 cannot be the condition"),
+    (lambda: exists("A").implies(label("B")), r"write exists\(label\('B'\)\)"),
+    (lambda: exists("A").implies(3), "must be a comparison of counts"),
+    (lambda: exists("A").implies(count("B").per("corpus") >= 1), "must be counted in every sentence"),
+    (lambda: preceding(label("A")), r"write previous\(...\)"),
+    (lambda: word == 3, "compared with a string"),
+    (lambda: word.isin("a", ["b", 3]), "takes strings, got 3"),
+    (lambda: word.matches("(["), "not a regular expression"),
+    (lambda: position == 1.5, "a whole number"),
+    (lambda: count("A", where="x"), "where= takes a condition"),
+    (lambda: few_labels_per("word", strength=1), "takes word, column"),
+    (lambda: few_labels_per(word, strength=1, min_count=0), "from 1"),
+    (lambda: few_labels_per(word, strength=1).hard(), "is a price"),
+    (lambda: few_labels_per(word, strength=-1), "not negative"),
+    (lambda: dictionary({"the": []}), "no label at all for 'the'"),
+    (lambda: trusted("guess", at_least=0.9), r"write column\('guess'\)"),
+    (lambda: trusted(at_least=90), "0 to 1, got 90"),
+    (lambda: (count("A") >= 1).named(" "), "a text that is not empty"),
+    (lambda: (count("A") >= 1).with_strength("hard"), r"a strength is hard\(\)"),
+    (lambda: (count("A") >= 1).penalty(1, "l3"), "unknown norm 'l3'"),
+    (lambda: compile_constraints([3], batch(), LABELS), "a constraint is a comparison"),
+    (lambda: compile_constraints([], batch(), LABELS, "chian"), "did you mean 'chain'"),
+    (
+        lambda: compile_constraints([label("VERB").named("x"), label("NOUN").named("x")], batch(), LABELS),
+        "two constraints are called 'x'",
+    ),
+    (
+        lambda: compile_constraints([each_label(lambda L: (starts(L) <= 1).penalty(1))], batch(), LABELS),
+        "give the strength and the name to each_label",
+    ),
+    (lambda: compile_constraints([each_label(lambda L: 3)], batch(), LABELS), "gave 3"),
+]
+
+
+@pytest.mark.parametrize("make, message", REFUSED, ids=[message for _, message in REFUSED])
+def test_an_expression_without_meaning_is_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConstraintError, match=message):
+        make()
+
+
+def test_unknown_labels_and_columns_get_suggestions() -> None:
+    with pytest.raises(UnknownNameError, match="unknown label 'VREB'; did you mean 'VERB'"):
+        compile_constraints([count("VREB") >= 1], batch(), LABELS)
+    with pytest.raises(UnknownNameError, match="unknown column 'wrod'; did you mean 'word'"):
+        compile_constraints([(column("wrod") == "x").implies(label("VERB"))], batch(), LABELS)
+    with pytest.raises(UnknownNameError, match="unknown label 'VREB'"):
+        compile_constraints([trusted([["VREB", None, None], None, None], at_least=0.5)], batch(), LABELS)
+
+
+def test_given_labels_must_fit_the_batch() -> None:
+    with pytest.raises(DataError, match="for 1 instances, but the batch has 3"):
+        compile_constraints([trusted([["VERB"]], at_least=0.5)], batch(), LABELS)
+    with pytest.raises(DataError, match="instance 1 has 1 tokens but 2 given labels"):
+        compile_constraints([trusted([None, ["VERB", "VERB"], None], at_least=0.5)], batch(), LABELS)
+    with pytest.raises(DataError, match="one slot an instance, but instance 0 has 3"):
+        compile_constraints([], batch(), LABELS, "categorical")
+
+
+def test_a_count_above_the_length_names_constraint_instance_and_slack() -> None:
+    many = (count("VERB") >= 3).named("three verbs")
+    with pytest.raises(InfeasibleError, match="'three verbs' cannot hold.*at least 3, but in instance 1.*1 token") as e:
+        compile_constraints([many], batch(), LABELS)
+    assert e.value.constraints == ("three verbs",)
+    assert e.value.instances == (1,)
+    assert e.value.slack == 2
+    compile_constraints([many.slack(e.value.slack)], batch(), LABELS)
+    with pytest.raises(InfeasibleError, match="at least 3 up to 1.9"):
+        compile_constraints([many.slack(1.9)], batch(), LABELS)
+    compile_constraints([many.penalty(1)], batch(), LABELS)
+
+
+def test_messages_count_instances_from_the_first_of_the_corpus() -> None:
+    later = batch().instances(1, 3)
+    with pytest.raises(InfeasibleError, match="in instance 1, which has 1 token") as e:
+        compile_constraints([count("VERB") >= 3], later, LABELS)
+    assert e.value.instances == (1,)
+
+
+def test_a_token_without_labels_names_a_smallest_guilty_set() -> None:
+    innocent = [(word == f"w{i}").implies(label("VERB")).named(f"innocent {i}") for i in range(18)]
+    first = (word == "the").implies(label("DET")).named("articles")
+    second = position.first.implies(label("NOUN", "VERB")).named("start")
+    with pytest.raises(InfeasibleError, match="token 0 \\('the'\\) of instance 0 is left without a label") as e:
+        compile_constraints([*innocent, first, *[r.named(r.name + "!") for r in innocent], second], batch(), LABELS)
+    assert set(e.value.constraints) == {"articles", "start"}
+    assert e.value.slack == pytest.approx(0.5)
+    soft = [first.slack(e.value.slack), second.slack(e.value.slack)]
+    compile_constraints(soft, batch(), LABELS)
+
+
+def test_three_constraints_may_be_needed_to_leave_no_label() -> None:
+    each = [(~label(name)).named(f"no {name}") for name in LABELS]
+    with pytest.raises(InfeasibleError) as e:
+        compile_constraints([each[0], each[1], each[1].named("again"), each[2]], batch(), LABELS)
+    assert len(e.value.constraints) == 3
+    assert e.value.slack == pytest.approx(1 / 3)
+
+
+def test_a_dictionary_that_forbids_every_label_is_named() -> None:
+    labels = Vocabulary(["X", "Y"], kind="label")
+    tags = dictionary({"the": ["X"]}).named("tags")
+    with pytest.raises(InfeasibleError) as e:
+        compile_constraints([tags, (~label("X")).named("no X"), label("Y", "X").named("fine")], batch(), labels)
+    assert set(e.value.constraints) == {"tags", "no X"}
+
+
+def test_unnamed_twins_get_names_of_their_own() -> None:
+    rows = compile_constraints([count("VERB") <= 1, count("VERB") <= 1], batch(), LABELS)
+    assert rows.names == ("count('VERB') <= 1", "count('VERB') <= 1 (2)")
+
+
+def test_an_empty_batch_and_no_constraints_compile_to_nothing() -> None:
+    empty = Batch.from_sentences([])
+    assert len(compile_constraints([count("VERB") >= 1, label("VERB"), starts("VERB") <= 1], empty, LABELS)) == 0
+    rows = compile_constraints([], batch(), LABELS)
+    assert len(rows) == 0
+    assert np.array_equal(rows.forbidden, [])
