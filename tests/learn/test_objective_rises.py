@@ -1,4 +1,4 @@
-"""The objective a setting claims never falls: PR's for γ = 1, T(θ; γ) for the others, each with every kind of constraint."""
+"""The objective a setting claims never falls: PR's for γ = 1, T(θ; γ) for others, with every kind of constraint."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
 def test_discriminative_objective_never_falls(kind: str, gamma: float) -> None:
     text, tags = tagged_sentences(20)
     known = [y if i < 5 else None for i, y in enumerate(tags)]
-    learner = UEM(
-        CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_rounds=5, tol=0.0, tolerance=1e-8, evaluations=5_000
-    )
+    learner = UEM(CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_rounds=5, tol=0.0, tolerance=1e-8, evaluations=5_000)
     learner.fit(text, known)
     assert_rises(learner.history_, 1e-10 if kind == "none" else 1e-7)
 

@@ -2,6 +2,7 @@
 
 from trellis.learn.history import History, Round
 from trellis.learn.schedule import Anneal
+from trellis.learn.tune import Tuned, tune
 from trellis.learn.uem import UEM
 
-__all__ = ["UEM", "Anneal", "History", "Round"]
+__all__ = ["UEM", "Anneal", "History", "Round", "Tuned", "tune"]

@@ -1,0 +1,102 @@
+"""Choosing γ and the strength of constraints: on a small labelled set, or by constraint satisfaction without one.
+
+With labels the setting with the best accuracy on them is taken. Without any, a part of the data is held out and the
+setting whose model (p, not q) violates the constraints least on it is taken (Ganchev et al. 2010, footnote 10): a
+model that has learned what the constraints say no longer needs them. Among equals the first in the grid wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from trellis.constraints import Strength
+from trellis.errors import DataError
+from trellis.learn.schedule import Gamma
+from trellis.learn.uem import UEM
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting and what it scored: accuracy, or minus the mean share of violated rows."""
+
+    gamma: Gamma
+    strength: Strength | None
+    score: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The learner trained with the best setting, and every setting that was tried, in the order of the grid."""
+
+    learner: UEM
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial:
+        return max(self.trials, key=lambda trial: trial.score)
+
+
+def tune(
+    learner: UEM,
+    X: Sequence[Any],
+    y: Any = None,
+    *,
+    gammas: Iterable[Gamma] | None = None,
+    strengths: Iterable[Strength] | None = None,
+    dev: tuple[Any, Any] | None = None,
+    constrained: bool = False,
+    held_out: float = 0.2,
+    random_state: int = 0,
+) -> Tuned:
+    """Train one learner a setting of the grid γ × strength (of all constraints), keep the best.
+
+    dev : (X, y) that decides; without it a share ``held_out`` of X decides by constraint satisfaction, and the best
+        setting is trained once more on all of X
+    constrained : judge accuracy of q instead of p
+    """
+    grid = list(product([learner.gamma] if gammas is None else gammas, [None] if strengths is None else strengths))
+    if not grid:
+        raise DataError("there is nothing to choose from: give gammas or strengths")
+    if dev is None and not learner.constraints:
+        raise DataError("without constraints there is nothing to be satisfied: give dev=(X, y) to tune on")
+    kept, watched = _split(len(X), 0.0 if dev is not None else held_out, random_state)
+    text, labels = [X[i] for i in kept], None if y is None else [y[i] for i in kept]
+    trials, best, best_score = [], None, -np.inf
+    for gamma, strength in grid:
+        made = _with(learner, gamma, strength).fit(text, labels)
+        if dev is not None:
+            score = made.score(*dev, constrained=constrained)
+        else:
+            score = -float(np.mean(list(made.violations([X[i] for i in watched]).values())))
+        trials.append(Trial(gamma, strength, score))
+        if best is None or score > best_score:
+            best, best_score = made, score
+    if best is None:
+        raise DataError("there is nothing to choose from: give gammas or strengths")
+    tuned = Tuned(best, tuple(trials))
+    if dev is None:
+        tuned = Tuned(_with(learner, tuned.best.gamma, tuned.best.strength).fit(X, y), tuned.trials)
+    return tuned
+
+
+def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
+    n_watched = round(n * share)
+    if share > 0 and (n_watched == 0 or n_watched == n):
+        raise DataError(f"holding out a share of {share} leaves nothing to train or to judge {n} instances by")
+    order = np.random.default_rng(seed).permutation(n)
+    return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())
+
+
+def _with(learner: UEM, gamma: Gamma, strength: Strength | None) -> UEM:
+    """A learner like this one, with a model of its own."""
+    settings = learner.get_params(deep=False)
+    settings["model"] = type(learner.model)(**learner.model.get_params(deep=False))
+    settings["gamma"] = gamma
+    if strength is not None:
+        settings["constraints"] = [constraint.with_strength(strength) for constraint in learner.constraints]
+    return UEM(**settings)
