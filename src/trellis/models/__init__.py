@@ -3,7 +3,12 @@
 from trellis.models.crf import CRF
 from trellis.models.crf_objective import CRFStatistics
 from trellis.models.hmm import HMM, HMMStatistics
+from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.model import Model, Statistics
+from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
 from trellis.models.saving import load_model
 
-__all__ = ["CRF", "HMM", "CRFStatistics", "HMMStatistics", "Model", "Statistics", "load_model"]
+__all__ = [
+    "CRF", "HMM", "CRFStatistics", "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes",
+    "NaiveBayesStatistics", "Statistics", "load_model",
+]  # fmt: skip

@@ -8,7 +8,6 @@ given it is ordinary supervised training.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -21,13 +20,12 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine, engine_for, shards_of
-from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.engine import Engine
+from trellis.errors import DataError
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
-from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.kernels import log_linear
-from trellis.models.lbfgs import Minimum
+from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.structures import Chain, ChainParts, Posterior
@@ -36,7 +34,7 @@ from trellis.structures.kernels.notice import tell_if_compiling
 Sentences = Sequence[Sequence[Any]]
 
 
-class CRF(SequenceModel):
+class CRF(LogLinearModel, SequenceModel):
     """Linear-chain conditional random field.
 
     labels : names of the labels, or how many there are; None: those found in ``y``
@@ -60,9 +58,7 @@ class CRF(SequenceModel):
     [['D', 'N', 'V']]
     """
 
-    discriminative = True
-    weights_: FloatArray
-    _steps: AdaGrad | None
+    layout_: Layout
 
     def __init__(
         self,
@@ -160,60 +156,13 @@ class CRF(SequenceModel):
         """Expected counts of features with labels, of label pairs, and of first and last labels."""
         return ShardFeatures(batch, self.layout_).collect(q)
 
-    def update(
-        self, statistics: CRFStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
-    ) -> Minimum:
-        """M-step by L-BFGS from the present weights; ``shards`` are the batches that the statistics came from."""
-        if shards is None:
-            raise DataError("the M-step of a CRF looks at the data again: give the shards the statistics came from")
-        objective = CRFObjective(
-            shards,
-            statistics.vector(self.layout_),
-            self.layout_,
-            engine_for(self.threads) if engine is None else engine,
-        )
-        found = minimise_penalised(objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol)
-        self.weights_ = found.weights
-        return found
+    # weights
 
-    def step(self, batch: Batch, q: Posterior, *, share: float) -> None:
-        """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
-        shard = ShardFeatures(batch, self.layout_)
-        counts, expected = shard.collect(q).vector(self.layout_), shard.expectations(self.weights_).vector(self.layout_)
-        if self._steps is None:
-            self._steps = AdaGrad(len(self.weights_), self.learning_rate)
-        self.weights_ = self._steps.step(self.weights_, (expected - counts) + share * self.l2 * self.weights_)
+    def _n_weights(self) -> int:
+        return self.layout_.n_weights
 
-    def log_prior(self) -> float:
-        """−(l2 / 2) ‖w‖²."""
-        return -0.5 * self.l2 * float(self.weights_ @ self.weights_)
-
-    # parameters
-
-    def reset(self) -> None:
-        """All weights 0: every label sequence is equally likely."""
-        self.weights_ = np.zeros(self.layout_.n_weights)
-        self._steps = None
-
-    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """Weights drawn from N(0, scale²)."""
-        self.weights_ = scale * rng.standard_normal(self.layout_.n_weights)
-        self._steps = None
-
-    def parameters(self) -> dict[str, FloatArray]:
-        """The weights (n_weights,): those of pairs, of edges, of start and stop."""
-        self._check_fitted()
-        return {"weights": self.weights_}
-
-    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Take weights of the form that :meth:`parameters` gives."""
-        if "weights" not in parameters:
-            raise UnknownNameError("parameter", "weights", parameters)
-        weights = np.array(parameters["weights"], dtype=np.float64)
-        if weights.shape != (self.layout_.n_weights,) or not np.all(np.isfinite(weights)):
-            raise DataError(f"weights must be {self.layout_.n_weights} finite numbers, got shape {weights.shape}")
-        self.weights_ = weights
-        self._steps = None
+    def _objective(self, statistics: CRFStatistics, shards: Sequence[Batch], engine: Engine) -> CRFObjective:
+        return CRFObjective(shards, statistics.vector(self.layout_), self.layout_, engine)
 
     @property
     def edge_(self) -> FloatArray:
@@ -254,33 +203,8 @@ class CRF(SequenceModel):
             sample_weight = np.asarray(sample_weight, dtype=np.float64)[complete]
         names = self._learn_label_names(X, y)
         batch = self._encode([sentences[i] for i in complete], [labels[i] for i in complete], sample_weight, {}, names)
-        if self.solver == "adagrad":
-            self._fit_adagrad(batch)
-            return self
-        shards = [shard.of(batch) for shard in shards_of(batch)]
-        statistics = [self.collect(shard, self.given(shard)) for shard in shards]
-        total = statistics[0]
-        for more in statistics[1:]:
-            total = total + more
-        found = self.update(total, shards=shards)
-        self.n_iter_, self.objective_ = found.rounds, found.objective
-        if not found.converged:
-            warnings.warn(
-                f"L-BFGS stopped after {found.rounds} rounds before it converged; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._fit_given(batch)
         return self
-
-    def _fit_adagrad(self, batch: Batch) -> None:
-        rng = np.random.default_rng(self.random_state)
-        firsts = np.arange(0, len(batch), self.batch_size)
-        parts = [batch.instances(lo, min(lo + self.batch_size, len(batch))) for lo in firsts.tolist()]
-        given = [self.given(part) for part in parts]
-        for _ in range(self.max_iter):
-            for i in rng.permutation(len(parts)).tolist():
-                self.step(parts[i], given[i], share=len(parts[i]) / len(batch))
-        self.n_iter_ = self.max_iter
 
     def given(self, batch: Batch) -> Posterior:
         """The posterior of labels that are all known."""
@@ -308,14 +232,9 @@ class CRF(SequenceModel):
         self.set_parameters(arrays)
 
     def _check_settings(self) -> None:
-        check_l2(self.l2)
-        if self.solver not in ("lbfgs", "adagrad"):
-            raise UnknownNameError("solver", self.solver, ("lbfgs", "adagrad"))
-        for name in ("min_count", "max_iter", "batch_size"):
-            if getattr(self, name) < 1:
-                raise DataError(f"{name} must be 1 or more, got {getattr(self, name)!r}")
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol!r}")
+        self._check_training()
+        if self.min_count < 1:
+            raise DataError(f"min_count must be 1 or more, got {self.min_count!r}")
 
 
 def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[str, Column]]:

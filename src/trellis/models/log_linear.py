@@ -1,0 +1,154 @@
+"""What discriminative models share: a vector of weights, a Gaussian prior, and two ways to fit soft labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.engine import Engine, engine_for, shards_of
+from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
+from trellis.models.lbfgs import Minimum, Objective
+from trellis.models.saving import SavedEstimator
+from trellis.structures import Posterior
+
+SOLVERS = ("lbfgs", "adagrad")
+
+
+class LogLinearModel(SavedEstimator):
+    """p(y | x) ∝ exp(w · counts of features): the M-step, stochastic steps, and the weights themselves.
+
+    Subclasses say how many weights there are, which of them the prior leaves alone, what f(w) and its gradient
+    are over shards, and what the posterior of given labels is.
+    """
+
+    l2: float
+    solver: str
+    max_iter: int
+    tol: float
+    learning_rate: float
+    batch_size: int
+    random_state: int | None
+    threads: int | None
+
+    weights_: FloatArray
+    _steps: AdaGrad | None
+
+    discriminative = True
+
+    def _n_weights(self) -> int:
+        raise NotImplementedError
+
+    def _free(self) -> slice:
+        """Weights without a prior."""
+        return slice(0, 0)
+
+    def _objective(self, statistics: Any, shards: Sequence[Batch], engine: Engine) -> Objective:
+        """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
+        raise NotImplementedError
+
+    def collect(self, batch: Batch, q: Posterior) -> Any:
+        raise NotImplementedError
+
+    def given(self, batch: Batch) -> Posterior:
+        """The posterior of labels that are all known."""
+        raise NotImplementedError
+
+    def update(
+        self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+    ) -> Minimum:
+        """M-step by L-BFGS from the present weights; ``shards`` are the batches that the statistics came from."""
+        if shards is None:
+            raise DataError(
+                f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
+                "came from"
+            )
+        objective = self._objective(statistics, shards, engine_for(self.threads) if engine is None else engine)
+        found = minimise_penalised(
+            objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol, free=self._free()
+        )
+        self.weights_ = found.weights
+        return found
+
+    def step(self, batch: Batch, q: Posterior, *, share: float) -> None:
+        """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
+        _, gradient = self._objective(self.collect(batch, q), [batch], engine_for(1))(self.weights_)
+        pull = share * self.l2 * self.weights_
+        pull[self._free()] = 0.0
+        if self._steps is None:
+            self._steps = AdaGrad(len(self.weights_), self.learning_rate)
+        self.weights_ = self._steps.step(self.weights_, gradient + pull)
+
+    def log_prior(self) -> float:
+        """−(l2 / 2) ‖w‖² over the weights that have a prior."""
+        squares = self.weights_ * self.weights_
+        return -0.5 * self.l2 * float(squares.sum() - squares[self._free()].sum())
+
+    def reset(self) -> None:
+        """All weights 0: every output is equally likely."""
+        self._set_weights(np.zeros(self._n_weights()))
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Weights drawn from N(0, scale²)."""
+        self._set_weights(scale * rng.standard_normal(self._n_weights()))
+
+    def parameters(self) -> dict[str, FloatArray]:
+        """The vector of all weights."""
+        self._check_fitted()
+        return {"weights": self.weights_}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Take weights of the form that :meth:`parameters` gives."""
+        if "weights" not in parameters:
+            raise UnknownNameError("parameter", "weights", parameters)
+        weights = np.array(parameters["weights"], dtype=np.float64)
+        if weights.shape != (self._n_weights(),) or not np.all(np.isfinite(weights)):
+            raise DataError(f"weights must be {self._n_weights()} finite numbers, got shape {weights.shape}")
+        self._set_weights(weights)
+
+    def _set_weights(self, weights: FloatArray) -> None:
+        self.weights_ = weights
+        self._steps = None
+
+    def _fit_given(self, batch: Batch) -> None:
+        """Train on a batch whose labels are all known, with the solver that was chosen."""
+        if self.solver == "adagrad":
+            self._fit_adagrad(batch)
+            return
+        shards = [shard.of(batch) for shard in shards_of(batch)]
+        total: Any = None
+        for shard in shards:
+            statistics = self.collect(shard, self.given(shard))
+            total = statistics if total is None else total + statistics
+        found = self.update(total, shards=shards)
+        self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
+        if not found.converged:
+            warnings.warn(
+                f"L-BFGS stopped after {found.rounds} rounds before it converged; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _fit_adagrad(self, batch: Batch) -> None:
+        rng = np.random.default_rng(self.random_state)
+        firsts = range(0, len(batch), self.batch_size)
+        parts = [batch.instances(first, min(first + self.batch_size, len(batch))) for first in firsts]
+        for _ in range(self.max_iter):
+            for i in rng.permutation(len(parts)).tolist():
+                self.step(parts[i], self.given(parts[i]), share=len(parts[i]) / len(batch))
+        self.n_iter_ = self.max_iter
+
+    def _check_training(self) -> None:
+        check_l2(self.l2)
+        if self.solver not in SOLVERS:
+            raise UnknownNameError("solver", self.solver, SOLVERS)
+        for name in ("max_iter", "batch_size"):
+            if getattr(self, name) < 1:
+                raise DataError(f"{name} must be 1 or more, got {getattr(self, name)!r}")
+        if not self.tol >= 0:
+            raise DataError(f"tol must not be negative, got {self.tol!r}")

@@ -1,0 +1,176 @@
+"""MaxEnt: a discriminative classifier of rows, multinomial logistic regression.
+
+    p(y = k | x) ∝ exp( Σ_f x_f weight[f, k] + intercept[k] )
+
+The M-step on soft labels q maximises  Σ_i weight_i E_q[log p(y | x_i)] − (l2 / 2) ‖weight‖², which is concave; the
+intercept has no prior. With labels given it is ordinary supervised training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.engine import Engine, Shard, map_sum
+from trellis.errors import DataError
+from trellis.models.lbfgs import Objective
+from trellis.models.log_linear import LogLinearModel
+from trellis.models.tabular import TabularModel
+from trellis.structures import Categorical, Posterior
+
+
+@dataclass(frozen=True)
+class MaxEntStatistics:
+    """Expected counts.  feature : (n_features, K);  label : (K,);  log_partition : Σ_i weight_i log Z_i."""
+
+    feature: FloatArray
+    label: FloatArray
+    log_partition: float
+
+    def __add__(self, other: MaxEntStatistics) -> MaxEntStatistics:
+        return MaxEntStatistics(
+            self.feature + other.feature, self.label + other.label, self.log_partition + other.log_partition
+        )
+
+    def __mul__(self, factor: float) -> MaxEntStatistics:
+        return MaxEntStatistics(self.feature * factor, self.label * factor, self.log_partition * factor)
+
+
+class MaxEnt(LogLinearModel, TabularModel):
+    """Maximum entropy classifier over rows of features, dense or sparse.
+
+    labels : the labels, or how many there are; None: those found in ``y``
+    l2 : strength of the Gaussian prior, 1 / σ²
+    fit_intercept : whether each label has a weight of its own
+    solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` rows
+    max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
+    tol : L-BFGS stops when a round improves the objective by less than this share of it
+    threads : engine of ``fit``; None: every core
+
+    Learned: ``weights_``, and as views of it ``feature_weights_`` (n_features, K) and ``intercept_`` (K,).
+
+    >>> rows = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.5]])
+    >>> MaxEnt(l2=0.1).fit(rows, ["low", "low", "high", "high"]).predict([[0.5, 1.0], [2.5, 0.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[Any] | int | None = None,
+        *,
+        l2: float = 1.0,
+        fit_intercept: bool = True,
+        solver: str = "lbfgs",
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+        learning_rate: float = 0.1,
+        batch_size: int = 64,
+        random_state: int | None = None,
+        threads: int | None = 1,
+    ) -> None:
+        self.labels = labels
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.threads = threads
+
+    def _prepare(self) -> None:
+        self._check_training()
+        self.reset()
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Categorical:
+        """Log-potentials of p(y | x), (n_rows, K)."""
+        return self._scores(batch, self.weights_)
+
+    def uniform(self, batch: Batch) -> Categorical:
+        """Scores under which all labels are equally likely."""
+        return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
+
+    def collect(self, batch: Batch, q: Posterior) -> MaxEntStatistics:
+        """Expected counts of features with labels and of labels."""
+        weighted = batch.weights[:, None] * q.node
+        return MaxEntStatistics(
+            np.asarray(batch.features.T @ weighted), weighted.sum(axis=0), float(batch.weights @ q.log_partition)
+        )
+
+    def _scores(self, batch: Batch, weights: FloatArray) -> Categorical:
+        if batch.features is None or batch.features.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"the batch must have a matrix of {self.n_features_in_} features: make it with the model's encode"
+            )
+        feature, intercept = self._split(weights)
+        return Categorical(batch.features @ feature + intercept, batch.first)
+
+    def _objective(self, statistics: MaxEntStatistics, shards: Sequence[Batch], engine: Engine) -> Objective:
+        places = [Shard(i, range(len(batch)), batch.first) for i, batch in enumerate(shards)]
+        counts = self._vector(statistics)
+
+        def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
+            def of_shard(place: Shard) -> MaxEntStatistics:
+                batch = shards[place.index]
+                return self.collect(batch, self._scores(batch, weights).infer())
+
+            total = map_sum(engine, of_shard, places)
+            return total.log_partition - float(counts @ weights), self._vector(total) - counts
+
+        return value_and_gradient
+
+    # weights
+
+    def _n_weights(self) -> int:
+        return (self.n_features_in_ + bool(self.fit_intercept)) * len(self.classes_)
+
+    def _free(self) -> slice:
+        return slice(self.n_features_in_ * len(self.classes_), None)
+
+    def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        n, k = self.n_features_in_, len(self.classes_)
+        return weights[: n * k].reshape(n, k), weights[n * k :] if self.fit_intercept else np.zeros(k)
+
+    def _vector(self, statistics: MaxEntStatistics) -> FloatArray:
+        if not self.fit_intercept:
+            return statistics.feature.ravel()
+        return np.concatenate([statistics.feature.ravel(), statistics.label])
+
+    @property
+    def feature_weights_(self) -> FloatArray:
+        return self._split(self.weights_)[0]
+
+    @property
+    def intercept_(self) -> FloatArray:
+        return self._split(self.weights_)[1]
+
+    # alone, as an estimator
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Supervised training on the rows whose label is known."""
+        self._fit_given(self._labelled(X, y, sample_weight))
+        return self
+
+    def given(self, batch: Batch) -> Posterior:
+        node = np.zeros((len(batch), len(self.classes_)))
+        node[np.arange(len(batch)), batch.labels] = 1.0
+        return Posterior(node, np.zeros(len(batch)))
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters = self.parameters()
+        return self._names(), dict(parameters)
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._restore_names(names)
+        self.set_parameters(arrays)

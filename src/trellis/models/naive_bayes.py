@@ -1,0 +1,184 @@
+"""Naive Bayes: a generative model of counts, whose features are independent given the label.
+
+    p(x, y = k) ∝ prior[k] Π_f feature[f, k]^{x_f}
+
+The multinomial coefficient of x, the same for every label, is left out of scores and of likelihoods. M-steps are those
+of :mod:`trellis.models.dirichlet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.engine import Engine
+from trellis.errors import DataError, UnknownNameError
+from trellis.models import dirichlet
+from trellis.models.tabular import TabularModel
+from trellis.structures import Categorical, Posterior
+
+
+@dataclass(frozen=True)
+class NaiveBayesStatistics:
+    """Expected counts.  label : (K,);  feature : (n_features, K)."""
+
+    label: FloatArray
+    feature: FloatArray
+
+    def __add__(self, other: NaiveBayesStatistics) -> NaiveBayesStatistics:
+        return NaiveBayesStatistics(self.label + other.label, self.feature + other.feature)
+
+    def __mul__(self, factor: float) -> NaiveBayesStatistics:
+        return NaiveBayesStatistics(self.label * factor, self.feature * factor)
+
+
+class NaiveBayes(TabularModel):
+    """Multinomial naive Bayes over rows of counts.
+
+    labels : the labels, or how many there are; None: those found in ``y``
+    class_prior, feature_prior : Dirichlet α; the parameters are the posterior mode, counts + α − 1 normalised: 1 is
+        maximum likelihood, 2 adds one (Laplace)
+    variational : variational Bayes in place of the mode; α may then be below 1
+
+    Learned: ``prior_`` (K,) and ``feature_`` (n_features, K), whose columns sum to 1 (posterior means with
+    ``variational``).
+
+    >>> counts = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1]])
+    >>> NaiveBayes().fit(counts, ["a", "a", "b"]).predict([[1, 0, 0], [0, 2, 1]]).tolist()
+    ['a', 'b']
+    """
+
+    discriminative = False
+    _not_negative = True
+
+    def __init__(
+        self,
+        labels: Sequence[Any] | int | None = None,
+        *,
+        class_prior: float = 1.0,
+        feature_prior: float = 2.0,
+        variational: bool = False,
+    ) -> None:
+        self.labels = labels
+        self.class_prior = class_prior
+        self.feature_prior = feature_prior
+        self.variational = variational
+
+    def _prepare(self) -> None:
+        dirichlet.check_prior("class_prior", self.class_prior, variational=self.variational)
+        dirichlet.check_prior("feature_prior", self.feature_prior, variational=self.variational)
+        self.reset()
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Categorical:
+        """log p(x, y) of each row, (n_rows, K)."""
+        _check_features(batch, self.n_features_in_)
+        return Categorical(self._log_prior + batch.features @ self._log_feature, batch.first)
+
+    def uniform(self, batch: Batch) -> Categorical:
+        """Scores under which all labels are equally likely."""
+        return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
+
+    def collect(self, batch: Batch, q: Posterior) -> NaiveBayesStatistics:
+        """Expected counts of labels and of features with labels."""
+        weighted = batch.weights[:, None] * q.node
+        return NaiveBayesStatistics(weighted.sum(axis=0), np.asarray(batch.features.T @ weighted))
+
+    def update(
+        self, statistics: NaiveBayesStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+    ) -> None:
+        """M-step: counts are all it needs, so the data is not looked at again."""
+        label, feature = statistics.label[:, None], statistics.feature
+        if self.variational:
+            self._set_concentrations(
+                dirichlet.concentration(label, self.class_prior), dirichlet.concentration(feature, self.feature_prior)
+            )
+        else:
+            self._set_probabilities(
+                dirichlet.mode(label, self.class_prior), dirichlet.mode(feature, self.feature_prior)
+            )
+
+    def log_prior(self) -> float:
+        """Log-density of the Dirichlet priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
+        if self.variational:
+            label, feature = self._concentrations
+            return -dirichlet.divergence(label, self.class_prior) - dirichlet.divergence(feature, self.feature_prior)
+        return dirichlet.log_density(self.prior_, self.class_prior) + dirichlet.log_density(
+            self.feature_, self.feature_prior
+        )
+
+    # parameters
+
+    def reset(self) -> None:
+        """Uniform parameters."""
+        n, k = self.n_features_in_, len(self.classes_)
+        self.update(NaiveBayesStatistics(np.zeros(k), np.zeros((n, k))))
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Parameters from pseudo-counts 1 + scale · U(0, 1)."""
+        n, k = self.n_features_in_, len(self.classes_)
+        self.update(NaiveBayesStatistics(1.0 + scale * rng.random(k), 1.0 + scale * rng.random((n, k))))
+
+    def parameters(self) -> dict[str, FloatArray]:
+        """The probabilities, or with ``variational`` the Dirichlet parameters of q(θ): "prior" (K,), "feature"."""
+        self._check_fitted()
+        if self.variational:
+            return {"prior": self._concentrations[0][:, 0], "feature": self._concentrations[1]}
+        return {"prior": self.prior_, "feature": self.feature_}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Take parameters of the form that :meth:`parameters` gives."""
+        n, k = self.n_features_in_, len(self.classes_)
+        tables = []
+        for name, shape in {"prior": (k,), "feature": (n, k)}.items():
+            if name not in parameters:
+                raise UnknownNameError("parameter", name, parameters)
+            table = np.array(parameters[name], dtype=np.float64)
+            if table.shape != shape or not np.all((table >= 0) & np.isfinite(table)):
+                raise DataError(f"{name} must have shape {shape} and finite entries ≥ 0, got shape {table.shape}")
+            if not self.variational and not np.allclose(table.sum(axis=0), 1.0, rtol=0.0, atol=1e-6):
+                raise DataError(f"{name} must sum to 1 (got {np.ravel(table.sum(axis=0))[0]:.6g})")
+            tables.append(table)
+        (self._set_concentrations if self.variational else self._set_probabilities)(tables[0][:, None], tables[1])
+
+    def _set_probabilities(self, prior: FloatArray, feature: FloatArray) -> None:
+        self.prior_, self.feature_ = prior[:, 0], feature
+        with np.errstate(divide="ignore"):
+            self._log_prior, self._log_feature = np.log(self.prior_), np.log(self.feature_)
+
+    def _set_concentrations(self, prior: FloatArray, feature: FloatArray) -> None:
+        self._concentrations = (prior, feature)
+        self.prior_, self.feature_ = dirichlet.mean(prior)[:, 0], dirichlet.mean(feature)
+        self._log_prior, self._log_feature = dirichlet.expected_log(prior)[:, 0], dirichlet.expected_log(feature)
+
+    # alone, as an estimator
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Supervised: count the rows whose label is known."""
+        batch = self._labelled(X, y, sample_weight)
+        node = np.zeros((len(batch), len(self.classes_)))
+        node[np.arange(len(batch)), batch.labels] = 1.0
+        self.update(self.collect(batch, Posterior(node, np.zeros(len(batch)))))
+        return self
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters = self.parameters()
+        return self._names(), dict(parameters)
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._restore_names(names)
+        self.set_parameters(arrays)
+
+
+def _check_features(batch: Batch, n_features: int) -> None:
+    if batch.features is None or batch.features.shape[1] != n_features:
+        raise DataError(f"the batch must have a matrix of {n_features} features: make it with the model's encode")
