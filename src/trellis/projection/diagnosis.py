@@ -8,12 +8,12 @@ filter then drops every constraint without which the rest still conflicts: of wh
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trellis.constraints.rows import Rows
-from trellis.constraints.strength import Kind
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.errors import InfeasibleError
 from trellis.projection.columns import FEASIBLE, average_outputs
 from trellis.projection.mask import Mask
@@ -22,7 +22,10 @@ from trellis.structures.chain import Chain
 
 @dataclass(frozen=True)
 class Conflict:
-    """Constraints that cannot hold together; ``slack`` is None where forbidden parts leave no output at all."""
+    """Constraints that cannot hold together, and the least slack (L∞) with which they could.
+
+    slack : None where no slack helps, because the model itself leaves no output
+    """
 
     names: tuple[str, ...]
     slack: float | None
@@ -43,7 +46,10 @@ def find_conflict(scores: Chain, rows: Rows) -> Conflict | None:
             kept = rest
     if not kept:
         return None  # the model itself leaves no output
-    return Conflict(tuple(rows.names[number] for number in kept), least_violation(scores, strict, kept))
+    slack = least_violation(scores, strict, kept)
+    if slack is None:
+        slack = least_violation(scores, forbidden_as_rows(strict), kept)
+    return Conflict(tuple(rows.names[number] for number in kept), slack)
 
 
 def least_violation(scores: Chain, rows: Rows, constraints: Collection[int]) -> float | None:
@@ -58,6 +64,33 @@ def least_violation(scores: Chain, rows: Rows, constraints: Collection[int]) -> 
     if not len(chosen):
         return 0.0
     return max(0.0, -average_outputs(masked, chosen, feasibility=True).value)
+
+
+def forbidden_as_rows(rows: Rows) -> Rows:
+    """The same, with forbidden parts as hard rows: a constraint's forbidden parts are used 0 times."""
+    numbers, place = np.unique(rows.forbidden_by, return_inverse=True)
+    order = np.lexsort((rows.forbidden, place))
+    n, n_groups = len(numbers), len(rows.groups)
+    zeros, new = np.zeros(n), np.arange(n)
+    return replace(
+        rows,
+        start=np.concatenate([rows.start, rows.start[-1] + np.cumsum(np.bincount(place, minlength=n))]),
+        part=np.concatenate([rows.part, rows.forbidden[order]]),
+        coefficient=np.concatenate([rows.coefficient, np.ones(len(order))]),
+        bound=np.concatenate([rows.bound, zeros]),
+        equality=np.concatenate([rows.equality, zeros > 0]),
+        instance=np.concatenate([rows.instance, np.full(n, COUPLING)]),
+        group=np.concatenate([rows.group, n_groups + new]),
+        constraint=np.concatenate([rows.constraint, numbers]),
+        row_number=np.concatenate([rows.row_number, len(rows) + new]),
+        groups=Groups(
+            np.concatenate([rows.groups.kind, np.full(n, Kind.HARD, np.int8)]),
+            np.concatenate([rows.groups.norm, np.full(n, Norm.LINF, np.int8)]),
+            np.concatenate([rows.groups.amount, zeros]),
+        ),
+        forbidden=rows.forbidden[:0],
+        forbidden_by=rows.forbidden_by[:0],
+    )
 
 
 def conflict_error(conflict: Conflict, where: str, instances: tuple[int, ...]) -> InfeasibleError:

@@ -1,0 +1,124 @@
+"""Rule sets that cannot hold: the error names exactly the guilty ones, the instance, and the slack that would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trellis.constraints import compile_constraints, count, dictionary, label, transitions, word
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConvergenceWarning, InfeasibleError
+from trellis.projection import project
+from trellis.structures import Chain
+
+NAMES = [f"L{k}" for k in range(6)]
+LABELS = Vocabulary(NAMES, kind="label")
+TEXT = [["a", "b", "c", "d"], ["b", "c"], ["a", "d", "e"]]
+
+
+def refusal(constraints: list[Any], gamma: float = 1.0) -> InfeasibleError:
+    batch = Batch.from_sentences(TEXT)
+    rng = np.random.default_rng(0)
+    chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)), rng.normal(size=(6, 6)))
+    with pytest.raises(InfeasibleError) as caught:
+        project(chain, compile_constraints(constraints, batch, LABELS), gamma)
+    return caught.value
+
+
+def harmless() -> list[Any]:
+    """Eighteen hard rules that all can hold together with either of the guilty ones."""
+    rules: list[Any] = [(count(name) <= 3.5).named(f"{name} is not everything") for name in NAMES]
+    rules += [(count(name) >= 0.01).named(f"{name} now and then") for name in NAMES]
+    rules += [(transitions(from_=name, to=name) <= 2.9).named(f"{name} does not always stay") for name in NAMES]
+    return rules
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 0.0])
+def test_two_contradicting_hard_rules_among_twenty_are_named(gamma: float) -> None:
+    guilty = [(count("L0") >= 1.5).named("many"), (count("L0") <= 1.0).named("few")]
+    rules = harmless()
+    error = refusal([*rules[:7], guilty[0], *rules[7:], guilty[1]], gamma)
+    assert len(rules) == 18
+    assert set(error.constraints) == {"many", "few"}
+    assert error.slack == pytest.approx(0.25, abs=1e-6)
+    assert "'many' and 'few' cannot hold together" in str(error)
+
+
+def test_a_count_above_the_length_of_a_sentence_is_named() -> None:
+    error = refusal([*harmless(), (count("L1") >= 3).named("three of them")])
+    assert error.constraints == ("three of them",)
+    assert error.instances == (1,)
+    assert error.slack == pytest.approx(1.0)
+
+
+def test_a_dictionary_that_forbids_every_label_of_a_token_is_named() -> None:
+    rules = [
+        *harmless(),
+        dictionary({"e": ["L0", "L1"]}).named("lexicon"),
+        word.isin("e").implies(label("L2") | label("L3")).named("guess"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"lexicon", "guess"}
+    assert error.instances == (2,)
+
+
+def test_a_forbidding_rule_and_a_count_that_conflict_are_named() -> None:
+    rules = [
+        *harmless(),
+        word.matches("[abc]").implies(~label("L0")).named("not there"),
+        (count("L0") >= 1).named("one"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"not there", "one"}
+    assert error.instances == (1,)
+
+
+def test_three_rules_of_which_any_two_can_hold_are_all_named() -> None:
+    rules = [
+        (count("L0") >= 0.9).named("zero"),
+        (count("L1") >= 0.9).named("one"),
+        (count("L2") >= 0.9).named("two"),
+        (count("L3") <= 3).named("harmless"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"zero", "one", "two"}
+    assert error.instances == (1,)
+    assert error.slack == pytest.approx(0.7 / 3, abs=1e-6)
+
+
+def test_conflicts_over_the_corpus_are_named() -> None:
+    rules = [
+        (count("L0").per("corpus") >= 6).named("six"),
+        (count("L1").per("corpus") >= 5).named("five"),
+        (count("L2").per("corpus") <= 5).named("harmless"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"six", "five"}
+    assert error.slack == pytest.approx(1.0, abs=1e-6)
+
+
+def test_forbidden_transitions_and_words_that_leave_no_path_are_named() -> None:
+    rules = [
+        *harmless()[12:],
+        (transitions() == 0).named("stay"),
+        word.isin("a").implies(label("L0")).named("a"),
+        word.isin("d").implies(label("L1")).named("d"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"stay", "a", "d"}
+    assert error.instances == (0,)
+    assert error.slack == pytest.approx(1 / 3, abs=1e-6)
+
+
+def test_too_few_evaluations_warn_and_name_the_worst_constraint() -> None:
+    batch = Batch.from_sentences(TEXT)
+    rng = np.random.default_rng(0)
+    chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)) * 3, rng.normal(size=(6, 6)))
+    rows = compile_constraints([(count("L0") >= 1.3).named("some")], batch, LABELS)
+    with pytest.warns(ConvergenceWarning, match="'some'"):
+        found = project(chain, rows, tolerance=1e-12, most_evaluations=2)
+    assert not found.converged
+    assert found.kkt_residual > 1e-12
