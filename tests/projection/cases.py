@@ -1,0 +1,254 @@
+"""Small batches of categoricals and chains, and rows over their parts, drawn so that a feasible q is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Kind, Norm
+from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts
+
+HARD = (Kind.HARD, Norm.LINF)
+STRENGTHS = [
+    HARD,
+    *((kind, norm) for kind in (Kind.SLACK, Kind.PENALTY) for norm in Norm),
+    (Kind.SQUARED, Norm.L2),
+]
+
+
+def name_of(strength: tuple[Kind, Norm]) -> str:
+    kind, norm = strength
+    return kind.name.lower() if kind in (Kind.HARD, Kind.SQUARED) else f"{kind.name.lower()}-{norm.name.lower()}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Arrays of a batch; a categorical is chains of one slot whose edges nobody reads.
+
+    edge : (m, K, K);  edge_index : (n_slots,);  weight : (n_instances,)
+    """
+
+    offsets: np.ndarray
+    node: np.ndarray
+    edge: np.ndarray
+    edge_index: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    weight: np.ndarray
+    categorical: bool
+
+    @property
+    def n_parts(self) -> int:
+        """Those of a chain: a categorical's parts are the first of them."""
+        n_slots, k = self.node.shape
+        return n_slots * k * (1 + k)
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def parts(self) -> CategoricalParts | ChainParts:
+        n_slots, k = self.node.shape
+        return CategoricalParts(n_slots, k) if self.categorical else ChainParts(self.offsets, k)
+
+    def structure(self, first: int = 0, last: int | None = None) -> Categorical | Chain:
+        """Instances first..last−1 as scores."""
+        last = self.n_instances if last is None else last
+        low, high = int(self.offsets[first]), int(self.offsets[last])
+        if self.categorical:
+            return Categorical(self.node[low:high], first=first)
+        return Chain(
+            self.offsets[first : last + 1] - low, self.node[low:high], self.edge, start=self.start, stop=self.stop,
+            edge_index=self.edge_index[low:high], first=first,
+        )  # fmt: skip
+
+    def take(self, numbers: list[int]) -> Batch:
+        """The instances with these numbers, repeats allowed, each with weight 1."""
+        slots = np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in numbers]).astype(np.int64)
+        lengths = np.diff(self.offsets)[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return replace(
+            self,
+            offsets=offsets,
+            node=self.node[slots],
+            edge_index=self.edge_index[slots],
+            weight=np.ones(len(numbers)),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row as (part, coefficient) pairs; ``instance`` COUPLING or a number."""
+
+    entries: dict[int, float]
+    bound: float
+    equality: bool
+    instance: int
+    group: int
+
+
+def integers(values: Iterable[int]) -> np.ndarray:
+    return np.array(list(values), dtype=np.int64)
+
+
+def compile_rows(
+    batch: Batch,
+    rows: list[Row],
+    strengths: list[tuple[Kind, Norm, float]],
+    *,
+    forbidden: Sequence[int] = (),
+    sparsity: tuple[Sparsity, ...] = (),
+) -> Rows:
+    """Rows in canonical order; group g has strength ``strengths[g]`` and name "g<g>"."""
+    rows = sorted(rows, key=lambda r: (r.instance == COUPLING, r.instance, r.group))
+    parts = [sorted(r.entries) for r in rows]
+    return Rows(
+        parts=batch.parts,
+        names=tuple(f"g{g}" for g in range(len(strengths))) + ("forbidden",),
+        start=np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64),
+        part=integers(p for row in parts for p in row),
+        coefficient=np.array([r.entries[p] for r, row in zip(rows, parts, strict=True) for p in row], dtype=np.float64),
+        bound=np.array([r.bound for r in rows], dtype=np.float64),
+        equality=np.array([r.equality for r in rows], dtype=np.bool_),
+        instance=integers(r.instance for r in rows),
+        group=integers(r.group for r in rows),
+        constraint=integers(r.group for r in rows),
+        row_number=np.arange(len(rows), dtype=np.int64),
+        groups=Groups(
+            np.array([s[0] for s in strengths], dtype=np.int8),
+            np.array([s[1] for s in strengths], dtype=np.int8),
+            np.array([s[2] for s in strengths], dtype=np.float64),
+        ),
+        forbidden=integers(sorted(forbidden)),
+        forbidden_by=np.full(len(forbidden), len(strengths), dtype=np.int64),
+        sparsity=sparsity,
+    )
+
+
+def random_batch(
+    rng: np.random.Generator,
+    *,
+    categorical: bool,
+    lengths: tuple[int, ...] = (3, 2, 0, 1),
+    k: int = 3,
+    spread: float = 1.0,
+) -> Batch:
+    lengths = (1,) * len(lengths) if categorical else lengths
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    n_slots, n_matrices = int(offsets[-1]), 2
+    scale = 0.0 if categorical else spread
+    return Batch(
+        offsets=offsets,
+        node=spread * rng.normal(size=(n_slots, k)),
+        edge=scale * rng.normal(size=(n_matrices, k, k)),
+        edge_index=rng.integers(n_matrices, size=n_slots),
+        start=scale * rng.normal(size=k),
+        stop=scale * rng.normal(size=k),
+        weight=np.ones(len(lengths)),
+        categorical=categorical,
+    )
+
+
+def parts_of_instance(batch: Batch, i: int) -> list[int]:
+    """Node parts and, past the first slot of a chain, edge parts of instance i."""
+    n_slots, k = batch.node.shape
+    low, high = int(batch.offsets[i]), int(batch.offsets[i + 1])
+    nodes = list(range(low * k, high * k))
+    if batch.categorical or high == low:
+        return nodes
+    return nodes + list(range(n_slots * k + (low + 1) * k * k, n_slots * k + high * k * k))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch, rows over it, γ, and a q (of each instance, over its enumerated outputs) known to be feasible."""
+
+    batch: Batch
+    rows: Rows
+    gamma: float
+    reference: list[np.ndarray]
+
+
+def build_problem(
+    rng: np.random.Generator,
+    batch: Batch,
+    gamma: float,
+    groups: list[tuple[str, tuple[Kind, Norm], int]],
+    *,
+    equality: float = 0.3,
+    forbid: bool = False,
+    blocks: int = 0,
+    scale: float = 1.0,
+) -> Problem:
+    """Rows with random entries, whose bounds a random q of full support meets with a margin.
+
+    groups : (scope "local" or "coupling", strength, number of rows); ``equality`` is the share of equalities
+    """
+    from .oracle import enumerate_outputs
+
+    filled = [i for i in range(batch.n_instances) if batch.offsets[i + 1] > batch.offsets[i]]
+    drafts: list[Row] = []
+    strengths: list[tuple[Kind, Norm, float]] = []
+    for scope, (kind, norm), n_rows in groups:
+        i = COUPLING if scope == "coupling" else int(rng.choice(filled))
+        own = parts_of_instance(batch, i) if i != COUPLING else [p for j in filled for p in parts_of_instance(batch, j)]
+        for _ in range(n_rows):
+            chosen = rng.choice(own, size=min(len(own), int(rng.integers(1, 7))), replace=False)
+            signs = rng.choice([-1, 0.5, 1, 1, 2], len(chosen))
+            entries = {int(p): scale * float(c) for p, c in zip(chosen, signs, strict=True)}
+            drafts.append(Row(entries, 0.0, bool(rng.random() < equality), i, len(strengths)))
+        amount = {Kind.HARD: 0.0, Kind.SLACK: rng.uniform(0.02, 0.2)}.get(kind, rng.uniform(0.2, 3.0))
+        strengths.append((kind, norm, float(amount)))
+    forbidden: list[int] = []
+    if forbid:
+        planted = rng.integers(batch.node.shape[1], size=len(batch.node))
+        used = set(batch.parts.of(planted.astype(np.int32)).tolist())
+        free = [p for j in filled for p in parts_of_instance(batch, j) if p not in used]
+        forbidden = [int(p) for p in rng.choice(free, size=min(len(free), 2), replace=False)]
+    sparsity = tuple(random_block(rng, batch, f"s{b}") for b in range(blocks))
+    rows = compile_rows(batch, drafts, strengths, forbidden=forbidden, sparsity=sparsity)
+    listing = enumerate_outputs(batch, rows)
+    reference = [rng.dirichlet(np.full(len(o.score), 2.0)) for o in listing.outputs]
+    bound = listing.excess(reference)  # the bounds are zero so far
+    for members, _ in listing.groups():
+        kind, norm, amount = listing.strength(members)
+        equal = rows.equality[members]
+        if kind == Kind.HARD:
+            bound[members] += np.where(equal, 0.0, scale * rng.uniform(0.01, 0.1, len(members)))
+        else:
+            # The reference misses the bounds: by half of what slack allows, by any amount where it only costs.
+            missed = rng.uniform(0.1, 1.0, len(members)) * np.where(equal, rng.choice([-1.0, 1.0], len(members)), 1.0)
+            size = np.linalg.norm(missed, {Norm.L1: 1, Norm.L2: 2, Norm.LINF: np.inf}[norm])
+            bound[members] -= missed * (0.5 * amount / size if kind == Kind.SLACK else 0.5 * scale)
+    return Problem(batch, replace(rows, bound=bound), gamma, reference)
+
+
+def random_block(rng: np.random.Generator, batch: Batch, name: str) -> Sparsity:
+    """An l1/linf block over most slots with two keys."""
+    n_slots = len(batch.node)
+    slots = np.sort(rng.choice(n_slots, size=max(1, n_slots - 1), replace=False)).astype(np.int64)
+    return Sparsity(name, slots, rng.integers(2, size=len(slots)), 2, float(rng.uniform(0.3, 2.0)))
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, weighted: bool = True, **options: Any) -> Problem:
+    """Structure, sizes, scopes, strengths and shape of rows are drawn; scores and coefficients from a drawn seed."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    categorical = draw(st.booleans())
+    k = draw(st.integers(2, 4 if categorical else 3))
+    lengths = tuple(draw(st.lists(st.integers(0, 4 if k == 2 else 3), min_size=1, max_size=3).filter(any)))
+    batch = random_batch(rng, categorical=categorical, lengths=lengths, k=k, spread=draw(st.sampled_from([0.5, 2.0])))
+    if weighted and draw(st.booleans()):
+        batch = replace(batch, weight=rng.choice([0.5, 1.0, 3.0], size=batch.n_instances))
+    group = st.tuples(st.sampled_from(["local", "coupling"]), st.sampled_from(STRENGTHS), st.integers(1, 3))
+    return build_problem(
+        rng, batch, draw(st.sampled_from([0.3, 1.0, 2.0])), draw(st.lists(group, min_size=1, max_size=3)),
+        equality=draw(st.sampled_from([0.0, 0.3, 1.0])), forbid=draw(st.booleans()), **options,
+    )  # fmt: skip
