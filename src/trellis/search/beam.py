@@ -1,0 +1,23 @@
+"""Decoding by beam search (Chang 2011, section 3.1.2), with violations counted while prefixes grow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.data.ragged import IntArray
+from trellis.search.kernels import beam as kernel
+from trellis.search.progress import Progress
+
+
+def improve(progress: Progress, todo: IntArray, width: int) -> None:
+    """Search the instances ``todo`` with a beam of the given width."""
+    before = progress.value.copy()
+    bound = progress.bound.copy()
+    kernel.search(
+        *progress.arrays(), todo, width, progress.seeds, progress.labels[None], progress.value[None], bound
+    )  # fmt: skip
+    progress.tighten(todo, bound)
+    better = todo[progress.value[todo] > before[todo]]
+    progress.method[better] = "beam"
+    proved = todo[np.isin(todo, progress.unproved(), invert=True)]
+    progress.method[proved] = "beam"

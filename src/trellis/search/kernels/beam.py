@@ -1,0 +1,233 @@
+"""Beam search over prefixes, with the best unconstrained completion in their rank.
+
+    rank(prefix) = score so far − paid for sure + best completion           ≥ value of every completion
+
+A prefix that is no better than an output already found, or from which a hard row cannot be met, is dropped for good;
+of two prefixes with the same future (:mod:`prefix`) the worse is. Beyond the width of the beam the lowest ranks are
+dropped, and the largest of these bounds what was lost: the answer is proved if it is not below that bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from trellis.search.kernels.prefix import clear_slot, completions, curved_price, extend, load_slot, remaining
+from trellis.search.kernels.selection import child_key, hash_state, kth_largest, same_state
+
+NARROW = 4
+"""Width of a first pass, which finds an output good enough to drop most prefixes of the second."""
+SLIP = 1e-11
+"""Relative; sums of one output in two orders may differ by this much."""
+
+
+class Beam(NamedTuple):
+    """Prefixes of one length, W of them, and how they came about.
+
+    value (W,), label (W,), sums (W, R), key (W,);  parent, chosen (longest, W) by slot
+    """
+
+    value: Any
+    label: Any
+    sums: Any
+    key: Any
+    parent: Any
+    chosen: Any
+
+
+class Candidates(NamedTuple):
+    """Prefixes one label longer, C = W · K at most, and a hash table of their states.
+
+    rank, value, scratch (C,), parent, label (C,), key (C,), sums (C, R), bits: sums as int64
+    table, stamp (a power of two ≥ 2 C,);  order (C,) those that go on
+    """
+
+    rank: Any
+    value: Any
+    scratch: Any
+    parent: Any
+    label: Any
+    key: Any
+    sums: Any
+    bits: Any
+    table: Any
+    stamp: Any
+    order: Any
+
+
+@njit(nogil=True, cache=True)
+def search(scores, terms, todo, width, seeds, labels, values, bounds):
+    """The best outputs found of the instances ``todo``.
+
+    seeds : (n_instances,) uint64, 0: the first of equals is kept, else a random one
+    labels : (k, n_slots);  values : (k, n_instances).  With k = 1 they come with an output of each instance and its
+        value (−∞: breaks a hard row), and are overwritten by a better one. With k > 1 the k best found are written, and
+        prefixes with the same future are all kept. Values −∞ stand for no output.
+    bounds : (n_instances,) written: no output, or none but the k, has a larger value
+    """
+    K, k = scores.node.shape[1], labels.shape[0]
+    longest, most_rows = 1, 0
+    for i in todo:
+        longest = max(longest, scores.offsets[i + 1] - scores.offsets[i])
+        most_rows = max(most_rows, terms.row_start[i + 1] - terms.row_start[i])
+    size = 16
+    while size < 2 * width * K:
+        size *= 2
+    many = width * K
+    best = np.empty((longest, K))
+    here, between = np.zeros((K, most_rows)), np.zeros((K, K, most_rows))
+    least, most = np.empty((longest, K, most_rows)), np.empty((longest, K, most_rows))
+    excess = np.empty(most_rows)
+    beam = Beam(
+        np.empty(width), np.empty(width, np.int32), np.empty((width, most_rows)), np.empty(width, np.uint64),
+        np.empty((longest, width), np.int32), np.empty((longest, width), np.int32),
+    )  # fmt: skip
+    sums = np.empty((many, most_rows))
+    candidates = Candidates(
+        np.empty(many), np.empty(many), np.empty(many), np.empty(many, np.int32), np.empty(many, np.int32),
+        np.empty(many, np.uint64), sums, sums.view(np.int64),
+        np.empty(size, np.int32), np.zeros(size, np.int64), np.empty(many, np.int32),
+    )  # fmt: skip
+    ticks = 0
+    for i in todo:
+        lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
+        if n == 0:
+            bounds[i] = values[0, i]
+            continue
+        R = terms.row_start[i + 1] - terms.row_start[i]
+        completions(scores, lo, n, best)
+        remaining(scores, terms, lo, n, R, best, here, between, least, most)
+        for step in range(2):
+            if step == 0 and (k > 1 or width <= 2 * NARROW):
+                continue
+            lost, ticks = one_pass(
+                scores, terms, i, lo, n, R, best, here, between, least, most, excess, beam, candidates,
+                NARROW if step == 0 else width, ticks, seeds[i], labels, values,
+            )  # fmt: skip
+            if lost <= values[k - 1, i]:
+                break
+        bounds[i] = max(lost, values[k - 1, i])
+
+
+@njit(nogil=True, cache=True)
+def one_pass(
+    scores, terms, i, lo, n, R, best, here, between, least, most, excess, beam, candidates, width, ticks, seed,
+    labels, values,
+):  # fmt: skip
+    """One beam over instance i; returns the largest rank lost for want of width, and the count of hash tables used."""
+    K, k = best.shape[1], labels.shape[0]
+    first = terms.row_start[i]
+    curved = terms.term_start[i + 1] > terms.term_start[i]
+    lost, alive = -np.inf, 1
+    beam.value[0], beam.label[0], beam.key[0] = 0.0, 0, seed
+    beam.sums[0, :R] = 0.0
+    floor = -np.inf
+    if k == 1 and values[0, i] > -np.inf:
+        floor = values[0, i] + SLIP * (1.0 + abs(values[0, i]))
+    for t in range(n):
+        ticks += 1
+        load_slot(terms, lo + t, here, between)
+        row, matrix = scores.node[scores.node_index[lo + t]], scores.edge[scores.edge_index[lo + t]]
+        n_found = 0
+        for w in range(alive):
+            a = beam.label[w]
+            for b in range(K):
+                value = beam.value[w] + (scores.start[b] if t == 0 else matrix[a, b]) + row[b]
+                if not (value + best[t, b] > floor):
+                    continue
+                moved = candidates.sums[n_found]
+                value -= extend(
+                    terms, first, R, beam.sums[w], here[b], between[a, b], least[t, b], most[t, b], moved
+                )  # fmt: skip
+                rank = value + best[t, b]
+                if curved and rank > floor:
+                    rank -= curved_price(terms, i, moved, least[t, b], most[t, b], excess)
+                if not (rank > floor):
+                    continue
+                key = child_key(beam.key[w], b)
+                n_found = keep(candidates, n_found, R, rank, value, w, b, key, ticks, k == 1)
+        clear_slot(terms, lo + t, here, between)
+        alive = n_found
+        if n_found > width:
+            lost, alive = max(lost, narrow(candidates, n_found, width)), width
+        else:
+            for c in range(n_found):
+                candidates.order[c] = c
+        for w in range(alive):
+            c = candidates.order[w]
+            beam.value[w], beam.label[w], beam.key[w] = candidates.value[c], candidates.label[c], candidates.key[c]
+            beam.sums[w, :R] = candidates.sums[c, :R]
+            beam.parent[t, w], beam.chosen[t, w] = candidates.parent[c], candidates.label[c]
+            candidates.scratch[w] = candidates.rank[c]
+        if alive == 0:
+            return lost, ticks
+    write_best(beam, candidates.scratch, alive, i, lo, n, labels, values)
+    return lost, ticks
+
+
+@njit(nogil=True, cache=True)
+def keep(candidates, n_found, R, rank, value, parent, label, key, tick, merge):
+    """Keep the candidate whose sums are in place n_found, unless one with the same future is better; the new count."""
+    to = n_found
+    if merge:
+        mask = np.uint64(len(candidates.table) - 1)
+        at = hash_state(label, candidates.bits[n_found], R) & mask
+        while candidates.stamp[at] == tick:
+            other = candidates.table[at]
+            if candidates.label[other] == label and same_state(candidates.bits[n_found], candidates.bits[other], R):
+                worse = value < candidates.value[other]
+                if worse or (value == candidates.value[other] and key <= candidates.key[other]):
+                    return n_found
+                to = other
+                break
+            at = (at + np.uint64(1)) & mask
+        if to == n_found:
+            candidates.stamp[at], candidates.table[at] = tick, n_found
+    candidates.rank[to], candidates.value[to] = rank, value
+    candidates.parent[to], candidates.label[to], candidates.key[to] = parent, label, key
+    return n_found + 1 if to == n_found else n_found
+
+
+@njit(nogil=True, cache=True)
+def narrow(candidates, n_found, width):
+    """Put ``width`` candidates of highest rank into ``order``, and return the highest rank left out."""
+    limit = kth_largest(candidates.rank, n_found, width, candidates.scratch)
+    places = width
+    for c in range(n_found):
+        places -= candidates.rank[c] > limit
+    # with random ties, those at the limit are taken from a random place on
+    begin = np.int64(candidates.key[0] % np.uint64(n_found))
+    n_kept, highest_lost = 0, -np.inf
+    for j in range(n_found):
+        c = (begin + j) % n_found
+        rank = candidates.rank[c]
+        if rank > limit or (rank == limit and places > 0):
+            places -= rank == limit
+            candidates.order[n_kept] = c
+            n_kept += 1
+        else:
+            highest_lost = max(highest_lost, rank)
+    return highest_lost
+
+
+@njit(nogil=True, cache=True)
+def write_best(beam, ranks, alive, i, lo, n, labels, values):
+    """Write the best of the finished outputs, or the k best in order; ranks are their values."""
+    k = labels.shape[0]
+    for place in range(min(k, alive)):
+        top = -1
+        for w in range(alive):
+            if ranks[w] > -np.inf and (
+                top < 0 or ranks[w] > ranks[top] or (ranks[w] == ranks[top] and beam.key[w] > beam.key[top])
+            ):
+                top = w
+        if top < 0:
+            return
+        values[place, i] = ranks[top]
+        ranks[top] = -np.inf
+        w = top
+        for t in range(n - 1, -1, -1):
+            labels[place, lo + t] = beam.chosen[t, w]
+            w = beam.parent[t, w]
