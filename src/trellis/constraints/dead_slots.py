@@ -33,11 +33,11 @@ def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, .
     number, token = context.batch.first + instance, slot - int(context.batch.offsets[instance])
     column = context.batch.columns.get("word")
     shown = "" if column is None else f" ({column.vocabulary[int(column.codes[slot])]!r})"
-    told = [f"{names[c]!r} forbids {', '.join(_names(forbids[c], context))}" for c in guilty]
-    more = f"; so are {len(dead) - 1} more tokens" if len(dead) > 1 else ""
+    told = [f"{names[c]!r} {_verdict(forbids[c], context)}" for c in guilty]
+    more = f" ({len(dead) - 1} more like it)" if len(dead) > 1 else ""
     slack = _least_slack(forbids[guilty])
     raise InfeasibleError(
-        f"token {token}{shown} of instance {number} is left without a label: {'; '.join(told)}{more}. "
+        f"token {token}{shown} of instance {number} is left without a label{more}: {'; '.join(told)}. "
         f"Drop one of them, or allow each a slack of {slack:.6g} or a penalty",
         instances=(number,),
         constraints=tuple(names[c] for c in guilty),
@@ -45,10 +45,13 @@ def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, .
     )
 
 
-def _names(chosen: BoolArray, context: Context) -> list[str]:
-    if chosen.all():
-        return ["every label"]
-    return [context.labels[int(k)] for k in np.flatnonzero(chosen)]
+def _verdict(forbidden: BoolArray, context: Context) -> str:
+    """What a constraint leaves of the labels, said the shorter way."""
+    if forbidden.all():
+        return "forbids every label"
+    few = 2 * np.count_nonzero(forbidden) <= len(forbidden)
+    names = ", ".join(context.labels[int(k)] for k in np.flatnonzero(forbidden if few else ~forbidden))
+    return f"forbids {names}" if few else f"allows only {names}"
 
 
 def _smallest_cover(forbids: BoolArray) -> list[int]:

@@ -201,7 +201,7 @@ def _statement(section: Section) -> Constraint:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RuleKind:
     """A kind of rule: keys one of which tells it, keys it may have besides, and how it is read."""
 
     signs: tuple[str, ...]
@@ -215,20 +215,20 @@ class Kind:
 
 _CONDITIONS = OBSERVED_KEYS + LABEL_KEYS
 KINDS = (
-    Kind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
-    Kind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
-    Kind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
-    Kind(("appears_at_most", "appears_at_least", "appears_exactly"), ("field", *STRENGTH_KEYS), _appears),
-    Kind(
+    RuleKind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
+    RuleKind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
+    RuleKind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
+    RuleKind(("appears_at_most", "appears_at_least", "appears_exactly"), ("field", *STRENGTH_KEYS), _appears),
+    RuleKind(
         ("transitions",),
         ("from_label", "to_label", *OBSERVED_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS),
         _transitions,
     ),
-    Kind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
-    Kind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
-    Kind(("given_column",), STRENGTH_KEYS, _given),
-    Kind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
-    Kind(
+    RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
+    RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
+    RuleKind(("given_column",), STRENGTH_KEYS, _given),
+    RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
+    RuleKind(
         ("then_some_label", "then_no_label"),
         ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
         _statement,
@@ -237,7 +237,7 @@ KINDS = (
 ALL_KEYS = tuple(dict.fromkeys(key for kind in KINDS for key in kind.keys))
 
 
-def kind_of(section: Section) -> Kind:
+def kind_of(section: Section) -> RuleKind:
     """The kind of a rule, after its keys are checked."""
     section.check_keys(ALL_KEYS)
     found = [kind for kind in KINDS if any(sign in section for sign in kind.signs)]
