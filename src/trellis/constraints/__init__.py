@@ -4,12 +4,13 @@ from trellis.constraints.comparison import Comparison, at_least, at_most, exactl
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, following, position, preceding, word
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.count import Count, count, share, starts, transitions
+from trellis.constraints.count import count, share, starts, transitions
 from trellis.constraints.dictionary import dictionary
 from trellis.constraints.each_label import each_label
 from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
+from trellis.constraints.linear_count import Count
 from trellis.constraints.prefix import PrefixRows
 from trellis.constraints.price import price
 from trellis.constraints.program import Program, as_program

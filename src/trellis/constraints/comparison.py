@@ -11,7 +11,8 @@ from trellis.constraints.amounts import is_whole
 from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.count import Count, as_count, count
+from trellis.constraints.count import count
+from trellis.constraints.linear_count import Count, as_count
 from trellis.constraints.rule import Rule
 from trellis.errors import ConstraintError
 

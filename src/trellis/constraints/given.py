@@ -15,7 +15,7 @@ from trellis.constraints.amounts import is_number
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.condition import Key
 from trellis.constraints.context import Context
-from trellis.constraints.count import Count, Term
+from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.rule import Observed, Patterns, Rule
 from trellis.data.batch import UNKNOWN
 from trellis.data.ragged import BoolArray, IntArray

@@ -147,7 +147,7 @@ def as_rule(value: Any, beside: Rule, operator: str) -> Rule:
     if isinstance(value, Rule):
         return value
     from trellis.constraints.constraint import Constraint
-    from trellis.constraints.count import Count
+    from trellis.constraints.linear_count import Count
 
     if isinstance(value, Constraint | Count):
         raise ConstraintError(

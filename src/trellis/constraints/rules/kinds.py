@@ -10,12 +10,13 @@ from typing import Any
 from trellis.constraints.comparison import at_most, band, compare, exists
 from trellis.constraints.condition import Key, column, word
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.count import Count, count, share, starts, transitions
+from trellis.constraints.count import count, share, starts, transitions
 from trellis.constraints.dictionary import dictionary
 from trellis.constraints.each_label import each_label
 from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import label, previous
+from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
 from trellis.constraints.rules.section import Section
