@@ -20,6 +20,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from trellis._version import __version__
+from trellis.cli.align import align
+from trellis.cli.evaluate import evaluate
 from trellis.cli.info import info
 from trellis.errors import TrellisError
 
@@ -34,6 +36,8 @@ app = typer.Typer(
 )
 
 # One line a command. Its module is imported for --help too, so what is heavy is imported inside the function.
+app.command()(align)
+app.command()(evaluate)
 app.command()(info)
 
 

@@ -121,7 +121,7 @@ def relax(
 ):  # fmt: skip
     """Average of the best alignments under moving dual variables, left in link and null_link of both directions.
 
-    Returns (least dual value met, score₁, score₂ of the last alignments, largest violation of the average, evaluations).
+    Returns (least dual value met, score₁, score₂ of the last alignments, violation of the average, evaluations).
     """
     lam, rows = duals
     for t in range(n_target):

@@ -1,6 +1,6 @@
 """Posteriors of one sentence pair under IBM Model 1: every word picks its generating word by itself.
 
-    P(y_t = i) = e_t(i) (1 − p₀)/I / Z_t,    P(y_t = null) = n_t / Z_t,    Z_t = n_t + Σ_i e_t(i) (1 − p₀)/I
+P(y_t = i) = e_t(i) (1 − p₀)/I / Z_t,    P(y_t = null) = n_t / Z_t,    Z_t = n_t + Σ_i e_t(i) (1 − p₀)/I
 """
 
 from __future__ import annotations

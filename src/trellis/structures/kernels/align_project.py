@@ -7,7 +7,7 @@ With p₁ (places are source words) and p₂ (places are target words), minimise
 
 agreement  q₁(i, j) = q₂(i, j)                    λ free          (Ganchev et al. 2010, sec. 5.3)
 bijective  Σ_j q₁(i, j) ≤ 1,  Σ_i q₂(i, j) ≤ 1    μ ≥ 0           (Ganchev et al. 2010, sec. 5.2)
-hints      Σ_{i hinted for j} q₁(i, j) ≥ r, and for q₂ alike; 0 ≤ η ≤ ``HINT_LIMIT``: a violated hint costs that much a unit
+hints      Σ_{i hinted for j} q₁(i, j) ≥ r, q₂ alike;  0 ≤ η ≤ ``HINT_LIMIT``, what a unit of violation costs
 
 V is the dual of Samdani et al. 2012, eq. 8, divided by γ. Steps are per coordinate: ½ log(q₁/q₂) for λ, log of the
 expected fertility for μ, the missing log-odds for η. Each has the sign of minus the gradient, so their
@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trellis.structures.kernels.align_hmm import forward_backward, set_places
+from trellis.structures.kernels.align_hmm import forward_backward
 from trellis.structures.kernels.align_model1 import independent_posteriors
 from trellis.structures.kernels.align_work import HMM
 
@@ -210,9 +210,7 @@ def project(
     length = 1.0
     worst = np.inf
     while True:
-        worst, slope = steps(
-            n_source, n_target, constraints, reliability, ignore, duals, hinted, first, second, step
-        )
+        worst, slope = steps(n_source, n_target, constraints, reliability, ignore, duals, hinted, first, second, step)
         if worst <= tolerance or evaluations >= max_evaluations:
             break
         if evaluations > 1:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from trellis.structures.kernels.align_hmm import add_jumps, set_places
-from trellis.structures.kernels.align_max import relax
+from trellis.structures.kernels.align_max import best_alignment, relax
 from trellis.structures.kernels.align_project import AGREEMENT, HINTS, new_duals, posteriors, project
 from trellis.structures.kernels.align_work import HMM, new_work
 
@@ -28,7 +28,8 @@ class Tables(NamedTuple):
     """Translation probabilities.
 
     pair : (n_pairs, 2) t₁(f | e), t₂(e | f);  null1 : (V_f + 1,) t₁(f | null), null2 : (V_e + 1,) t₂(e | null)
-    unseen1 : (V_e + 1,) t₁ of a pair that is not in the table, given e;  unseen2 : (V_f + 1,) t₂ given f. Last: unknown.
+    unseen1 : (V_e + 1,) t₁ of a pair that is not in the table, given e;  unseen2 : (V_f + 1,) t₂ given f
+    The last entry of each is that of unknown words.
     """
 
     pair: np.ndarray
@@ -54,6 +55,8 @@ class Shares(NamedTuple):
     value: np.ndarray  # (n_pairs,) dual value V
     residual: np.ndarray  # (n_pairs,)
     evaluations: np.ndarray  # (n_pairs,)
+    best_forward: np.ndarray  # (n_target_tokens,) source place of each target word in the best alignment, −1: null
+    best_backward: np.ndarray  # (n_source_tokens,)
 
 
 @njit(nogil=True, cache=True)
@@ -73,6 +76,8 @@ def new_shares(n_pairs, n_cells, n_source, n_target, longest):
         np.zeros(n_pairs),
         np.zeros(n_pairs),
         np.zeros(n_pairs, np.int32),
+        np.full(n_target, -1, np.int32),
+        np.full(n_source, -1, np.int32),
     )
 
 
@@ -104,7 +109,7 @@ def gather(s, pairs, tables, directions, inv_gamma, first, second):
 
 @njit(nogil=True, cache=True)
 def raise_rows(n_obs, n_places, emission, null, power):
-    """Raise to a power after dividing each row by its largest entry, against underflow; return Σ log of the divisors."""
+    """Raise to a power after dividing rows by their largest entry, against underflow; return Σ log of the divisors."""
     lost = 0.0
     for t in range(n_obs):
         top = null[t]
@@ -115,6 +120,15 @@ def raise_rows(n_obs, n_places, emission, null, power):
         for i in range(n_places):
             emission[t, i] = (emission[t, i] / top) ** power
     return lost * power
+
+
+@njit(nogil=True, cache=True)
+def take_logs(n_obs, n_places, work, constraints):
+    """tilted = log of what the posteriors were made of."""
+    made_of = work.tilted if constraints else work.emission
+    for t in range(n_obs):
+        for i in range(n_places):
+            work.tilted[t, i] = np.log(made_of[t, i])
 
 
 @njit(nogil=True, cache=True)
@@ -140,9 +154,11 @@ def collect_places(direction_index, n_obs, n_places, direction, work, beam, out)
 @njit(nogil=True, cache=True)
 def run_shard(
     start, stop, pairs, tables, directions, constraints, reliability, inv_gamma, hard, beam, tolerance,
-    max_evaluations, hints, warm, collect, out,
+    max_evaluations, hints, warm, collect, decode, out,
 ):  # fmt: skip
     """Pairs start..stop−1 into ``out``; ``hard``: γ = 0, with inv_gamma 1.
+
+    collect : whether expected jumps are wanted;  decode : whether best alignments under q are wanted
 
     hints : (n_cells,) 1 where a link is hinted, or empty;  warm : (n_cells,) λ/γ of the last round, updated, or empty
     """
@@ -215,6 +231,14 @@ def run_shard(
             out.null_backward[so - source_base + i] = second.null_link[i]
         for j in range(n_target):
             out.null_forward[to - target_base + j] = first.null_link[j]
+        if decode:
+            if not hard:
+                take_logs(n_target, n_source, first, here)
+                take_logs(n_source, n_target, second, here)
+            best_alignment(n_target, n_source, first.tilted, directions[0], first, out.best_forward[to - target_base :])
+            best_alignment(
+                n_source, n_target, second.tilted, directions[1], second, out.best_backward[so - source_base :]
+            )
         if collect and not hard:
             if directions[0].kind == HMM:
                 collect_places(0, n_target, n_source, directions[0], first, beam, out)

@@ -8,7 +8,6 @@ tell whether the pair has its place already. Nothing is sorted and no pair is ha
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 
@@ -104,23 +103,6 @@ def look_up_cells(
 
 
 @njit(nogil=True, cache=True)
-def row_sums(row_offsets, counts, totals):
-    """totals[e] = Σ of column 0 of the counts of row e."""
-    for e in range(row_offsets.shape[0] - 1):
-        total = 0.0
-        for k in range(row_offsets[e], row_offsets[e + 1]):
-            total += counts[k, 0]
-        totals[e] = total
-
-
-@njit(nogil=True, cache=True)
-def column_sums(row_targets, counts, totals):
-    """totals[f] += column 1 of the counts of every pair with target word f; ``totals`` starts at zero."""
-    for k in range(row_targets.shape[0]):
-        totals[row_targets[k]] += counts[k, 1]
-
-
-@njit(nogil=True, cache=True)
 def add_cells(cells, forward, backward, counts):
     """counts[cells[k]] += (forward[k], backward[k]), in the order of the cells."""
     for k in range(cells.shape[0]):
@@ -135,8 +117,3 @@ def sentence_numbers(offsets, out):
     for s in range(offsets.shape[0] - 1):
         for k in range(offsets[s], offsets[s + 1]):
             out[k] = s
-
-
-def empty_stamps(n_words):
-    """A stamp and a place for each word, no word stamped."""
-    return np.full(n_words, -1, np.int32), np.zeros(n_words, np.int32)

@@ -1,0 +1,1 @@
+"""Measures of how good outputs are: errors of alignments, taggings, clusterings."""

@@ -1,0 +1,118 @@
+"""Measures of word alignments against gold links, sure (S) and possible (P ⊇ S)   (Och & Ney 2003).
+
+    precision = |A ∩ P| / |A|,   recall = |A ∩ S| / |S|,   F = harmonic mean of the two
+    AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+Counts are summed over sentences first. A gold line has ``i-j`` for sure and ``i?j`` for possible links, i on the
+source side, counted from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.errors import DataError
+
+Link = tuple[int, int]
+
+_LINK = re.compile(r"(\d+)([-?])(\d+)(?::([0-9.eE+-]+))?")
+
+
+@dataclass(frozen=True)
+class GoldLinks:
+    """sure and possible links of one pair; possible ones include the sure ones."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+@dataclass(frozen=True)
+class AlignmentScores:
+    """precision, recall, f and aer as shares of 1; n_links predicted and n_sure gold links behind them."""
+
+    precision: float
+    recall: float
+    f: float
+    aer: float
+    n_links: int
+    n_sure: int
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Scores of the links whose probability is at least ``threshold``."""
+
+    threshold: float
+    scores: AlignmentScores
+
+
+def parse_links(line: str, *, path: str | None = None, number: int | None = None) -> GoldLinks:
+    """Links of one line; ``i-j:0.93`` is taken with its score left out.
+
+    >>> gold = parse_links("0-0 1?2")
+    >>> sorted(gold.sure), sorted(gold.possible)
+    ([(0, 0)], [(0, 0), (1, 2)])
+    """
+    sure, possible = set(), set()
+    for token in line.split():
+        match = _LINK.fullmatch(token)
+        if match is None:
+            raise DataError(f"{token!r} is not a link; expected i-j (sure), i?j (possible)", path=path, line=number)
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldLinks(frozenset(sure), frozenset(possible))
+
+
+def read_links(path: FilePath) -> list[GoldLinks]:
+    """The links of every line of a file."""
+    return [parse_links(line, path=shown(path), number=number) for number, line in numbered_lines(path)]
+
+
+def score_links(predicted: Iterable[Iterable[Link]], gold: Sequence[GoldLinks]) -> AlignmentScores:
+    """Scores of predicted links, sentence by sentence against gold.
+
+    >>> gold = [parse_links("0-0 1-1 1?2")]
+    >>> scores = score_links([{(0, 0), (1, 2), (5, 5)}], gold)
+    >>> scores.precision, scores.recall, scores.aer
+    (0.6667, 0.5, 0.4)
+    """
+    n_links = n_sure = in_sure = in_possible = n = 0
+    for n, links in enumerate(predicted, 1):
+        if n > len(gold):
+            raise DataError(f"there are more than the {len(gold)} sentences that gold has")
+        found = frozenset(links)
+        n_links += len(found)
+        n_sure += len(gold[n - 1].sure)
+        in_sure += len(found & gold[n - 1].sure)
+        in_possible += len(found & gold[n - 1].possible)
+    if n != len(gold):
+        raise DataError(f"there are {n} sentences but gold has {len(gold)}")
+    precision = in_possible / n_links if n_links else 1.0
+    recall = in_sure / n_sure if n_sure else 1.0
+    f = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    aer = 1.0 - (in_sure + in_possible) / (n_links + n_sure) if n_links + n_sure else 0.0
+    return AlignmentScores(precision, recall, f, aer, n_links, n_sure)
+
+
+def precision_recall_curve(
+    probabilities: Sequence[Mapping[Link, float]], gold: Sequence[GoldLinks], thresholds: Iterable[float]
+) -> list[CurvePoint]:
+    """Scores at each threshold of link probabilities (those missing count as 0)."""
+    return [
+        CurvePoint(at, score_links(({link for link, p in row.items() if p >= at} for row in probabilities), gold))
+        for at in thresholds
+    ]
+
+
+def best_threshold(curve: Sequence[CurvePoint]) -> float:
+    """The threshold with the least AER; of equal ones, the middle."""
+    if not curve:
+        raise DataError("a curve without points has no best threshold")
+    least = min(point.scores.aer for point in curve)
+    tied = [point.threshold for point in curve if point.scores.aer == least]
+    return tied[len(tied) // 2]

@@ -1,0 +1,8 @@
+"""Models of word alignment: IBM Model 1 and the HMM of Vogel et al. 1996, both directions over one pair table."""
+
+from trellis.models.alignment.constraints import AlignmentConstraints
+from trellis.models.alignment.model import AlignmentModel
+from trellis.models.alignment.pair_table import PairTable
+from trellis.models.alignment.statistics import AlignmentStatistics
+
+__all__ = ["AlignmentConstraints", "AlignmentModel", "AlignmentStatistics", "PairTable"]

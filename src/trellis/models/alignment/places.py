@@ -1,0 +1,77 @@
+"""Where the next link goes: jump widths and first places, with an M-step in closed form that never loses.
+
+    p(i | a) = c(i − a) / Σ_{k=0..I} c(k − a),      place I is the end of the sentence     (Vogel et al. 1996)
+    p(i | none yet) = f(i) / Σ_{k=0..I} f(k)
+
+The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
+at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
+contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than ``WINDOW`` share
+one weight a side, and every weight has a pseudo-count: adds κ log(c(d)/Σ c) a weight to the objective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.data.bitext import LONGEST
+from trellis.data.ragged import FloatArray
+from trellis.structures.kernels.align_work import Direction
+
+WINDOW = 40
+SPAN = LONGEST + 1
+"""Jumps from −SPAN to SPAN have a weight: longer than any sentence, and the same for every text."""
+
+_JUMP_CLASS = np.clip(np.arange(-SPAN, SPAN + 1), -WINDOW, WINDOW) + WINDOW
+_FIRST_CLASS = np.minimum(np.arange(SPAN + 1), WINDOW)
+
+
+@dataclass(frozen=True)
+class Places:
+    """jump : (2 WINDOW + 1,) weights c by class of jump;  first : (WINDOW + 1,) weights f by class of first place."""
+
+    jump: FloatArray
+    first: FloatArray
+
+    @classmethod
+    def initial(cls) -> Places:
+        """Weights that fall with the distance from a jump of one word."""
+        jump = np.exp(-0.3 * np.minimum(np.abs(np.arange(-WINDOW, WINDOW + 1) - 1), 12))
+        first = np.exp(-0.3 * np.minimum(np.arange(WINDOW + 1), 12))
+        return cls(jump / jump.sum(), first / first.sum())
+
+    def direction(self, kind: int, p_null: float, gamma: float) -> Direction:
+        """The arrays that kernels read."""
+        jump, first = self.jump[_JUMP_CLASS], self.first[_FIRST_CLASS]
+        powered = jump ** (1.0 / gamma)
+        return Direction(kind, powered, powered[::-1].copy(), _running(jump), first, _running(first), p_null)
+
+    def updated(
+        self, jumps: FloatArray, jump_weight: FloatArray, firsts: FloatArray, first_weight: FloatArray, pseudo: float
+    ) -> Places:
+        """The M-step; jumps (2 SPAN + 1,) expected numbers, jump_weight : Σ N / Σ c of the contexts where possible."""
+        return Places(
+            _ratio(_JUMP_CLASS, jumps, jump_weight, self.jump, pseudo),
+            _ratio(_FIRST_CLASS, firsts, first_weight, self.first, pseudo),
+        )
+
+    def log_prior(self, pseudo: float) -> float:
+        """κ Σ_classes log(c / Σ c), of jumps and of first places."""
+        total = 0.0
+        for weights in (self.jump, self.first):
+            total += pseudo * float(np.sum(np.log(weights / weights.sum())))
+        return total
+
+
+def _running(weights: FloatArray) -> FloatArray:
+    return np.concatenate(([0.0], np.cumsum(weights)))
+
+
+def _ratio(classes: np.ndarray, counts: FloatArray, weight: FloatArray, old: FloatArray, pseudo: float) -> FloatArray:
+    n_classes = len(old)
+    numerator = np.bincount(classes, counts, minlength=n_classes) + pseudo
+    denominator = np.bincount(classes, weight, minlength=n_classes) + pseudo * n_classes / old.sum()
+    new: FloatArray = numerator / denominator
+    new /= new.sum()
+    return new

@@ -1,0 +1,136 @@
+"""Translation tables of both directions: t₁(f | e), t₂(e | f), words that come from null, and pairs never seen.
+
+Every distribution has a Dirichlet prior with the same concentration α for each of its entries, that of null too: words
+and null must be smoothed alike, else one of them collects what the other loses. A pair outside the table has the
+probability of an entry without counts. The log-prior that belongs to the objective of the M-step is
+
+    variational   −KL(Dir(α + c) ‖ Dir(α)), summed over distributions
+    mean          Σ α log t
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.ragged import FloatArray
+from trellis.engine import Engine, Shard
+from trellis.models.alignment.pair_table import PairTable
+from trellis.structures.kernels import align_update
+from trellis.structures.kernels.align_shard import Tables
+
+Probabilities = NDArray[np.float32]
+
+UNKNOWN = np.float32(1e-9)
+"""Null and translation probability of a word that the training text does not have."""
+ROWS_A_SHARD = 2_000
+
+
+@dataclass(frozen=True)
+class Prior:
+    """concentration : α;  variational : which M-step;  pseudo : (n_pairs,) or empty, negative: forbidden."""
+
+    concentration: float
+    variational: bool
+    pseudo: FloatArray
+
+
+def uniform_tables(table: PairTable, prior: Prior) -> Tables:
+    """Equal probability for every target word that stands opposite a source word somewhere, and the reverse."""
+    rows = np.diff(table.row_offsets)
+    columns = np.bincount(table.row_targets, minlength=table.n_targets)
+    pair = np.empty((len(table), 2), np.float32)
+    pair[:, 0] = np.repeat(1.0 / np.maximum(rows, 1), rows)
+    pair[:, 1] = 1.0 / columns[table.row_targets]
+    if len(prior.pseudo):
+        pair[prior.pseudo < 0] = 0.0
+    return Tables(
+        pair,
+        _with_unknown(np.full(table.n_targets, 1.0 / max(table.n_targets, 1))),
+        _with_unknown(np.full(table.n_sources, 1.0 / max(table.n_sources, 1))),
+        _with_unknown(1.0 / np.maximum(rows, 1)),
+        _with_unknown(1.0 / np.maximum(columns, 1)),
+    )
+
+
+def updated_tables(
+    table: PairTable,
+    counts: FloatArray,
+    null1: FloatArray,
+    null2: FloatArray,
+    prior: Prior,
+    engine: Engine,
+    out: Probabilities,
+    score: bool,
+) -> tuple[Tables, float]:
+    """The M-step, on the engine; ``out`` (n_pairs, 2) is overwritten. Returns tables and, if asked, log-prior."""
+    alpha, variational = prior.concentration, prior.variational
+    totals = np.zeros(table.n_sources), np.zeros(table.n_targets)
+    mass = (
+        alpha * np.diff(table.row_offsets).astype(np.float64),
+        alpha * np.bincount(table.row_targets, minlength=table.n_targets).astype(np.float64),
+    )
+    align_update.table_totals(table.row_offsets, table.row_targets, counts, prior.pseudo, *totals, *mass)
+    norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
+
+    def rows(shard: Shard) -> float:
+        part = shard.instances
+        part_of_prior = align_update.update_rows(
+                part.start,
+                part.stop,
+                table.row_offsets,
+                table.row_targets,
+                counts,
+                prior.pseudo,
+                alpha,
+                variational,
+                norms[0],
+                norms[1],
+                score,
+                out,
+        )  # fmt: skip
+        return float(part_of_prior)
+
+    cuts = [*range(0, table.n_sources, ROWS_A_SHARD), table.n_sources]
+    shards = [Shard(n, range(a, b)) for n, (a, b) in enumerate(pairwise(cuts))]
+    log_prior = sum(engine.map(rows, shards))
+    nulls = []
+    for null in (null1, null2):
+        total, weight = np.array([null.sum()]), np.array([alpha * len(null)])
+        values = np.empty(len(null))
+        log_prior += float(
+            align_update.update_list(null, alpha, variational, _norms(total, weight, variational)[0], score, values)
+        )
+        nulls.append(_with_unknown(values))
+        if score and variational:
+            log_prior += _lgamma_terms(total, weight)
+    if score and variational:
+        log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
+    unseen = align_update.exp_digamma(alpha) if variational else alpha
+    unseen_tables = [
+        _with_unknown(np.maximum(unseen / np.maximum(norm, 1e-300), align_update.SMALLEST)) for norm in norms
+    ]
+    return Tables(out, nulls[0], nulls[1], *unseen_tables), log_prior
+
+
+def _norms(totals: FloatArray, mass: FloatArray, variational: bool) -> FloatArray:
+    if not variational:
+        return np.maximum(totals + mass, 1e-300)
+    norms = np.empty(len(totals))
+    for k in range(len(totals)):
+        norms[k] = align_update.exp_digamma(max(totals[k] + mass[k], 1e-2))
+    return norms
+
+
+def _lgamma_terms(totals: FloatArray, mass: FloatArray) -> float:
+    out = np.empty(len(totals))
+    align_update.lgamma_differences(totals, mass, out)
+    return float(out.sum())
+
+
+def _with_unknown(values: FloatArray) -> Probabilities:
+    # Clipped: a word alone in its table would else seem as likely as not, however little is known of it.
+    return np.append(values, UNKNOWN).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Whole applications made of the layers below: one module a task."""
