@@ -16,6 +16,7 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.errors import DataError
 from trellis.models.kernels import counting
+from trellis.structures.kernels.lanes import with_slack
 
 
 def check_prior(name: str, prior: object, *, variational: bool) -> float:
@@ -41,7 +42,7 @@ def mode(counts: FloatArray, prior: float = 1.0, allowed: BoolArray | None = Non
         raised = counts + (prior - 1.0)
         if allowed is not None:
             raised = np.where(allowed, raised, 0.0)
-    probabilities = np.empty(counts.shape)
+    probabilities: FloatArray = with_slack(counts.shape)
     total = counting.normalise_columns(np.ascontiguousarray(raised), probabilities)
     # Counts so large or so small that 1 / total is no number are scaled first.
     odd = ~(np.isfinite(total) & (total > 1e-300))

@@ -1,8 +1,8 @@
 """Counts over a large table of rows, of which a shard touches a few.
 
 A shard's counts are the rows it touched. Adding keeps the parts in order and folds them into a full table only when
-they hold as many rows as it: a table of 10,000 words is not written once for every shard of 4,000 tokens. Entry by
-entry the sum is taken from left to right either way, so folding sooner or later gives the same bits.
+they hold eight times as many rows as it: a table of 10,000 words is not written once for every shard of 4,000
+tokens. Entry by entry the sum is taken from left to right either way, so folding sooner or later gives the same bits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RowCounts:
 
     def __add__(self, other: RowCounts) -> RowCounts:
         joined = RowCounts(self.n_rows, self.n_columns, self.parts + other.parts)
-        if sum(len(values) for _, values in joined.parts[1:]) > 2 * self.n_rows:
+        if sum(len(values) for _, values in joined.parts[1:]) > 8 * self.n_rows:
             return RowCounts.of_table(joined.table())
         return joined
 
@@ -52,8 +52,12 @@ class RowCounts:
         """The whole table (n_rows, n_columns); not to be written to."""
         if len(self.parts) == 1 and self.parts[0][0] is None:
             return self.parts[0][1]
-        table = np.zeros((self.n_rows, self.n_columns))
-        for rows, values in self.parts:
+        first, rest = self.parts[0], self.parts
+        if first[0] is None:
+            table, rest = first[1].copy(), self.parts[1:]
+        else:
+            table = np.zeros((self.n_rows, self.n_columns))
+        for rows, values in rest:
             if rows is None:
                 table += values
             else:

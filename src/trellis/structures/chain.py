@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
 from trellis.errors import DataError
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.kernels import chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import ChainParts, check_labels
 from trellis.structures.results import Argmax, KBest, Posterior
@@ -29,6 +31,9 @@ from trellis.structures.structure import (
 )
 
 Index = NDArray[np.int32]
+
+# Vectors are nothing without a compiler: with NUMBA_DISABLE_JIT, for debugging, the plain loops serve.
+infer_scaled = chain_sum.infer_scaled if numba.config.DISABLE_JIT else chain_infer.infer_scaled
 
 
 class Chain:
@@ -124,15 +129,15 @@ class Chain:
 
     def infer(self, *, weights: FloatArray | None = None, edge_marginals: bool = False) -> Posterior:
         """Marginals of nodes, expected edge counts (an instance times its weight), edge marginals where asked for."""
-        tell_if_compiling(chain_sum.infer_scaled)
+        tell_if_compiling(chain_infer.infer_scaled)
         p, k = self.tables.potentials, self.n_labels
         n = len(self)
         weights = np.ones(n) if weights is None else _check_weights(weights, n)
-        posterior = np.empty((self.n_slots, k))
-        counts_t = np.zeros(p.edge.shape)
+        posterior = with_slack((self.n_slots, k))
+        counts_t = with_slack(p.edge.shape, zeros=True)
         edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
-        chain_sum.infer_scaled(
+        infer_scaled(
             self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop, weights,
             posterior, counts_t, edge, log_partition, status,
         )  # fmt: skip

@@ -16,12 +16,19 @@ import numpy as np
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 from trellis.structures.kernels import chain_scale
+from trellis.structures.kernels.lanes import has_slack, with_slack
 from trellis.structures.structure import check_scores
+
+LEAST_UNSCALED = 1e-20
+"""Rows of probabilities are divided by their largest entry when it is smaller than this in any of them."""
 
 
 @dataclass(frozen=True)
 class Potentials:
-    """Exponentials of tables, each row of nodes and each matrix shifted so that its largest entry is 1."""
+    """Exponentials of tables; the scores are the logs of these plus a shift of each row and each matrix.
+
+    Shifts bring the entries of a row near 1. All arrays have slack (:mod:`trellis.structures.kernels.lanes`).
+    """
 
     node: FloatArray
     node_shift: FloatArray
@@ -152,7 +159,7 @@ def _potentials(node: Rows, edge: Rows, start: Rows, stop: Rows) -> Potentials:
         node=node[0],
         node_shift=node[1],
         edge=stack,
-        edge_t=np.ascontiguousarray(stack.transpose(0, 2, 1)),
+        edge_t=_slackened(stack.transpose(0, 2, 1)),
         edge_shift=edge[1],
         start=start[0][0],
         stop=stop[0][0],
@@ -164,13 +171,30 @@ def _exponentiate(rows: FloatArray) -> Rows:
     """exp(row − its largest entry), and those entries (0 for a row of −inf)."""
     shift = rows.max(axis=1, initial=-np.inf)
     shift[shift == -np.inf] = 0.0
-    return np.exp(rows - shift[:, None]), shift
+    potentials = with_slack(rows.shape)
+    np.subtract(rows, shift[:, None], out=potentials)
+    return np.exp(potentials, out=potentials), shift
 
 
 def _scale(name: str, rows: FloatArray) -> Rows:
-    """row / its largest entry, and the logs of those entries (0 for a row of zeros)."""
-    scaled, shift = np.empty_like(rows), np.empty(len(rows))
-    if not chain_scale.scale_rows(rows, scaled, shift):
+    """row / its largest entry, and the logs of those entries (0 for a row of zeros).
+
+    Rows that are all of a size to be worked with as they are stay so, with logs 0: most tables, and no copy then.
+    """
+    largest = np.empty(len(rows))
+    smallest = chain_scale.largest_entries(rows, largest)
+    if not smallest >= 0.0:
         bad = tuple(int(i) for i in np.argwhere(~((rows >= 0) & (rows < np.inf)))[0])
         raise DataError(f"{name} probabilities must be finite and not negative, but entry {bad} is {rows[bad]}")
-    return scaled, shift
+    if smallest >= LEAST_UNSCALED:
+        return (rows if has_slack(rows) else _slackened(rows)), np.zeros(len(rows))
+    largest[largest == 0.0] = 1.0
+    scaled = with_slack(rows.shape)
+    np.divide(rows, largest[:, None], out=scaled)
+    return scaled, np.log(largest)
+
+
+def _slackened(rows: FloatArray) -> FloatArray:
+    copy: FloatArray = with_slack(rows.shape)
+    copy[...] = rows
+    return copy

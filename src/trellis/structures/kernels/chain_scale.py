@@ -1,4 +1,4 @@
-"""Scaling rows of probabilities so that the largest entry is 1."""
+"""How large the rows of a table of probabilities are."""
 
 from __future__ import annotations
 
@@ -7,28 +7,23 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def scale_rows(rows, scaled, shift):
-    """scaled = row / its largest entry, shift = log of that entry (0 for a row of zeros).
+def largest_entries(rows, largest):
+    """Fill largest (n,) with the largest entry of each row; return the smallest of those that are not 0.
 
-    Returns False, with the outputs unfinished, when an entry is negative, infinite or NaN.
+    Returns −1, with the output unfinished, when an entry is negative, infinite or NaN; +∞ when all entries are 0.
     """
     n, k = rows.shape
+    smallest = np.inf
     for i in range(n):
-        largest = 0.0
-        n_wrong = 0
+        row = rows[i]
+        top = 0.0
+        n_right = 0
         for j in range(k):
-            value = rows[i, j]
-            n_wrong += not (value >= 0.0 and value < np.inf)
-            largest = max(largest, value)
-        if n_wrong > 0:
-            return False
-        if largest == 0.0:
-            shift[i] = 0.0
-            for j in range(k):
-                scaled[i, j] = 0.0
-        else:
-            shift[i] = np.log(largest)
-            # A division and no product with the inverse: that of a subnormal number is infinite.
-            for j in range(k):
-                scaled[i, j] = rows[i, j] / largest
-    return True
+            top = max(top, row[j])
+            n_right += row[j] >= 0.0
+        if n_right != k or top == np.inf:
+            return -1.0
+        largest[i] = top
+        if top > 0.0:
+            smallest = min(smallest, top)
+    return smallest
