@@ -113,6 +113,11 @@ def align(
     from trellis.tasks.align import Aligner
     from trellis.tasks.align_hints import read_hints, read_priors
 
+    if output in ("-v", "-d"):
+        # fast_align's own -o takes no value ("-d -o -v"): what follows is a flag, and links go to standard output.
+        output = "-"
+    elif output.startswith("-") and output != "-":
+        raise DataError(f"-o needs the name of a file, or - for standard output, but is followed by {output}")
     text = _Text(source, target, joined)
     for name, path in (("--model-out", model_out), ("--probabilities", probabilities)):
         _check_folder(name, path)

@@ -5,8 +5,8 @@
 
 The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
 at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
-contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than ``WINDOW`` share
-one weight a side, and every weight has a pseudo-count: adds κ log(c(d)/Σ c) a weight to the objective.
+contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than
+``WINDOW`` share one weight a side. A pseudo-count κ a weight adds κ log(c(d)/Σ c) to the objective.
 """
 
 from __future__ import annotations
