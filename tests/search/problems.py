@@ -1,7 +1,7 @@
 """Small random decoding problems, and the answer by trying every output.
 
-Scores come from a small palette (so that outputs tie) with some −inf, rows name node and edge parts of one instance with
-small coefficients, and strengths of all kinds are mixed. The twin evaluates rows and prices by itself.
+Scores come from a small palette (so that outputs tie) with some −inf, rows name node and edge parts of one instance
+with small coefficients, and strengths of all kinds are mixed. The twin evaluates rows and prices by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from trellis.constraints import Groups, Kind, Norm, Rows
 from trellis.structures import Chain
 from trellis.structures.parts import ChainParts
 
-LINEAR = ((Kind.HARD, Norm.LINF), (Kind.PENALTY, Norm.L1), (Kind.PENALTY, Norm.LINF), (Kind.SLACK, Norm.L1), (Kind.SLACK, Norm.LINF))  # fmt: skip
+LINEAR = (
+    (Kind.HARD, Norm.LINF),
+    (Kind.PENALTY, Norm.L1),
+    (Kind.PENALTY, Norm.LINF),
+    (Kind.SLACK, Norm.L1),
+    (Kind.SLACK, Norm.LINF),
+)
 CURVED = ((Kind.SQUARED, Norm.L2), (Kind.PENALTY, Norm.L2), (Kind.SLACK, Norm.L2))
 
 
@@ -113,7 +119,7 @@ def problems(
     def table(*shape: int) -> np.ndarray:
         scores = rng.integers(-3, 4, shape).astype(float) if ties or whole else rng.normal(size=shape) * 2
         if strict:
-            scores[rng.random(shape) < draw(st.sampled_from([0.0, 0.1]))] = -np.inf
+            scores[rng.random(shape) < draw(st.sampled_from([0.0, 0.0, 0.0, 0.1]))] = -np.inf
         return scores
 
     m = draw(st.integers(1, 2))
@@ -124,21 +130,26 @@ def problems(
         kinds = tuple(pair for pair in kinds if pair[0] in (Kind.PENALTY, Kind.SQUARED))
     groups = []
     for instance, length in enumerate(lengths):
+        # strict rows mostly hold for one output at least, so that most problems have an answer
+        meets = rng.integers(0, k, length)
         for _ in range(draw(st.integers(0, most_groups))):
             kind, norm = draw(st.sampled_from(kinds))
             amount = {Kind.HARD: 0.0}.get(kind, float(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0]))))
             size = draw(st.integers(1, 3))
+            strictly = kind in (Kind.HARD, Kind.SLACK) and draw(st.sampled_from([True, True, True, False]))
             groups.append(
                 {
                     "instance": instance, "kind": kind, "norm": norm, "amount": amount,
-                    "rows": [_row(draw, rng, int(offsets[instance]), length, n, k) for _ in range(size)],
+                    "rows": [_row(draw, rng, int(offsets[instance]), length, n, k, meets if strictly else None)
+                        for _ in range(size)],
                 }
             )  # fmt: skip
     forbidden = [int(p) for p in rng.integers(0, n * k, 1)] if n and strict and draw(st.booleans()) else []
     return Problem(scores, rows_over(ChainParts(offsets, k), groups, forbidden))
 
 
-def _row(draw: st.DrawFn, rng: np.random.Generator, low: int, length: int, n: int, k: int) -> Any:
+def _row(draw: st.DrawFn, rng: np.random.Generator, low: int, length: int, n: int, k: int, meets: Any) -> Any:
+    """A row that the labels ``meets`` satisfy, if they are given."""
     shape = draw(st.sampled_from(["count", "nodes", "edges", "both", "slot"]))
     nodes = [(low + t) * k + b for t in range(length) for b in range(k)]
     edges = [n * k + ((low + t) * k + a) * k + b for t in range(1, length) for a in range(k) for b in range(k)]
@@ -153,4 +164,11 @@ def _row(draw: st.DrawFn, rng: np.random.Generator, low: int, length: int, n: in
         chosen = [p for p in pool if rng.random() < 0.5]
         entries = {p: float(rng.choice([-2, -1, 1, 1, 2, 0.5])) for p in chosen}
     entries = {p: c for p, c in entries.items() if c != 0}
-    return entries, float(draw(st.sampled_from([-2, -1, 0, 0, 1, 1, 2]))), draw(st.sampled_from([False, False, True]))
+    equality = draw(st.sampled_from([False, False, True]))
+    bound = float(draw(st.sampled_from([-2, -1, 0, 0, 1, 1, 2])))
+    if meets is not None:
+        used = {(low + t) * k + int(b) for t, b in enumerate(meets)}
+        used |= {n * k + ((low + t) * k + int(meets[t - 1])) * k + int(meets[t]) for t in range(1, length)}
+        value = sum(c for p, c in entries.items() if p in used)
+        bound = value if equality else max(value, bound)
+    return entries, bound, equality

@@ -122,11 +122,11 @@ def decode_kbest(scores: Structure, rows: Rows | Plan, k: int, *, beam: int = 50
     return DecodedKBest(labels, score, value, proved)
 
 
-def _check(method: str, **positive: int) -> None:
+def _check(method: str, **positive: object) -> None:
     if method not in METHODS:
         raise UnknownNameError("decoding method", method, METHODS)
     for name, number in positive.items():
-        if number != int(number) or number < 1:
+        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
             raise DataError(f"{name} must be a whole number, 1 or more, but is {number!r}")
 
 

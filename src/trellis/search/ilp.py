@@ -93,6 +93,8 @@ def solve(
         return Solution(np.zeros(0, dtype=np.int32), np.inf)
     node, edge = _part_scores(scores)
     program = as_program(_without_useless(scores, rows, least))
+    if len(program.part) == 0:  # solvers do not take a program without variables
+        return Solution(None, -np.inf)
     cost = program.objective(node, edge)
     is_node = program.part < rows.parts.n_node_parts
     run = _SOLVERS[solver]
@@ -142,7 +144,7 @@ def _part_scores(scores: Chain) -> tuple[FloatArray, FloatArray]:
 
 
 def _without_useless(scores: Chain, rows: Rows, least: float) -> Rows:
-    """The rows, with parts forbidden that no output of value ``least`` or more uses."""
+    """The rows, with more parts forbidden: those that no output of value ``least`` or more uses."""
     n, k = scores.n_slots, scores.n_labels
     best = np.empty(n * k * (k + 1))
     reach.max_marginals(arrays_of(scores), n, best[: n * k].reshape(n, k), best[n * k :].reshape(n, k, k))
@@ -150,6 +152,7 @@ def _without_useless(scores: Chain, rows: Rows, least: float) -> Rows:
     useless = best == -np.inf
     if least > -np.inf:
         useless |= best < least - PROOF * (1.0 + abs(least))
+    useless[rows.forbidden] = True
     parts = np.flatnonzero(useless)
     return replace(rows, forbidden=parts, forbidden_by=np.zeros(len(parts), dtype=np.int64))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import IntArray
+from trellis.errors import DataError
 from trellis.structures.categorical import Categorical
 from trellis.structures.chain import Chain
 from trellis.structures.parts import ChainParts
@@ -20,7 +21,7 @@ def as_chain(scores: Structure) -> Chain:
         k = scores.n_labels
         return Chain(scores.parts.offsets, scores.node, np.zeros((k, k)), first=scores.first)
     if not isinstance(scores, Chain):
-        raise TypeError(f"decoding knows Chain and Categorical, got {type(scores).__name__}")
+        raise DataError(f"decoding knows the structures Chain and Categorical, got {type(scores).__name__}")
     return scores
 
 

@@ -1,0 +1,174 @@
+"""What decoding says when it cannot answer, ties, and constraints as people write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from trellis.constraints import (
+    Kind,
+    Norm,
+    Rows,
+    compile_constraints,
+    count,
+    each_label,
+    few_labels_per,
+    preceding,
+    share,
+    starts,
+    transitions,
+    word,
+)
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, ConvergenceWarning, DataError, InfeasibleError, UnknownNameError
+from trellis.search import decode, decode_kbest
+from trellis.structures import Chain
+from trellis.structures.parts import ChainParts
+
+from .problems import Problem, rows_over
+
+LABELS = Vocabulary(["A", "B", "C"])
+BATCH = Batch.from_sentences([["a", ",", "b", "c"], [], ["x", "y", ",", "z", "a"]])
+
+
+def random_chain(seed: int, batch: Batch = BATCH) -> Chain:
+    rng = np.random.default_rng(seed)
+    return Chain(batch.offsets, rng.normal(size=(int(batch.offsets[-1]), 3)), rng.normal(size=(3, 3)), first=7)
+
+
+@pytest.mark.parametrize("method", ["auto", "beam", "astar", "ilp", "relaxation"])
+@pytest.mark.parametrize("seed", range(4))
+def test_rules_as_people_write_them(method: str, seed: int) -> None:
+    rules = [
+        each_label(lambda name: starts(name) <= 1).penalty(1.0),
+        transitions(where=~preceding(word == ",")) == 0,
+        (count("B") >= 2).penalty(0.8),
+        (count("A", "B") >= 1).slack(1.0),
+    ]
+    rows = compile_constraints(rules, BATCH, LABELS)
+    scores = random_chain(seed)
+    found = decode(scores, rows, method)
+    np.testing.assert_allclose(found.value, Problem(scores, rows).best(), rtol=1e-9)
+    assert found.proved.all()
+    assert found.labels[0] == found.labels[1]
+    assert found.value[1] == pytest.approx(-1.6)  # the empty sentence lacks two B
+
+
+@pytest.mark.parametrize("method", ["auto", "beam", "astar", "ilp", "relaxation"])
+def test_constraints_in_conflict_are_named_with_the_instance_and_the_slack(method: str) -> None:
+    batch = Batch.from_sentences([["a", "b"], ["a", "b", "c", "d"]])
+    rules = [
+        (count("A") >= 3).slack(1.0).named("three A"),
+        (count("B") >= 2).named("two B"),
+        (starts("C") <= 2).named("few C"),
+        (count("A") <= 3).penalty(2.0).named("soft"),
+    ]
+    rows = compile_constraints([rules[0], rules[2], rules[3]], batch, LABELS)
+    assert decode(random_chain(0, batch), rows, method).proved.all()
+    rows = compile_constraints([rules[1], rules[2], (count("A") >= 1).named("one A")], batch, LABELS)
+    with pytest.raises(InfeasibleError, match="instance 7 has no output that meets 'two B' and 'one A'") as raised:
+        decode(random_chain(0, batch), rows, method)
+    assert raised.value.instances == (7,)
+    assert raised.value.constraints == ("two B", "one A")
+
+
+def test_the_slack_that_is_told_resolves_the_conflict() -> None:
+    batch = Batch.from_sentences([["a", "b", "c"]])
+    rules = [(count("A") >= 2).named("A"), (count("B") >= 2).named("B"), (count("C") >= 2).named("C")]
+    with pytest.raises(InfeasibleError) as raised:
+        decode(random_chain(0, batch), compile_constraints(rules[:2], batch, LABELS))
+    assert raised.value.constraints == ("A", "B")
+    assert raised.value.slack == 1.0
+    loose = [rule.slack(1.0) for rule in rules[:2]]
+    assert decode(random_chain(0, batch), compile_constraints(loose, batch, LABELS)).proved.all()
+
+
+def test_forbidden_parts_against_scores_name_their_constraint() -> None:
+    batch = Batch.from_sentences([["a", "b"]])
+    rows = compile_constraints([(count("A") == 0).named("no A")], batch, LABELS)
+    node = np.array([[0.0, -np.inf, -np.inf], [0.0, 0.0, 0.0]])
+    with pytest.raises(InfeasibleError, match="instance 3 has no output that meets 'no A'.*a slack or a penalty"):
+        decode(Chain([0, 2], node, np.zeros((3, 3)), first=3), rows)
+
+
+def test_scores_that_allow_nothing_are_not_blamed_on_constraints() -> None:
+    batch = Batch.from_sentences([["a"]])
+    rows = compile_constraints([count("A") == 0], batch, LABELS)
+    with pytest.raises(InfeasibleError, match="every one uses a forbidden part") as raised:
+        decode(Chain([0, 1], np.full((1, 3), -np.inf), np.zeros((3, 3))), rows)
+    assert raised.value.constraints == ()
+
+
+def test_where_no_method_finds_an_output_it_says_so() -> None:
+    rng = np.random.default_rng(0)
+    n = 12
+    parts = ChainParts(np.array([0, n]), 2)
+    # subset sums that a beam of one does not hit, in a norm that no integer program takes
+    rows = [({p: float(c) for p, c in enumerate(rng.integers(1, 50, 2 * n))}, float(b), True) for b in (300, 307)]
+    group = {"instance": 0, "kind": Kind.SLACK, "norm": Norm.L2, "amount": 0.5, "rows": rows}
+    scores = Chain([0, n], rng.normal(size=(n, 2)), np.zeros((2, 2)))
+    with pytest.warns(ConvergenceWarning, match="no output that meets the hard constraints was found for instance 0"):
+        found = decode(scores, rows_over(parts, [group], []), "beam", beam=1, max_nodes=2)
+    assert found.value[0] == -np.inf
+    assert found.gap[0] == np.inf
+    assert not found.proved[0]
+
+
+def test_equal_outputs_are_drawn_by_chance_only_when_asked_for() -> None:
+    batch = Batch.from_sentences([["a", "b", "c", "d"]])
+    scores = Chain(batch.offsets, np.zeros((4, 3)), np.zeros((3, 3)))
+    rows = compile_constraints([(count("A") == 2).penalty(5.0)], batch, LABELS)
+    rng = np.random.default_rng(0)
+    for method in ("beam", "astar"):
+        fixed = {tuple(decode(scores, rows, method).labels.tolist()) for _ in range(3)}
+        assert len(fixed) == 1
+        drawn = [decode(scores, rows, method, rng=rng) for _ in range(300)]
+        assert all(found.value[0] == 0.0 for found in drawn)
+        seen = Counter(tuple(found.labels.tolist()) for found in drawn)
+        assert len(seen) >= 20  # of 24 outputs with two A
+        assert max(seen.values()) < 90
+    free = Counter(
+        tuple(decode(scores, Rows.none(scores.parts), rng=rng).labels.tolist()) for _ in range(300)
+    )  # fmt: skip
+    assert len(free) > 70  # of 81
+
+
+def test_an_empty_batch_and_empty_sequences_have_answers() -> None:
+    none = Chain([0], np.zeros((0, 3)), np.zeros((3, 3)))
+    assert decode(none, Rows.none(none.parts)).labels.shape == (0,)
+    empty = Chain([0, 0, 0], np.zeros((0, 3)), np.zeros((3, 3)))
+    row = {"instance": 1, "norm": Norm.L1, "rows": [({}, -3.0, False)]}
+    rows = rows_over(empty.parts, [{**row, "kind": Kind.PENALTY, "amount": 2.0}], [])
+    for method in ("auto", "beam", "astar", "ilp", "relaxation"):
+        found = decode(empty, rows, method)
+        assert found.value.tolist() == [0.0, -6.0]
+        assert found.proved.all()
+    two = decode_kbest(empty, rows, 2)
+    assert two.value.tolist() == [[0.0, -6.0], [-np.inf, -np.inf]]
+    hard = rows_over(empty.parts, [{**row, "kind": Kind.HARD, "amount": 0.0}], [])
+    with pytest.raises(InfeasibleError, match="instance 1 has no output that meets 'c0'") as raised:
+        decode(empty, hard)
+    assert raised.value.slack == 3.0
+
+
+def test_what_cannot_be_decoded_is_refused_by_name() -> None:
+    scores = random_chain(0)
+    coupling = (share("A").per("corpus") <= 0.2).named("few A")
+    with pytest.raises(ConstraintError, match="'few A' ties instances together"):
+        decode(scores, compile_constraints([coupling], BATCH, LABELS))
+    with pytest.raises(ConstraintError, match="'sparse' ties instances together"):
+        decode(scores, compile_constraints([few_labels_per(word, strength=2.0).named("sparse")], BATCH, LABELS))
+    with pytest.raises(ConstraintError, match="the price of constraint 'later' is to be learned"):
+        decode(scores, compile_constraints([(starts("A") <= 1).learned().named("later")], BATCH, LABELS))
+    rows = Rows.none(scores.parts)
+    with pytest.raises(UnknownNameError, match="unknown decoding method 'beem'; did you mean 'beam'"):
+        decode(scores, rows, "beem")
+    for wrong in (0, -1, 2.5, True, "50"):
+        with pytest.raises(DataError, match="beam must be a whole number, 1 or more"):
+            decode(scores, rows, beam=wrong)  # type: ignore[arg-type]
+    other = Chain([0, 1], np.zeros((1, 3)), np.zeros((3, 3)))
+    with pytest.raises(DataError, match="the rows are over 3 instances.*compile the constraints for the batch"):
+        decode(other, rows)
