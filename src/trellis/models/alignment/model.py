@@ -39,7 +39,7 @@ class AlignmentModel:
     kind : "model1" or "hmm"; may be changed between rounds, the tables stay
     p_null : probability that a word comes from no word, fixed
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
-    jump_pseudo_count : κ of :mod:`trellis.models.alignment.places`
+    jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
     pseudo : (n_pairs,) counts that a dictionary adds, negative for forbidden pairs, or empty
     """
 
@@ -48,7 +48,7 @@ class AlignmentModel:
     p_null: float = 0.3
     concentration: float = 0.1
     variational: bool = True
-    jump_pseudo_count: float = 0.1
+    jump_pseudo_count: float = 10.0
     pseudo: FloatArray = field(default_factory=lambda: np.zeros(0), repr=False)
     beam: float = BEAM
     tables: Tables = field(init=False, repr=False)

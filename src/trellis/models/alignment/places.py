@@ -6,7 +6,8 @@
 The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
 at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
 contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than
-``WINDOW`` share one weight a side. A pseudo-count κ a weight adds κ log(c(d)/Σ c) to the objective.
+``WINDOW`` share one weight a side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that fall
+with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.data.bitext import LONGEST
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.structures.kernels.align_work import Direction
 
 WINDOW = 40
@@ -25,6 +26,8 @@ SPAN = LONGEST + 1
 
 _JUMP_CLASS = np.clip(np.arange(-SPAN, SPAN + 1), -WINDOW, WINDOW) + WINDOW
 _FIRST_CLASS = np.minimum(np.arange(SPAN + 1), WINDOW)
+_JUMP_PRIOR = np.exp(-0.5 * np.minimum(np.abs(np.arange(-WINDOW, WINDOW + 1) - 1), 16))
+_FIRST_PRIOR = np.exp(-0.5 * np.minimum(np.arange(WINDOW + 1), 16))
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,15 @@ class Places:
     ) -> Places:
         """The M-step; jumps (2 SPAN + 1,) expected numbers, jump_weight : Σ N / Σ c of the contexts where possible."""
         return Places(
-            _ratio(_JUMP_CLASS, jumps, jump_weight, self.jump, pseudo),
-            _ratio(_FIRST_CLASS, firsts, first_weight, self.first, pseudo),
+            _ratio(_JUMP_CLASS, jumps, jump_weight, self.jump, pseudo * _JUMP_PRIOR / _JUMP_PRIOR.sum()),
+            _ratio(_FIRST_CLASS, firsts, first_weight, self.first, pseudo * _FIRST_PRIOR / _FIRST_PRIOR.sum()),
         )
 
     def log_prior(self, pseudo: float) -> float:
-        """κ Σ_classes log(c / Σ c), of jumps and of first places."""
+        """Σ κ log(c / Σ c) over classes of jumps and of first places; ``pseudo`` is Σ κ of either."""
         total = 0.0
-        for weights in (self.jump, self.first):
-            total += pseudo * float(np.sum(np.log(weights / weights.sum())))
+        for weights, prior in ((self.jump, _JUMP_PRIOR), (self.first, _FIRST_PRIOR)):
+            total += pseudo * float(prior @ np.log(weights / weights.sum())) / float(prior.sum())
         return total
 
 
@@ -68,10 +71,13 @@ def _running(weights: FloatArray) -> FloatArray:
     return np.concatenate(([0.0], np.cumsum(weights)))
 
 
-def _ratio(classes: np.ndarray, counts: FloatArray, weight: FloatArray, old: FloatArray, pseudo: float) -> FloatArray:
-    n_classes = len(old)
-    numerator = np.bincount(classes, counts, minlength=n_classes) + pseudo
-    denominator = np.bincount(classes, weight, minlength=n_classes) + pseudo * n_classes / old.sum()
+def _ratio(
+    classes: IntArray, counts: FloatArray, weight: FloatArray, old: FloatArray, pseudo: FloatArray
+) -> FloatArray:
+    # Weights are running sums of differences, so that rounding can leave a trace below zero.
+    weight = np.maximum(weight, 0.0)
+    numerator = np.bincount(classes, counts, minlength=len(old)) + pseudo
+    denominator = np.bincount(classes, weight, minlength=len(old)) + pseudo.sum() / old.sum()
     new: FloatArray = numerator / denominator
     new /= new.sum()
     return new

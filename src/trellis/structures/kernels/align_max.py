@@ -36,26 +36,35 @@ def best_alignment(n_obs, n_places, log_emission, direction, work, path):
     jump = direction.jump
     middle = jump.shape[0] // 2
     log_jump = np.log(jump[middle - n_places : middle + n_places + 1])
+    log_leave, log_first = np.log(work.leave[:n_places]), np.log(work.first[:n_places])
     back = np.empty((n_obs, n_places + 1), np.int32)
     delta = np.full(n_places + 1, -np.inf)
-    following = np.empty(n_places + 1)
+    left = np.empty(n_places)
+    best_value = np.empty(n_places)
+    best_from = np.empty(n_places, np.int32)
     delta[n_places] = 0.0
     for t in range(n_obs):
         null = np.log(work.null_emission[t])
         for i in range(n_places):
-            best, arg = delta[n_places] + np.log(work.first[i]), n_places
-            for a in range(n_places):
-                value = delta[a] + np.log(work.leave[a]) + log_jump[n_places + i - a]
-                if value > best:
-                    best, arg = value, a
-            best += log_emission[t, i]
-            if delta[i] + null > best:
-                best, arg = delta[i] + null, -1
-            following[i] = best
-            back[t, i] = arg
-        following[n_places] = delta[n_places] + null
+            left[i] = delta[i] + log_leave[i]
+            best_value[i] = delta[n_places] + log_first[i]
+            best_from[i] = n_places
+        for a in range(n_places):
+            if left[a] == -np.inf:
+                continue
+            profile = log_jump[n_places - a : 2 * n_places - a]
+            for i in range(n_places):
+                value = left[a] + profile[i]
+                better = value > best_value[i]
+                best_value[i] = value if better else best_value[i]
+                best_from[i] = a if better else best_from[i]
+        for i in range(n_places):
+            value = best_value[i] + log_emission[t, i]
+            stay = delta[i] + null
+            back[t, i] = -1 if stay > value else best_from[i]
+            delta[i] = stay if stay > value else value
+        delta[n_places] += null
         back[t, n_places] = -1
-        delta[:] = following
     best, anchor = -np.inf, n_places
     for a in range(n_places + 1):
         value = delta[a] + np.log(work.stop[a])

@@ -1,0 +1,148 @@
+"""The aligner in memory: what it learns, what it is told, saving, long and empty pairs."""
+
+import numpy as np
+import pytest
+
+from tests.align.toy import WORD, toy_text
+from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
+from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
+from trellis.metrics.alignment import GoldLinks, score_links
+from trellis.tasks.align import SYMMETRIZE, Aligner
+
+
+def error(aligner, pairs, links):
+    gold = [GoldLinks(frozenset(row), frozenset(row)) for row in links]
+    return score_links([set(row) for row in aligner.align(pairs)], gold).aer
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return toy_text(300)
+
+
+@pytest.mark.parametrize("constraint", ["agreement", "bijective", "both", "none"])
+def test_a_one_to_one_language_is_learned(toy, constraint):
+    assert error(Aligner(constraint, threads=1).fit(toy[0]), *toy) < 0.02
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
+def test_every_temperature_learns_it(toy, gamma):
+    assert error(Aligner(gamma=gamma, threads=1).fit(toy[0]), *toy) < 0.03
+
+
+@pytest.mark.parametrize("method", sorted(SYMMETRIZE))
+def test_every_symmetrisation_finds_the_links(toy, method):
+    aligner = Aligner(symmetrize=method, threads=1).fit(toy[0])
+    assert error(aligner, *toy) < 0.03
+
+
+def test_new_text_with_unknown_words_is_aligned(toy):
+    aligner = Aligner(threads=1).fit(toy[0])
+    source = ["the", "old", "cat", "sees", "zanzibar"]
+    target = [WORD["the"], WORD["cat"], WORD["old"], WORD["sees"], "zanzibaro"]
+    links = set(aligner.align([(source, target)])[0])
+    assert {(0, 0), (1, 2), (2, 1), (3, 3)} <= links
+
+
+def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
+    path = tmp_path / "toy.trellis"
+    aligner = Aligner(threads=2)
+    trained = [row.pharaoh(scores=True) for row in aligner.fit_align(toy[0])]
+    assert trained == [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
+    aligner.save(path)
+    loaded = Aligner.load(path, threads=1)
+    assert trained == [row.pharaoh(scores=True) for row in loaded.align(toy[0])]
+    again = tmp_path / "again.trellis"
+    loaded.save(again)
+    assert path.read_bytes() == again.read_bytes()
+
+
+def test_posteriors_of_both_directions_agree_under_agreement(toy):
+    aligner = Aligner(threads=1, tolerance=1e-3, max_evaluations=100).fit(toy[0])
+    for (forward, backward), (source, target) in zip(aligner.posteriors(toy[0][:20]), toy[0], strict=False):
+        assert forward.shape == (len(source), len(target))
+        np.testing.assert_allclose(forward, backward, atol=2e-3)
+
+
+def test_a_forbidden_pair_is_never_linked(toy):
+    aligner = Aligner(threads=1, priors={("cat", WORD["cat"]): -1.0}).fit(toy[0])
+    for (source, target), row in zip(toy[0], aligner.align(toy[0]), strict=True):
+        assert not any(source[i] == "cat" and target[j] == WORD["cat"] for i, j in row)
+
+
+def test_a_dictionary_decides_what_the_text_cannot():
+    # Two words that always occur together on both sides: only the dictionary tells which is which.
+    pairs = [(["alpha", "beta"], ["uno", "due"]) for _ in range(20)]
+    straight = Aligner(threads=1, priors={("alpha", "uno"): 20.0, ("beta", "due"): 20.0}).fit(pairs)
+    crossed = Aligner(threads=1, priors={("alpha", "due"): 20.0, ("beta", "uno"): 20.0}).fit(pairs)
+    assert set(straight.align(pairs[:1])[0]) == {(0, 0), (1, 1)}
+    assert set(crossed.align(pairs[:1])[0]) == {(0, 1), (1, 0)}
+
+
+def test_hints_are_followed():
+    pairs = [(["alpha", "beta"], ["uno", "due"]) for _ in range(20)]
+    hints = [[(0, 1), (1, 0)]] * 20
+    aligner = Aligner(threads=1)
+    rows = list(aligner.fit_align(pairs, hints=hints))
+    assert set(rows[0]) == {(0, 1), (1, 0)}
+    with pytest.raises(DataError, match="pair 1 has 2 and 2 words, so it has no link 2-0"):
+        Aligner(threads=1).fit(pairs, hints=[[(2, 0)]] * 20)
+
+
+def test_threshold_is_tuned_on_gold(toy):
+    gold = [GoldLinks(frozenset(row), frozenset(row)) for row in toy[1][:10]]
+    aligner = Aligner(threads=1, threshold=0.99)
+    list(aligner.fit_align(toy[0], tune=gold))
+    assert 0.1 <= aligner.threshold_ <= 0.9
+
+
+def test_empty_sides_give_no_links_and_keep_their_place(toy):
+    pairs = [*toy[0][:50], ([], ["la"]), (["the"], []), ([], []), *toy[0][50:100]]
+    rows = list(Aligner(threads=1).fit_align(pairs))
+    assert len(rows) == len(pairs)
+    assert [len(row) for row in rows[50:53]] == [0, 0, 0]
+    assert len(rows[53]) > 0
+
+
+def test_long_pairs_are_cut_and_not_dropped(toy):
+    source = [word for pair in toy[0] for word in pair[0]]
+    target = [word for pair in toy[0] for word in pair[1]]
+    assert len(source) > 5 * LONGEST
+    aligner = Aligner(threads=1).fit(toy[0])
+    row = aligner.align([(source, target)])[0]
+    right = [WORD[source[i]] == target[j] for i, j in row]
+    assert len(row) > 0.8 * len(source)
+    assert np.mean(right) > 0.95
+    assert max(i for i, _ in row) > len(source) - 20
+
+
+def test_pieces_tile_a_long_pair():
+    source, target = np.array([0, 1000, 1010]), np.array([0, 30, 40])
+    new_source, new_target, pieces = cut_long_pairs(source, target, longest=300)
+    assert pieces.tolist() == [0, 4, 5]
+    assert np.diff(new_source).max() <= 300
+    assert new_source[[0, 4, 5]].tolist() == source.tolist()
+    assert new_target[[0, 4, 5]].tolist() == target.tolist()
+
+
+def test_words_are_told_apart_by_their_first_letters():
+    codes = WordCodes(5)
+    bitext = code_pairs([(["nationale", "nationaux", "1234567", "1234568"], ["x"])], codes, WordCodes(5))
+    assert bitext.source.tolist() == [0, 0, 1, 2]
+
+
+def test_mistakes_are_named(toy, tmp_path):
+    with pytest.raises(NotFittedError, match="call fit first"):
+        Aligner().align(toy[0])
+    with pytest.raises(UnknownNameError, match="did you mean 'grow-diag'"):
+        Aligner(symmetrize="grow-dig").fit(toy[0])
+    with pytest.raises(DataError, match="of 2 pairs none has words on both sides"):
+        Aligner().fit([("", "x"), ("y", "")])
+    (tmp_path / "no").write_text("nothing")
+    with pytest.raises(ModelFileError):
+        Aligner.load(tmp_path / "no")
+
+
+def test_parameters_can_be_cloned():
+    sklearn = pytest.importorskip("sklearn.base")
+    assert sklearn.clone(Aligner("both", gamma=0.5)).get_params()["gamma"] == 0.5

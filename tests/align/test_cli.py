@@ -1,0 +1,187 @@
+"""trellis align and trellis evaluate --alignment, from files to files; bad input and full disks."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.align.toy import toy_text
+from trellis.cli.app import main
+
+
+def run(*arguments):
+    """Exit code of a command line."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in arguments])
+    return stop.value.code
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    pairs, links = toy_text(120)
+    (folder / "s").write_text("".join(" ".join(s) + "\n" for s, _ in pairs))
+    (folder / "t").write_text("".join(" ".join(t) + "\n" for _, t in pairs))
+    (folder / "st").write_text("".join(f"{' '.join(s)} ||| {' '.join(t)}\n" for s, t in pairs))
+    (folder / "tab").write_text("".join(f"{' '.join(s)}\t{' '.join(t)}\n" for s, t in pairs))
+    (folder / "gold").write_text("".join(" ".join(f"{i}-{j}" for i, j in sorted(row)) + "\n" for row in links))
+    for name in "st":
+        with gzip.open(folder / f"{name}.gz", "wb") as out:
+            out.write((folder / name).read_bytes())
+    assert run("align", "-s", folder / "s", "-t", folder / "t", "-o", folder / "links", "-q", "--threads", 1) == 0
+    return folder
+
+
+def test_evaluate_prints_precision_recall_aer_and_f(text, capfd):
+    assert run("evaluate", "--alignment", text / "gold", text / "links") == 0
+    rows = dict(line.split()[:2] for line in capfd.readouterr().out.splitlines())
+    assert set(rows) == {"precision", "recall", "AER", "F", "links"}
+    assert float(rows["AER"]) < 2.0
+
+
+def test_every_form_of_input_and_any_threads_give_the_same_bytes(text, tmp_path):
+    want = (text / "links").read_bytes()
+    for number, arguments in enumerate(
+        (
+            ["-s", text / "s.gz", "-t", text / "t.gz", "--threads", 2],
+            ["-i", text / "st"],
+            ["-i", text / "tab", "--seed", 7],
+        )
+    ):
+        out = tmp_path / str(number)
+        assert run("align", *arguments, "-o", out, "-q") == 0
+        assert out.read_bytes() == want
+
+
+def test_a_saved_model_aligns_its_training_text_byte_for_byte(text, tmp_path):
+    model = tmp_path / "m.trellis"
+    assert run("align", "-i", text / "st", "-o", tmp_path / "a", "--scores", "--model-out", model, "-q") == 0
+    assert run("align", "-i", text / "st", "-o", tmp_path / "b.gz", "--scores", "--model", model, "-q") == 0
+    assert gzip.decompress((tmp_path / "b.gz").read_bytes()) == (tmp_path / "a").read_bytes()
+    assert b":0." in (tmp_path / "a").read_bytes()
+
+
+def test_fast_align_command_line_writes_to_standard_output(text, capfd):
+    assert run("align", "-i", text / "st", "-d", "-o", "-v", "-q") == 0
+    assert capfd.readouterr().out == (text / "links").read_text()
+
+
+def test_formats(text, tmp_path):
+    assert run("align", "-i", text / "st", "-o", tmp_path / "one", "--format", "one-based", "-q") == 0
+    assert run("align", "-i", text / "st", "-o", tmp_path / "json", "--format", "json", "--scores", "-q") == 0
+    first = (text / "links").read_text().split("\n")[0].split()
+    shifted = [f"{int(i) + 1}-{int(j) + 1}" for i, j in (link.split("-") for link in first)]
+    assert (tmp_path / "one").read_text().split("\n")[0].split() == shifted
+    record = json.loads((tmp_path / "json").read_text().split("\n")[0])
+    assert [f"{i}-{j}" for i, j in record["links"]] == first
+    assert len(record["scores"]) == len(first)
+
+
+def test_tuning_priors_hints_and_probabilities(text, tmp_path, capfd):
+    (tmp_path / "priors").write_text("cat\ttaco\t5\ndog\ttaco\t-1\n")
+    (tmp_path / "hints").write_text((text / "gold").read_text())
+    arguments = ["--tune", text / "gold", "--priors", tmp_path / "priors", "--hints", tmp_path / "hints"]
+    assert run("align", "-i", text / "st", "-o", tmp_path / "o", *arguments, "-p", tmp_path / "p", "-q") == 0
+    assert "chosen on 120 pairs" in capfd.readouterr().err
+    table = [line.split("\t") for line in (tmp_path / "p").read_text().splitlines()]
+    assert any(row[:2] == ["cat", "taco"] and float(row[2]) > -1 for row in table)
+
+
+def test_empty_sides_are_counted_and_keep_their_lines(text, tmp_path, capfd):
+    (tmp_path / "s").write_text("\n" + (text / "s").read_text())
+    (tmp_path / "t").write_text("la\n" + (text / "t").read_text())
+    assert run("align", "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "-q") == 0
+    assert "1 pairs have an empty side" in capfd.readouterr().err
+    lines = (tmp_path / "o").read_text().split("\n")
+    assert lines[0] == ""
+    assert len(lines) == 122
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda s: s[: len(s) // 2], "lines but"),
+        (lambda s: s + b"\xc3", "expected UTF-8"),
+        (lambda s: np.random.default_rng(0).bytes(5000), "expected UTF-8"),
+        (lambda s: b"\n" * 120, "none has words on both sides"),
+    ],
+)
+def test_bad_files_are_one_message_and_leave_the_output_alone(text, tmp_path, capfd, change, message):
+    (tmp_path / "s").write_bytes(change((text / "s").read_bytes()))
+    (tmp_path / "o").write_text("precious")
+    assert run("align", "-s", tmp_path / "s", "-t", text / "t", "-o", tmp_path / "o", "-q") == 2
+    assert message in capfd.readouterr().err
+    assert (tmp_path / "o").read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["o", "s"]
+
+
+def test_a_line_without_separator_is_named(tmp_path, capfd):
+    (tmp_path / "i").write_text("a b ||| c d\nno separator here\n")
+    assert run("align", "-i", tmp_path / "i", "-o", tmp_path / "o", "-q") == 2
+    assert "line 2: no ' ||| ' and no tab" in capfd.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "give --source and --target, or --input"),
+        (["-i", "x", "-s", "y"], "not both"),
+        (["-i", "x", "--gamma", "-2"], "gamma must be"),
+        (["-i", "x", "--threshold", "2"], "threshold must"),
+        (["-i", "x", "--model-out", "/no/such/folder/m"], "does not exist"),
+        (["-i", "x", "-o", "-z"], "-o needs the name of a file"),
+        (["-i", "x", "--model", "m", "--priors", "p"], "without training"),
+    ],
+)
+def test_arguments_are_checked_before_any_work(tmp_path, monkeypatch, capfd, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("a ||| b\n")
+    assert run("align", *arguments, "-q") == 2
+    assert message in " ".join(capfd.readouterr().err.split())
+
+
+def test_unequal_files_are_refused_before_a_saved_model_writes_anything(text, tmp_path, capfd):
+    model = tmp_path / "m"
+    assert run("align", "-i", text / "st", "-o", tmp_path / "o", "--model-out", model, "-q") == 0
+    (tmp_path / "s").write_text("a\nb\n")
+    assert run("align", "-s", tmp_path / "s", "-t", text / "t", "--model", model, "-o", "-", "-q") == 2
+    got = capfd.readouterr()
+    assert got.out == ""
+    assert "has 2 lines" in got.err
+    assert "has 120" in got.err
+
+
+def test_very_long_sentences_are_aligned_in_pieces_with_a_warning(text, tmp_path, capfd):
+    pairs, _ = toy_text(900, seed=3)
+    source = [word for s, _ in pairs for word in s][:5000]
+    target = [word for _, t in pairs for word in t][:5000]
+    (tmp_path / "i").write_text((text / "st").read_text() + " ".join(source) + " ||| " + " ".join(target) + "\n")
+    assert run("align", "-i", tmp_path / "i", "-o", tmp_path / "o", "-q") == 0
+    assert "1 pairs with more than 256 words" in capfd.readouterr().err
+    last = (tmp_path / "o").read_text().splitlines()[-1].split()
+    assert len(last) > 2500
+    assert len((tmp_path / "o").read_text().splitlines()) == 121
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_message(text):
+    done = subprocess.run(
+        [sys.executable, "-m", "trellis", "align", "-i", str(text / "st"), "-o", "/dev/full", "-q"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "src"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_evaluate_names_what_is_wrong(text, tmp_path, capfd):
+    (tmp_path / "short").write_text("0-0\n")
+    assert run("evaluate", "--alignment", text / "gold", tmp_path / "short") == 2
+    assert "has 1 lines but" in capfd.readouterr().err
+    assert run("evaluate", text / "gold", text / "links") == 2
+    assert "--alignment" in capfd.readouterr().err

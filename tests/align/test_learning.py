@@ -1,0 +1,132 @@
+"""Training: the objective, the tables, the constraints' effect, independence of threads."""
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, psi
+
+from tests.align.toy import toy_text
+from trellis.data.bitext import WordCodes, code_pairs
+from trellis.engine import engine_for
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.align_em import train_alignment
+from trellis.models.alignment import AlignmentConstraints, AlignmentModel, AlignmentStatistics, PairTable
+from trellis.structures.kernels.align_update import exp_digamma
+
+ENGINE = engine_for(1)
+
+
+def coded(n=60, seed=0):
+    pairs, _ = toy_text(n, seed)
+    source, target = WordCodes(None), WordCodes(None)
+    return PairTable.build(code_pairs(pairs, source, target), len(source.names), len(target.names))
+
+
+@pytest.mark.parametrize("variational", [True, False])
+@pytest.mark.parametrize("kind", ["none", "agreement", "bijective", "both"])
+def test_the_objective_of_posterior_regularization_never_falls(kind, variational):
+    table, pairs = coded()
+    model = AlignmentModel(table, variational=variational, concentration=0.1, beam=0.0)
+    constraints = AlignmentConstraints(kind, tolerance=1e-5, max_evaluations=3000)
+    for stage in ("model1", "hmm"):
+        model.kind = stage
+        values = []
+        for number in range(6):
+            statistics = model.collect(pairs, constraints, ENGINE)
+            if number or stage == "hmm":
+                values.append(statistics.value + model.log_prior())
+            model.update(statistics, ENGINE, score=True)
+        gains = np.diff(values)
+        # Tables are kept in single precision: what that rounds away is allowed, and no more.
+        assert gains.min() >= -2e-6 * abs(values[-1]), gains
+        assert values[-1] > values[0]
+
+
+def test_variational_update_is_the_digamma_of_counts():
+    for x in (0.01, 0.1, 1.0, 7.5, 300.0):
+        np.testing.assert_allclose(exp_digamma(x), np.exp(psi(x)), rtol=1e-9)
+    table, pairs = coded(20)
+    model = AlignmentModel(table, concentration=0.1)
+    statistics = model.collect(pairs, AlignmentConstraints("none"), ENGINE)
+    model.update(statistics, ENGINE, score=True)
+    row = slice(table.row_offsets[0], table.row_offsets[1])
+    counts = statistics.pairs[row, 0]
+    want = np.exp(psi(counts + 0.1) - psi((counts + 0.1).sum()))
+    np.testing.assert_allclose(model.tables.pair[row, 0], want, rtol=1e-6)
+
+
+def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence():
+    table, pairs = coded(20)
+    model = AlignmentModel(table, concentration=0.1)
+    statistics = model.collect(pairs, AlignmentConstraints("none"), ENGINE)
+    model.update(statistics, ENGINE, score=True)
+
+    def minus_kl(counts, alpha=0.1):
+        full = counts + alpha
+        kl = gammaln(full.sum()) - gammaln(full).sum() - gammaln(alpha * len(counts)) + len(counts) * gammaln(alpha)
+        return -(kl + (counts * (psi(full) - psi(full.sum()))).sum())
+
+    want = minus_kl(statistics.null1) + minus_kl(statistics.null2)
+    for e in range(table.n_sources):
+        want += minus_kl(statistics.pairs[table.row_offsets[e] : table.row_offsets[e + 1], 0])
+    for f in range(table.n_targets):
+        want += minus_kl(statistics.pairs[table.row_targets == f, 1])
+    want += sum(places.log_prior(model.jump_pseudo_count) for places in model.places)
+    np.testing.assert_allclose(model.log_prior(), want, rtol=1e-6)
+
+
+def test_expected_counts_are_a_link_or_a_null_for_every_word():
+    table, pairs = coded(30)
+    statistics = AlignmentModel(table).collect(pairs, AlignmentConstraints("agreement"), ENGINE)
+    np.testing.assert_allclose(statistics.pairs[:, 0].sum() + statistics.null1.sum(), len(pairs.target), rtol=1e-5)
+    np.testing.assert_allclose(statistics.pairs[:, 1].sum() + statistics.null2.sum(), len(pairs.source), rtol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.0])
+def test_one_and_three_threads_give_the_same_bits(gamma):
+    table, pairs = coded(1500)
+    found = []
+    for threads in (1, 3):
+        model = AlignmentModel(table)
+        train_alignment(
+            model, pairs, AlignmentConstraints(gamma=gamma), engine_for(threads), model1_rounds=2, hmm_rounds=2
+        )
+        found.append((model.tables.pair.tobytes(), model.places[0].jump.tobytes()))
+    assert found[0] == found[1]
+
+
+def test_warm_started_duals_need_no_more_evaluations():
+    table, pairs = coded(200)
+    spent = []
+    for warm in (False, True):
+        model = AlignmentModel(table)
+        constraints = AlignmentConstraints(tolerance=1e-2, max_evaluations=200)
+        history = train_alignment(model, pairs, constraints, ENGINE, model1_rounds=2, hmm_rounds=4, warm_start=warm)
+        spent.append(history[-1].evaluations)
+    assert spent[1] <= spent[0]
+
+
+def test_pruning_keeps_what_was_learned():
+    table, pairs = coded(300)
+    model = AlignmentModel(table)
+    train_alignment(model, pairs, AlignmentConstraints(), ENGINE)
+    small, moved = model.pruned()
+    assert len(small.table) < len(table) / 2
+    kept = moved >= 0
+    np.testing.assert_array_equal(small.tables.pair[moved[kept]], model.tables.pair[kept])
+
+
+def test_mistakes_in_parameters_are_named():
+    table, _ = coded(5)
+    with pytest.raises(UnknownNameError, match="did you mean 'agreement'"):
+        AlignmentConstraints("agrement")
+    with pytest.raises(DataError, match="gamma must be 0 or between"):
+        AlignmentConstraints(gamma=-1.0)
+    with pytest.raises(DataError, match="probability of null"):
+        AlignmentModel(table, p_null=1.0)
+    with pytest.raises(UnknownNameError, match="model1"):
+        AlignmentModel(table, kind="model2")
+
+
+def test_statistics_start_at_zero():
+    table, _ = coded(5)
+    assert AlignmentStatistics.zeros(table).pairs.sum() == 0.0
