@@ -142,7 +142,10 @@ def forward(lo, n, node, node_index, edge, edge_index, start, stop, k, r, invers
 
 @njit(nogil=True, cache=True)
 def backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B):
-    """Fill u and B (n, wide); return whether scaled probabilities sufficed."""
+    """Fill u and B (n, wide); return whether scaled probabilities sufficed.
+
+    The bound that :mod:`chain_sum` puts on β is put on B = β / c here: c is at most about the number of labels.
+    """
     n_vectors = -(-k // LANES)
     wide, rest = n_vectors * LANES, k - (n_vectors - 1) * LANES
     highest = splat(0.0)
@@ -154,15 +157,16 @@ def backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B
         factor = splat(inverse[t - 1])
         for j in range(n_vectors):
             i = j * LANES
-            v = multiply(multiply(load(B, at + i), load(node, row + i)), factor)
+            v = load(B, at + i)
+            highest = larger(keep(v, rest) if j == n_vectors - 1 else v, highest)
+            v = multiply(multiply(v, load(node, row + i)), factor)
             if t == n - 1:
                 v = multiply(v, load(stop, i))
             store(u, at + i, v)
         push(u, at, edge_t, edge_index[lo + t] * k * k, k, B, at - wide)
-        c = splat(1.0 / inverse[t - 1])
-        for j in range(n_vectors):
-            beta = multiply(load(B, at - wide + j * LANES), c)
-            highest = larger(keep(beta, rest) if j == n_vectors - 1 else beta, highest)
+    for j in range(n_vectors):
+        v = load(B, j * LANES)
+        highest = larger(keep(v, rest) if j == n_vectors - 1 else v, highest)
     return largest(highest) <= LARGEST_BETA
 
 
@@ -171,6 +175,7 @@ def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t):
     """counts_t[m, b, a] += weight · Σ_{t: matrix m} r[t−1, a] u[t, b], four boundaries of one matrix at a time."""
     n_vectors = -(-k // LANES)
     wide = n_vectors * LANES
+    factor = splat(weight)
     t = 1
     while t < n:
         m = edge_index[lo + t]
@@ -181,20 +186,22 @@ def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t):
         for j in range(n_vectors):
             i = j * LANES
             # The entries of r past the last label are 0: what is added to the next row of counts is nothing.
-            r0 = load(r, before + i)
+            r0 = multiply(load(r, before + i), factor)
             if four:
-                r1, r2, r3 = load(r, before + wide + i), load(r, before + 2 * wide + i), load(r, before + 3 * wide + i)
+                r1 = multiply(load(r, before + wide + i), factor)
+                r2 = multiply(load(r, before + 2 * wide + i), factor)
+                r3 = multiply(load(r, before + 3 * wide + i), factor)
                 for b in range(k):
                     c = load(counts_t, counts + b * k + i)
-                    c = add_scaled(c, weight * u[here + b], r0)
-                    c = add_scaled(c, weight * u[here + wide + b], r1)
-                    c = add_scaled(c, weight * u[here + 2 * wide + b], r2)
-                    c = add_scaled(c, weight * u[here + 3 * wide + b], r3)
+                    c = add_scaled(c, u[here + b], r0)
+                    c = add_scaled(c, u[here + wide + b], r1)
+                    c = add_scaled(c, u[here + 2 * wide + b], r2)
+                    c = add_scaled(c, u[here + 3 * wide + b], r3)
                     store(counts_t, counts + b * k + i, c)
             else:
                 for b in range(k):
                     c = load(counts_t, counts + b * k + i)
-                    store(counts_t, counts + b * k + i, add_scaled(c, weight * u[here + b], r0))
+                    store(counts_t, counts + b * k + i, add_scaled(c, u[here + b], r0))
         t += 4 if four else 1
 
 
