@@ -1,5 +1,7 @@
 """Posteriors, likelihoods and counts of both models against all alignments, listed."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -77,7 +79,7 @@ def test_hmm_counts_are_those_of_enumeration():
     jumps, occupancy, first_place = np.zeros(2 * longest + 1), np.zeros(n_places + 1), np.zeros(n_places)
     for y, weight in zip(ys, weights, strict=True):
         places = [i for i in y if i >= 0]
-        for a, b in zip(places[:-1], places[1:], strict=True):
+        for a, b in itertools.pairwise(places):
             jumps[longest + b - a] += weight
             occupancy[a] += weight
         occupancy[places[-1] if places else n_places] += weight  # to the end

@@ -1,5 +1,7 @@
 """Projections of both directions: KKT, cvxpy on listed alignments, hints, γ."""
 
+import itertools
+
 import cvxpy
 import numpy as np
 import pytest
@@ -119,7 +121,7 @@ def test_bijective_rows_cap_expected_fertility_with_complementary_duals(seed):
 def test_dual_value_of_an_unfinished_projection_bounds_the_finished_one():
     problem = Problem(3, sharpness=4.0)
     values = [problem.project(AGREEMENT, max_evaluations=n)[0][0] for n in (1, 2, 4, 8, 16, 1000)]
-    assert all(later <= earlier + 1e-9 for earlier, later in zip(values[:-1], values[1:], strict=True))
+    assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(values))
     free = sum(logsumexp(problem.log_probs(k)) for k in range(2))
     np.testing.assert_allclose(values[0], free, rtol=1e-12)
 

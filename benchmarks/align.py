@@ -1,0 +1,316 @@
+"""Word alignment on Hansards and Europarl: error rates, time and memory, beside eflomal, fast_align and a paper.
+
+    make bench-align                                everything: about half an hour on two cores
+    make bench-align ARGS="--sizes 10000 --no-es"   a quick look
+
+Training text is the first N pairs with the test (and dev) sentences appended. Thresholds and γ are chosen on ``dev``;
+the Europarl set has no dev, so it takes the threshold and γ of the largest Hansards run. Nothing is chosen on test.
+Peers run as programs of their own, as do our timed runs: from files to symmetrised links.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from trellis.data.bitext import WordCodes, code_pairs, read_two_files
+from trellis.engine import engine_for
+from trellis.metrics.alignment import best_threshold, precision_recall_curve, read_links, score_links
+from trellis.models.alignment import AlignmentConstraints, AlignmentModel, PairTable
+from trellis.structures.kernels import align_links
+from trellis.tasks.align import THRESHOLDS, Aligner
+
+GAMMAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+PAPER = {  # Samdani et al. 2012, Table 2: the better of the two directions
+    ("hansards", 10_000): {"EM": 19.63, "PR": 10.63, "CoDL": 14.68, "UEM": 9.10},
+    ("hansards", 100_000): {"EM": 15.03, "PR": 8.09, "CoDL": 8.93, "UEM": 6.87},
+    ("europarl-en-es", 50_000): {"EM": 24.46, "PR": 19.84, "CoDL": 22.99, "UEM": 18.93},
+}
+DECODINGS = ["posterior", "intersection", "grow-diag-final-and"]
+
+
+@dataclass
+class Text:
+    """Training files with gold sentences first, and their gold."""
+
+    name: str
+    size: int
+    source: Path
+    target: Path
+    test: list
+    dev: list
+
+    def gold_pairs(self):
+        return list(islice(read_two_files(self.source, self.target), len(self.test) + len(self.dev)))
+
+
+def data_folder() -> Path:
+    named = os.environ.get("TRELLIS_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not (folder / "align").is_dir():
+        raise SystemExit(f"no alignment data in {folder}: set TRELLIS_DATA to the folder that holds align/")
+    return folder / "align"
+
+
+def make_text(name: str, size: int, folder: Path, work: Path) -> Text:
+    languages = ("en", "fr") if name == "hansards" else ("en", "es")
+    parts = [part for part in ("test", "dev") if (folder / name / f"{part}.gold").exists()]
+    paths = []
+    for language in languages:
+        path = work / f"{name}-{size}.{language}"
+        with open(path, "w", encoding="utf-8") as out:
+            for part in parts:
+                out.write((folder / name / f"{part}.{language}").read_text(encoding="utf-8"))
+            with open(folder / name / f"train.{language}", encoding="utf-8") as lines:
+                out.writelines(islice(lines, size))
+        paths.append(path)
+    gold = {part: read_links(folder / name / f"{part}.gold") for part in parts}
+    return Text(name, size, *paths, gold["test"], gold.get("dev", []))
+
+
+def aer(links, gold) -> float:
+    return 100 * score_links([set(row) for row in links], gold).aer
+
+
+def judge(aligner: Aligner, text: Text, threshold: float | None) -> tuple[list[float], float, float]:
+    """AER on test of the three decodings; the threshold, chosen on dev where there is one; AER on dev of the first."""
+    pairs, n_test = text.gold_pairs(), len(text.test)
+    if text.dev:
+        threshold = aligner.tune_threshold(pairs[n_test:], text.dev)
+    aligner.threshold_ = threshold or aligner.threshold
+    found, dev = [], float("nan")
+    for decoding in DECODINGS:
+        aligner.symmetrize = decoding
+        links = aligner.align(pairs)
+        found.append(aer(links[:n_test], text.test))
+        if decoding == "posterior" and text.dev:
+            dev = aer(links[n_test:], text.dev)
+    aligner.symmetrize = "posterior"
+    return found, aligner.threshold_, dev
+
+
+def timed(command: list[str]) -> tuple[float, float]:
+    """Wall seconds and peak megabytes of a program."""
+    began = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return time.monotonic() - began, usage.ru_maxrss / 1024
+
+
+def find_eflomal() -> str | None:
+    """eflomal-align on PATH, or from an environment of its own made here."""
+    found = shutil.which("eflomal-align")
+    if found:
+        return found
+    home = Path("build") / "eflomal"
+    program = home / "bin" / "eflomal-align"
+    if not program.exists():
+        print("installing eflomal into build/eflomal", flush=True)
+        try:
+            venv.create(home, with_pip=True)
+            subprocess.run([home / "bin" / "pip", "install", "-q", "eflomal"], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"eflomal could not be installed ({error}) and is left out")
+            return None
+    os.environ["PATH"] = f"{program.parent.resolve()}{os.pathsep}{os.environ['PATH']}"
+    return str(program)
+
+
+def read_direction(path: Path, pairs, forward: bool) -> list[np.ndarray]:
+    """Best alignments of a Pharaoh file of one direction, as the place of each observed word."""
+    rows = []
+    for line, (source, target) in zip(path.read_text().splitlines(), pairs, strict=False):
+        row = np.full(len(target) if forward else len(source), -1, np.int32)
+        for link in line.split():
+            i, j = map(int, link.split("-"))
+            row[j if forward else i] = i if forward else j
+        rows.append(row)
+    return rows
+
+
+def judge_directions(forward: Path, backward: Path, text: Text) -> list[float]:
+    pairs = text.gold_pairs()[: len(text.test)]
+    sides = read_direction(forward, pairs, True), read_direction(backward, pairs, False)
+    out = []
+    for method in (align_links.INTERSECTION, align_links.GROW_DIAG_FINAL_AND):
+        links = []
+        for (source, target), ahead, back in zip(pairs, *sides, strict=True):
+            grid = np.zeros((len(source), len(target)), np.uint8)
+            align_links.symmetrize(method, ahead, back, grid)
+            links.append({(int(i), int(j)) for i, j in np.argwhere(grid)})
+        out.append(aer(links, text.test))
+    return out
+
+
+def show(name: str, values: list[float], note: str = "") -> None:
+    print(f"  {name:<34}" + "".join(f"{v:>9.2f}" for v in values) + f"   {note}", flush=True)
+
+
+def accuracy(text: Text, carried: dict[str, float]) -> None:
+    """The table of one text: our settings with three decodings, beside the paper's."""
+    print(f"\n{text.name}, {text.size:,} pairs: AER on {len(text.test)} test sentences (%)")
+    print(f"  {'':<34}{'posterior':>9}{'intersec':>9}{'gdfa':>9}")
+    pairs = list(read_two_files(text.source, text.target))
+    paper = PAPER.get((text.name, text.size), {})
+    rows = [
+        ("EM", "EM", {"constraint": "none"}),
+        ("PR, bijective", None, {"constraint": "bijective"}),
+        ("PR, agreement", "PR", {"constraint": "agreement"}),
+        ("LP-EM, agreement (γ = 0)", "CoDL", {"gamma": 0.0}),
+    ]
+    for name, column, options in rows:
+        aligner = Aligner(**options).fit(pairs)
+        found, threshold, dev = judge(aligner, text, carried.get(name))
+        carried[name] = threshold
+        beside = f"; paper {column} {paper[column]:.2f}" if column in paper else ""
+        show(name, found, f"threshold {threshold:g}, dev {dev:.2f}{beside}")
+    best = None
+    for gamma in GAMMAS if text.dev else [carried.get("γ", 1.0)]:
+        aligner = Aligner(gamma=gamma).fit(pairs)
+        found, threshold, dev = judge(aligner, text, carried.get("UEM"))
+        show(f"  UEM γ = {gamma}", found, f"threshold {threshold:g}, dev {dev:.2f}")
+        if best is None or dev < best[0]:
+            best = dev, gamma, found, threshold
+    assert best is not None
+    carried["γ"], carried["UEM"] = best[1], best[3]
+    beside = f"; paper {paper['UEM']:.2f}" if paper else ""
+    show(f"UEM, γ = {best[1]} chosen on dev", best[2], f"threshold {best[3]:g}{beside}")
+
+
+def peers(text: Text, work: Path, threads: int) -> None:
+    """Time and memory from files to symmetrised links; peers' error rates."""
+    print(f"\n{text.name}, {text.size:,} pairs, {threads} threads: from files to symmetrised links")
+    print(f"  {'':<34}{'seconds':>9}{'MB':>9}{'intersec':>9}{'gdfa':>9}")
+    out = work / "links"
+    command = [sys.executable, "-m", "trellis", "align", "-s", text.source, "-t", text.target, "-o", out, "-q"]
+    seconds, megabytes = timed([*map(str, command), "--threads", str(threads)])
+    show("trellis align", [seconds, megabytes], f"posterior AER {aer_of_file(out, text):.2f}, threshold 0.4")
+    eflomal = find_eflomal()
+    if eflomal:
+        forward, backward = work / "fwd", work / "rev"
+        options = ["-s", text.source, "-t", text.target, "-f", forward, "-r", backward, "--overwrite"]
+        peer_seconds, megabytes = timed([eflomal, *map(str, options)])
+        show("eflomal", [peer_seconds, megabytes, *judge_directions(forward, backward, text)])
+        print(f"  trellis / eflomal: {seconds / peer_seconds:.2f} of the time")
+    if shutil.which("fast_align"):
+        joined, forward, backward = work / "joined", work / "fa.fwd", work / "fa.rev"
+        with open(joined, "w", encoding="utf-8") as lines:
+            lines.writelines(f"{' '.join(s)} ||| {' '.join(t)}\n" for s, t in read_two_files(text.source, text.target))
+        runs = [timed(["sh", "-c", f"fast_align -i {joined} -d -o -v {flag} > {path}"]) for flag, path in
+                (("", forward), ("-r", backward))]  # fmt: skip
+        total = [sum(r[0] for r in runs), max(r[1] for r in runs)]
+        show("fast_align, both directions", [*total, *judge_directions(forward, backward, text)])
+    else:
+        print("  fast_align is not on PATH")
+
+
+def aer_of_file(path: Path, text: Text) -> float:
+    rows = [row.possible for row in islice(read_links(path), len(text.test))]
+    return aer(rows, text.test)
+
+
+def cost_of_agreement(text: Text, threads: int) -> None:
+    """Time of the projected E-step over that of the plain one, by round of the HMM."""
+    source, target = WordCodes(5), WordCodes(5)
+    bitext = code_pairs(read_two_files(text.source, text.target), source, target)
+    table, pairs = PairTable.build(bitext, len(source.names), len(target.names))
+    engine = engine_for(threads)
+    model = AlignmentModel(table, kind="model1")
+    for _ in range(5):
+        model.update(model.collect(pairs, AlignmentConstraints("agreement"), engine), engine)
+    model.kind = "hmm"
+    print(f"\n{text.name}, {text.size:,} pairs: seconds of an E-step of both directions")
+    for number in range(3):
+        began = time.monotonic()
+        model.collect(pairs, AlignmentConstraints("none"), engine)
+        plain = time.monotonic() - began
+        began = time.monotonic()
+        statistics = model.collect(pairs, AlignmentConstraints("agreement"), engine)
+        projected = time.monotonic() - began
+        model.update(statistics, engine)
+        mean = statistics.evaluations / statistics.n_pairs
+        print(
+            f"  HMM round {number + 1}: plain {plain:.2f}, agreement {projected:.2f}, ratio {projected / plain:.2f}, "
+            f"{mean:.1f} evaluations a pair, mean residual {statistics.residual / statistics.n_pairs:.3f}"
+        )
+
+
+def curves(text: Text, path: Path) -> None:
+    """Precision and recall by training and decoding constraint (Ganchev et al. 2010, Figure 6)."""
+    from trellis.report.alignment import plot_precision_recall
+
+    training = list(read_two_files(text.source, text.target))
+    pairs = text.gold_pairs()[: len(text.test)]
+    drawn = {}
+    for name, constraint in (("regular", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
+        aligner = Aligner(constraint, prefix=None).fit(training)
+        for projection, decode in (("none", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
+            aligner.decode_constraint = decode
+            rows = []
+            for forward, _ in aligner.posteriors(pairs):
+                rows.append({(int(i), int(j)): float(forward[i, j]) for i, j in np.argwhere(forward >= 0.01)})
+            points = precision_recall_curve(rows, text.test, [0.01, 0.03, *THRESHOLDS, 0.95, 0.98])
+            drawn[f"{name}, {projection} projection"] = points
+            best = best_threshold(points)
+            least = min(100 * p.scores.aer for p in points)
+            print(f"  trained {name:<10} decoded {projection:<10} least AER {least:6.2f} at {best:g}")
+    plot_precision_recall(drawn, path)
+    print(f"  drawn in {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--no-es", action="store_true")
+    parser.add_argument("--no-accuracy", action="store_true", help="only time and memory")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    folder = data_folder()
+    results = Path("benchmarks") / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    carried: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as work_name:
+        work = Path(work_name)
+        # Kernels are compiled once and kept; this is not part of any time below.
+        warm = make_text("hansards", 100, folder, work)
+        timed([sys.executable, "-m", "trellis", "align", "-s", str(warm.source), "-t", str(warm.target), "-o",
+               str(work / "w"), "-q"])  # fmt: skip
+        texts = [make_text("hansards", size, folder, work) for size in arguments.sizes]
+        if not arguments.no_es:
+            texts.append(make_text("europarl-en-es", 50_000, folder, work))
+        for text in texts:
+            peers(text, work, arguments.threads)
+        hansards = [text for text in texts if text.name == "hansards"]
+        if hansards:
+            cost_of_agreement(hansards[-1], 1)
+            print("\nGrowth of our time and memory")
+            for size in sorted({hansards[-1].size // 4, hansards[-1].size}):
+                text = make_text("hansards", size, folder, work)
+                seconds, megabytes = timed([sys.executable, "-m", "trellis", "align", "-s", str(text.source), "-t",
+                    str(text.target), "-o", str(work / "g"), "-q", "--threads", str(arguments.threads)])  # fmt: skip
+                print(f"  {size:>9,} pairs: {seconds:.1f} s, {megabytes:.0f} MB")
+        if not arguments.no_accuracy:
+            for text in texts:
+                accuracy(text, carried)
+            if hansards:
+                print(
+                    f"\nTraining and decoding constraints, hansards {hansards[0].size:,}, forward direction, whole words"
+                )
+                curves(hansards[0], results / "align-precision-recall.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Pictures of word alignments: the posterior grid of a sentence pair, and precision/recall curves.
+
+The grid follows Ganchev et al. 2010, Figure 5: source words are rows, target words columns; a circle's area is the
+posterior of its link; sure links are squares with a border, possible ones without; circles that a constraint made larger are
+green, smaller ones red. The curves follow their Figure 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.files import FilePath
+from trellis.errors import DataError
+from trellis.metrics.alignment import CurvePoint, GoldLinks
+from trellis.report.figure import ACCENTS, INK, new_figure, plain_axes, save_figure
+
+MORE, LESS, SAME = "#3f8f4f", "#c8553d", "#2f6f8f"
+CHANGE = 0.05
+"""A posterior that differs by less is drawn as unchanged."""
+
+
+def plot_posterior_grids(
+    source: Sequence[str],
+    target: Sequence[str],
+    rows: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    path: FilePath,
+    gold: GoldLinks | None = None,
+) -> None:
+    """Write a picture with a row of two grids for each entry: forward and backward posteriors, both (I, J).
+
+    The first row is what later ones are compared with.
+    """
+    shape = len(source), len(target)
+    for name, grids in rows.items():
+        for grid in grids:
+            if np.shape(grid) != shape:
+                raise DataError(
+                    f"{name!r} has posteriors of shape {np.shape(grid)} for {shape[0]} and {shape[1]} words"
+                )
+    cell = 0.32
+    width, height = cell * shape[1] + 1.6, cell * shape[0] + 1.5
+    figure, axes = new_figure(2 * width, len(rows) * height, len(rows), 2, squeeze=False)
+    before = next(iter(rows.values()))
+    for number, (name, grids) in enumerate(rows.items()):
+        for side, direction in enumerate(("source → target", "target → source")):
+            draw_grid(axes[number, side], source, target, grids[side], gold, before[side] if number else None)
+            axes[number, side].set_title(f"{name}, {direction}", fontsize=9, color=INK, loc="left", pad=4)
+    save_figure(figure, path)
+
+
+def draw_grid(
+    axes: Any,
+    source: Sequence[str],
+    target: Sequence[str],
+    posterior: NDArray[Any],
+    gold: GoldLinks | None,
+    before: NDArray[Any] | None,
+) -> None:
+    """One grid on given axes."""
+    from matplotlib.patches import Circle, Rectangle
+
+    for i, j in gold.possible if gold is not None else ():
+        border = INK if gold is not None and (i, j) in gold.sure else "none"
+        axes.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, facecolor="#e3e7ea", edgecolor=border, linewidth=1))
+    for i, j in np.argwhere(posterior > 0.01):
+        colour = SAME
+        if before is not None and abs(posterior[i, j] - before[i, j]) > CHANGE:
+            colour = MORE if posterior[i, j] > before[i, j] else LESS
+        axes.add_patch(Circle((j, i), 0.42 * float(np.sqrt(posterior[i, j])), color=colour, linewidth=0))
+    axes.set_xlim(-0.5, len(target) - 0.5)
+    axes.set_ylim(len(source) - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.set_xticks(range(len(target)), target, rotation=60, ha="right", rotation_mode="anchor", fontsize=8, color=INK)
+    axes.set_yticks(range(len(source)), source, fontsize=8, color=INK)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_color("#c9ced2")
+
+
+def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: FilePath) -> None:
+    """Write a picture of precision against recall, a line a name, in the order of their least AER in the legend."""
+    if not curves:
+        raise DataError("there is no curve to draw")
+    figure, axes = new_figure(6.4, 4.4)
+    ranked = sorted(curves.items(), key=lambda item: min(point.scores.aer for point in item[1]))
+    families = list(dict.fromkeys(name.split(",")[0] for name in curves))
+    seen: dict[str, int] = {}
+    for name, _ in curves.items():
+        family = name.split(",")[0]
+        seen[name] = sum(1 for other in curves if other.split(",")[0] == family and other in seen)
+    for name, points in ranked:
+        family = families.index(name.split(",")[0])
+        axes.plot(
+            [point.scores.recall for point in points],
+            [point.scores.precision for point in points],
+            linestyle=("-", "--", ":")[seen[name] % 3],
+            color=ACCENTS[family % len(ACCENTS)],
+            linewidth=1.6,
+            label=name,
+        )
+    plain_axes(axes, "", "recall", "precision")
+    axes.grid(color="#e3e7ea", linewidth=0.6)
+    axes.legend(fontsize=7, frameon=False, loc="lower left")
+    save_figure(figure, path)
