@@ -32,10 +32,37 @@ from trellis.structures.kernels.lanes import (
     total,
 )
 
+FEW_MATRICES = 8
+"""So many edge matrices are copied into rows of whole vectors: one that crosses a cache line takes twice as long."""
+
+
+@njit(nogil=True, cache=True)
+def aligned(n):
+    """An array of n entries, with slack, whose first entry begins a cache line."""
+    space = np.empty(n + SLACK + LANES)
+    skip = (-(space.ctypes.data // 8)) % LANES
+    return space[skip : skip + n + SLACK]
+
+
+@njit(nogil=True, cache=True)
+def widened(matrices, wide):
+    """Matrices (m, k, k), flat, with rows ``wide`` apart and zeros between them."""
+    m, k, _ = matrices.shape
+    copy = aligned(m * k * wide)
+    copy[:] = 0.0
+    for i in range(m):
+        for a in range(k):
+            for b in range(k):
+                copy[(i * k + a) * wide + b] = matrices[i, a, b]
+    return copy
+
 
 @njit(nogil=True, cache=True, forceinline=True)
-def push(x, x_at, matrix, matrix_at, k, out, out_at):
-    """out = x · matrix, for k labels; four vectors of out at a time, then the one, two or three that are left."""
+def push(x, x_at, matrix, matrix_at, stride, k, out, out_at):
+    """out = x · matrix, for k labels and rows of the matrix ``stride`` apart.
+
+    Four vectors of out at a time, then the one, two or three that are left.
+    """
     n = -(-k // LANES)
     j = 0
     while j + 4 <= n:
@@ -47,7 +74,7 @@ def push(x, x_at, matrix, matrix_at, k, out, out_at):
             c1 = add_scaled(c1, number, load(matrix, m + LANES))
             c2 = add_scaled(c2, number, load(matrix, m + 2 * LANES))
             c3 = add_scaled(c3, number, load(matrix, m + 3 * LANES))
-            m += k
+            m += stride
         o = out_at + j * LANES
         store(out, o, c0)
         store(out, o + LANES, c1)
@@ -63,10 +90,10 @@ def push(x, x_at, matrix, matrix_at, k, out, out_at):
             c0 = add_scaled(c0, number, load(matrix, m))
             c1 = add_scaled(c1, number, load(matrix, m + LANES))
             c2 = add_scaled(c2, number, load(matrix, m + 2 * LANES))
-            d0 = add_scaled(d0, other, load(matrix, m + k))
-            d1 = add_scaled(d1, other, load(matrix, m + k + LANES))
-            d2 = add_scaled(d2, other, load(matrix, m + k + 2 * LANES))
-            m += 2 * k
+            d0 = add_scaled(d0, other, load(matrix, m + stride))
+            d1 = add_scaled(d1, other, load(matrix, m + stride + LANES))
+            d2 = add_scaled(d2, other, load(matrix, m + stride + 2 * LANES))
+            m += 2 * stride
         if k % 2 == 1:
             number = x[x_at + k - 1]
             c0 = add_scaled(c0, number, load(matrix, m))
@@ -83,9 +110,9 @@ def push(x, x_at, matrix, matrix_at, k, out, out_at):
             number, other = x[x_at + a], x[x_at + a + 1]
             c0 = add_scaled(c0, number, load(matrix, m))
             c1 = add_scaled(c1, number, load(matrix, m + LANES))
-            d0 = add_scaled(d0, other, load(matrix, m + k))
-            d1 = add_scaled(d1, other, load(matrix, m + k + LANES))
-            m += 2 * k
+            d0 = add_scaled(d0, other, load(matrix, m + stride))
+            d1 = add_scaled(d1, other, load(matrix, m + stride + LANES))
+            m += 2 * stride
         if k % 2 == 1:
             number = x[x_at + k - 1]
             c0 = add_scaled(c0, number, load(matrix, m))
@@ -98,15 +125,15 @@ def push(x, x_at, matrix, matrix_at, k, out, out_at):
         m = matrix_at + j * LANES
         for a in range(0, k - 1, 2):
             c0 = add_scaled(c0, x[x_at + a], load(matrix, m))
-            d0 = add_scaled(d0, x[x_at + a + 1], load(matrix, m + k))
-            m += 2 * k
+            d0 = add_scaled(d0, x[x_at + a + 1], load(matrix, m + stride))
+            m += 2 * stride
         if k % 2 == 1:
             c0 = add_scaled(c0, x[x_at + k - 1], load(matrix, m))
         store(out, out_at + j * LANES, add(c0, d0))
 
 
 @njit(nogil=True, cache=True)
-def forward(lo, n, node, node_index, edge, edge_index, start, stop, k, r, inverse):
+def forward(lo, n, node, node_index, edge, stride, edge_index, start, stop, k, r, inverse):
     """Fill r (n, wide) and inverse[t] = 1 / c_t; return (Σ log c_t, whether scaled probabilities sufficed)."""
     n_vectors = -(-k // LANES)
     wide, rest = n_vectors * LANES, k - (n_vectors - 1) * LANES
@@ -115,7 +142,7 @@ def forward(lo, n, node, node_index, edge, edge_index, start, stop, k, r, invers
         at = t * wide
         row = node_index[lo + t] * k
         if t > 0:
-            push(r, at - wide, edge, edge_index[lo + t] * k * k, k, r, at)
+            push(r, at - wide, edge, edge_index[lo + t] * k * stride, stride, k, r, at)
         sums, factor = splat(0.0), splat(scale)
         for j in range(n_vectors):
             i = j * LANES
@@ -141,7 +168,7 @@ def forward(lo, n, node, node_index, edge, edge_index, start, stop, k, r, invers
 
 
 @njit(nogil=True, cache=True)
-def backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B):
+def backward(lo, n, node, node_index, edge_t, stride, edge_index, stop, k, inverse, u, B):
     """Fill u and B (n, wide); return whether scaled probabilities sufficed.
 
     The bound that :mod:`chain_sum` puts on β is put on B = β / c here: c is at most about the number of labels.
@@ -163,7 +190,7 @@ def backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B
             if t == n - 1:
                 v = multiply(v, load(stop, i))
             store(u, at + i, v)
-        push(u, at, edge_t, edge_index[lo + t] * k * k, k, B, at - wide)
+        push(u, at, edge_t, edge_index[lo + t] * k * stride, stride, k, B, at - wide)
     for j in range(n_vectors):
         v = load(B, j * LANES)
         highest = larger(keep(v, rest) if j == n_vectors - 1 else v, highest)
@@ -171,7 +198,7 @@ def backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B
 
 
 @njit(nogil=True, cache=True)
-def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t):
+def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t, stride):
     """counts_t[m, b, a] += weight · Σ_{t: matrix m} r[t−1, a] u[t, b], four boundaries of one matrix at a time."""
     n_vectors = -(-k // LANES)
     wide = n_vectors * LANES
@@ -182,7 +209,7 @@ def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t):
         four = (
             t + 4 <= n and edge_index[lo + t + 1] == m and edge_index[lo + t + 2] == m and edge_index[lo + t + 3] == m
         )
-        counts, before, here = m * k * k, (t - 1) * wide, t * wide
+        counts, before, here = m * k * stride, (t - 1) * wide, t * wide
         for j in range(n_vectors):
             i = j * LANES
             # The entries of r past the last label are 0: what is added to the next row of counts is nothing.
@@ -192,16 +219,16 @@ def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t):
                 r2 = multiply(load(r, before + 2 * wide + i), factor)
                 r3 = multiply(load(r, before + 3 * wide + i), factor)
                 for b in range(k):
-                    c = load(counts_t, counts + b * k + i)
+                    c = load(counts_t, counts + b * stride + i)
                     c = add_scaled(c, u[here + b], r0)
                     c = add_scaled(c, u[here + wide + b], r1)
                     c = add_scaled(c, u[here + 2 * wide + b], r2)
                     c = add_scaled(c, u[here + 3 * wide + b], r3)
-                    store(counts_t, counts + b * k + i, c)
+                    store(counts_t, counts + b * stride + i, c)
             else:
                 for b in range(k):
-                    c = load(counts_t, counts + b * k + i)
-                    store(counts_t, counts + b * k + i, add_scaled(c, u[here + b], r0))
+                    c = load(counts_t, counts + b * stride + i)
+                    store(counts_t, counts + b * stride + i, add_scaled(c, u[here + b], r0))
         t += 4 if four else 1
 
 
@@ -221,19 +248,27 @@ def infer_scaled(
     longest = 0
     for i in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    r = np.zeros(longest * wide + SLACK)
-    u = np.empty(longest * wide + SLACK)
-    B = np.empty(longest * wide + SLACK)
+    r, u, B = aligned(longest * wide), aligned(longest * wide), aligned(longest * wide)
     inverse = np.empty(longest)
+    few = len(edge) <= FEW_MATRICES
+    if few:
+        stride = wide
+        edges, edges_t, counts = widened(edge, wide), widened(edge_t, wide), aligned(len(edge) * k * wide)
+        counts[:] = 0.0
+    else:
+        stride = k
+        edges, edges_t, counts = edge.reshape(-1), edge_t.reshape(-1), counts_t.reshape(-1)
     for i in range(offsets.shape[0] - 1):
         lo, n = offsets[i], offsets[i + 1] - offsets[i]
         status[i] = DONE
         log_partition[i] = 0.0
         if n == 0:
             continue
-        log_partition[i], enough = forward(lo, n, node, node_index, edge, edge_index, start, stop, k, r, inverse)
+        log_partition[i], enough = forward(
+            lo, n, node, node_index, edges, stride, edge_index, start, stop, k, r, inverse
+        )
         if enough:
-            enough = backward(lo, n, node, node_index, edge_t, edge_index, stop, k, inverse, u, B)
+            enough = backward(lo, n, node, node_index, edges_t, stride, edge_index, stop, k, inverse, u, B)
         if not enough:
             status[i] = FLAGGED
             continue
@@ -242,10 +277,15 @@ def infer_scaled(
             for j in range(n_vectors):
                 at = t * wide + j * LANES
                 store(posterior, (lo + t) * k + j * LANES, multiply(load(r, at), load(B, at)))
-        add_outer_products(n, r, u, weights[i], edge_index, lo, k, counts_t)
+        add_outer_products(n, r, u, weights[i], edge_index, lo, k, counts, stride)
         if edge_marginals.shape[0] > 0:
             for t in range(1, n):
                 matrix, out = edge[edge_index[lo + t]], edge_marginals[lo + t]
                 for a in range(k):
                     for b in range(k):
                         out[a, b] = r[(t - 1) * wide + a] * matrix[a, b] * u[t * wide + b]
+    if few:
+        for m in range(len(edge)):
+            for b in range(k):
+                for a in range(k):
+                    counts_t[m, b, a] += counts[(m * k + b) * wide + a]

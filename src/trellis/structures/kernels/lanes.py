@@ -1,8 +1,8 @@
 """Eight doubles at a time: the few vector operations that the innermost loops of chains are written in.
 
 Why: LLVM's loop vectoriser guards every short loop against overlapping arrays and leaves what is over a multiple of
-sixteen to scalar code, which for 17 or 45 labels is most of the time (a chain of 17 labels: 266 ns a token with plain
-loops, 140 ns with these). A processor without 512-bit registers takes a vector in two or four parts.
+sixteen to scalar code, which for 17 or 45 labels is most of the time (a chain of 17 labels: 230 ns a token with plain
+loops, 110 ns with these). A processor without 512-bit registers takes a vector in two or four parts.
 
 An array that is read or written this way needs SLACK more entries after its last one (:func:`with_slack`): the vector
 that holds the end of a row holds the beginning of the next as well.
