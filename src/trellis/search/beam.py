@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from trellis.data.ragged import IntArray
 from trellis.search.kernels import beam as kernel
 from trellis.search.progress import Progress
@@ -12,14 +10,10 @@ from trellis.structures.kernels.notice import tell_if_compiling
 
 def improve(progress: Progress, todo: IntArray, width: int) -> None:
     """Search the instances ``todo`` with a beam of the given width."""
-    before = progress.value.copy()
     bound = progress.bound.copy()
     tell_if_compiling(kernel.search)
     kernel.search(
         *progress.arrays(), todo, width, progress.seeds, progress.labels[None], progress.value[None], bound
     )  # fmt: skip
     progress.tighten(todo, bound)
-    better = todo[progress.value[todo] > before[todo]]
-    progress.method[better] = "beam"
-    proved = todo[np.isin(todo, progress.unproved(), invert=True)]
-    progress.method[proved] = "beam"
+    progress.method[todo] = "beam"

@@ -76,39 +76,27 @@ def decode(
     if method == "viterbi":
         refuse_unfolded(plan)
     progress = _begin(chain, folded, plan, rng)
-    todo = progress.unproved()
-    if len(todo):
-        _search(progress, todo, method, beam, max_nodes, time_limit)
-        if method != "ilp":
-            _search_on(progress, prove, method, max_nodes, time_limit)
-        lost = progress.infeasible()
-        if len(lost):
-            explain(chain, plan.rows, int(lost[0]), len(lost) - 1)
-        _warn_if_missing(progress, chain.first)
+    _search_best(progress, chain, method, prove, beam, max_nodes, time_limit)
     return _result(progress, chain)
 
 
 def decode_kbest(scores: Structure, rows: Rows | Plan, k: int, *, beam: int = 50) -> DecodedKBest:
-    """The k best outputs of each instance by value, by beam search (width ``beam``, or k if that is more)."""
+    """The k best outputs of each instance by value, by beam search (width ``beam``, or 2 k if that is more).
+
+    The first is that of :func:`decode` with method "beam". Few prefixes can be dropped early when many outputs are
+    wanted, so this takes ten times as long and more.
+    """
     _check("beam", beam=beam, k=k)
     plan, chain, folded = _prepare(scores, rows)
     progress = _begin(chain, folded, plan, None)
-    n = len(chain)
-    labels, value, bound = np.full((k, chain.n_slots), -1, np.int32), np.full((k, n), -np.inf), np.full(n, -np.inf)
-    if k == 1:
-        labels[0], value[0] = progress.labels, progress.value
-    every = np.arange(n)
-    beam_kernel.search(
-        arrays_of(folded), plan.terms, every, max(beam, k), np.zeros(n, np.uint64), labels, value, bound
-    )  # fmt: skip
-    empty = np.diff(chain.offsets) == 0
-    value[0, empty] = progress.value[empty]
-    missing = np.flatnonzero(value[0] == -np.inf)
-    if len(missing):
-        best = decode(scores, plan, beam=beam)
-        for i in missing.tolist():
-            mine = slice(int(chain.offsets[i]), int(chain.offsets[i + 1]))
-            labels[0, mine], value[0, i] = best.labels[mine], best.value[i]
+    _search_best(progress, chain, "beam", False, beam, 100_000, 30.0)
+    n, every = len(chain), np.arange(len(chain))
+    labels, value = np.full((k, chain.n_slots), -1, np.int32), np.full((k, n), -np.inf)
+    labels[0], value[0], bound = progress.labels, progress.value, progress.bound.copy()
+    if k > 1:
+        beam_kernel.search(
+            arrays_of(folded), plan.terms, every, max(beam, 2 * k), np.zeros(n, np.uint64), labels, value, bound
+        )  # fmt: skip
     proved, _ = gaps(value[-1], bound)
     # fewer than k outputs and nothing lost: all there are
     proved |= (value[-1] == -np.inf) & (bound == -np.inf)
@@ -145,6 +133,22 @@ def _begin(chain: Chain, folded: Chain, plan: Plan, rng: np.random.Generator | N
         explain(chain, plan.rows, error.instances[0] - chain.first, len(error.instances) - 1)
 
 
+def _search_best(
+    progress: Progress, chain: Chain, method: str, prove: bool, beam: int, max_nodes: int, time_limit: float
+) -> None:
+    """The method asked for, then what else is needed; an error where there is no output."""
+    todo = progress.unproved()
+    if len(todo) == 0:
+        return
+    _search(progress, todo, method, beam, max_nodes, time_limit)
+    if method != "ilp":
+        _search_on(progress, prove, method, max_nodes, time_limit)
+    lost = progress.infeasible()
+    if len(lost):
+        explain(chain, progress.plan.rows, int(lost[0]), len(lost) - 1)
+    _warn_if_missing(progress, chain.first)
+
+
 def _search(progress: Progress, todo: IntArray, method: str, beam: int, max_nodes: int, time_limit: float) -> None:
     """The method asked for."""
     if method == "astar":
@@ -157,7 +161,7 @@ def _search(progress: Progress, todo: IntArray, method: str, beam: int, max_node
                 + (f", and so in {len(capped) - 1} more instances" if len(capped) > 1 else "")
                 + f"; a beam of width {beam} answered there. Raise max_nodes, or use method 'ilp'",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
     elif method == "relaxation":
         relaxation.improve(progress, todo)
@@ -192,7 +196,7 @@ def _warn_if_missing(progress: Progress, first: int) -> None:
             + "; their value is −inf and their labels are the best without these constraints. "
             "Widen the beam, raise max_nodes or time_limit, or make a constraint soft",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -2,9 +2,10 @@
 
     rank(prefix) = score so far − paid for sure + best completion           ≥ value of every completion
 
-A prefix that is no better than an output already found, or from which a hard row cannot be met, is dropped for good;
-of two prefixes with the same future (:mod:`prefix`) the worse is. Beyond the width of the beam the lowest ranks are
-dropped, and the largest of these bounds what was lost: the answer is proved if it is not below that bound.
+Wanted are the k best outputs, mostly k = 1. A prefix that is no better than k outputs already found, or from which a
+hard row cannot be met, is dropped for good; of prefixes with the same future (:mod:`prefix`) all but the k best are.
+Beyond the width of the beam the lowest ranks are dropped, and the largest of these bounds what was lost: the answer is
+proved if it is not below that bound.
 """
 
 from __future__ import annotations
@@ -62,9 +63,8 @@ def search(scores, terms, todo, width, seeds, labels, values, bounds):
     """The best outputs found of the instances ``todo``.
 
     seeds : (n_instances,) uint64, 0: the first of equals is kept, else a random one
-    labels : (k, n_slots);  values : (k, n_instances).  With k = 1 they come with an output of each instance and its
-        value (−∞: breaks a hard row), and are overwritten by a better one. With k > 1 the k best found are written, and
-        prefixes with the same future are all kept. Values −∞ stand for no output.
+    labels : (k, n_slots);  values : (k, n_instances).  They come with known outputs of each instance, best first (−∞:
+        none, or one that breaks a hard row), and better ones take their places
     bounds : (n_instances,) written: no output, or none but the k, has a larger value
     """
     K, k = scores.node.shape[1], labels.shape[0]
@@ -94,17 +94,17 @@ def search(scores, terms, todo, width, seeds, labels, values, bounds):
     for i in todo:
         lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
         if n == 0:
-            bounds[i] = values[0, i]
+            bounds[i] = values[k - 1, i]
             continue
         R = terms.row_start[i + 1] - terms.row_start[i]
         completions(scores, lo, n, best)
         remaining(scores, terms, lo, n, R, best, here, between, least, most)
         for step in range(2):
-            if step == 0 and (k > 1 or width <= 2 * NARROW):
+            if step == 0 and width <= 2 * NARROW * k:
                 continue
             lost, ticks = one_pass(
                 scores, terms, i, lo, n, R, best, here, between, least, most, excess, beam, candidates,
-                NARROW if step == 0 else width, ticks, seeds[i], labels, values,
+                NARROW * k if step == 0 else width, ticks, seeds[i], labels, values,
             )  # fmt: skip
             if lost <= values[k - 1, i]:
                 break
@@ -124,8 +124,8 @@ def one_pass(
     beam.value[0], beam.label[0], beam.key[0] = 0.0, 0, seed
     beam.sums[0, :R] = 0.0
     floor = -np.inf
-    if k == 1 and values[0, i] > -np.inf:
-        floor = values[0, i] + SLIP * (1.0 + abs(values[0, i]))
+    if values[k - 1, i] > -np.inf:
+        floor = values[k - 1, i] + SLIP * (1.0 + abs(values[k - 1, i]))
     for t in range(n):
         ticks += 1
         load_slot(terms, lo + t, here, between)
@@ -147,7 +147,7 @@ def one_pass(
                 if not (rank > floor):
                     continue
                 key = child_key(beam.key[w], b)
-                n_found = keep(candidates, n_found, R, rank, value, w, b, key, ticks, k == 1)
+                n_found = keep(candidates, n_found, R, rank, value, w, b, key, ticks, k)
         clear_slot(terms, lo + t, here, between)
         alive = n_found
         if n_found > width:
@@ -168,23 +168,27 @@ def one_pass(
 
 
 @njit(nogil=True, cache=True)
-def keep(candidates, n_found, R, rank, value, parent, label, key, tick, merge):
-    """Keep the candidate whose sums are in place n_found, unless one with the same future is better; the new count."""
-    to = n_found
-    if merge:
-        mask = np.uint64(len(candidates.table) - 1)
-        at = hash_state(label, candidates.bits[n_found], R) & mask
-        while candidates.stamp[at] == tick:
-            other = candidates.table[at]
-            if candidates.label[other] == label and same_state(candidates.bits[n_found], candidates.bits[other], R):
-                worse = value < candidates.value[other]
-                if worse or (value == candidates.value[other] and key <= candidates.key[other]):
-                    return n_found
-                to = other
+def keep(candidates, n_found, R, rank, value, parent, label, key, tick, k):
+    """Keep the candidate whose sums are in place n_found, unless k with the same future are better; the new count."""
+    mask = np.uint64(len(candidates.table) - 1)
+    at = hash_state(label, candidates.bits[n_found], R) & mask
+    n_alike, worst = 0, -1
+    while candidates.stamp[at] == tick:
+        other = candidates.table[at]
+        if candidates.label[other] == label and same_state(candidates.bits[n_found], candidates.bits[other], R):
+            n_alike += 1
+            if worst < 0 or candidates.value[other] < candidates.value[worst]:
+                worst = other
+            if n_alike == k:
                 break
-            at = (at + np.uint64(1)) & mask
-        if to == n_found:
-            candidates.stamp[at], candidates.table[at] = tick, n_found
+        at = (at + np.uint64(1)) & mask
+    to = n_found
+    if n_alike == k:
+        if value < candidates.value[worst] or (value == candidates.value[worst] and key <= candidates.key[worst]):
+            return n_found
+        to = worst
+    else:
+        candidates.stamp[at], candidates.table[at] = tick, n_found
     candidates.rank[to], candidates.value[to] = rank, value
     candidates.parent[to], candidates.label[to], candidates.key[to] = parent, label, key
     return n_found + 1 if to == n_found else n_found
@@ -214,20 +218,33 @@ def narrow(candidates, n_found, width):
 
 @njit(nogil=True, cache=True)
 def write_best(beam, ranks, alive, i, lo, n, labels, values):
-    """Write the best of the finished outputs, or the k best in order; ranks are their values."""
+    """Put the finished outputs, whose values are ``ranks``, into the list of the k best, each once."""
     k = labels.shape[0]
-    for place in range(min(k, alive)):
+    output = np.empty(n, np.int32)
+    while True:
         top = -1
         for w in range(alive):
-            if ranks[w] > -np.inf and (
+            if ranks[w] > values[k - 1, i] and (
                 top < 0 or ranks[w] > ranks[top] or (ranks[w] == ranks[top] and beam.key[w] > beam.key[top])
             ):
                 top = w
         if top < 0:
             return
-        values[place, i] = ranks[top]
+        value, w = ranks[top], top
         ranks[top] = -np.inf
-        w = top
         for t in range(n - 1, -1, -1):
-            labels[place, lo + t] = beam.chosen[t, w]
+            output[t] = beam.chosen[t, w]
             w = beam.parent[t, w]
+        place, known = 0, False
+        for j in range(k):
+            if values[j, i] >= value:
+                place = j + 1
+            if abs(values[j, i] - value) <= 2.0 * SLIP * (1.0 + abs(value)):
+                known = known or np.array_equal(labels[j, lo : lo + n], output)
+        if known:
+            continue
+        for j in range(k - 1, place, -1):
+            values[j, i] = values[j - 1, i]
+            labels[j, lo : lo + n] = labels[j - 1, lo : lo + n]
+        values[place, i] = value
+        labels[place, lo : lo + n] = output
