@@ -22,7 +22,7 @@ from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
-from trellis.search.kernels import layout, reach
+from trellis.search.kernels import reach
 from trellis.search.plan import arrays_of
 from trellis.search.progress import Progress
 from trellis.search.single import rows_of, scores_of
@@ -64,12 +64,7 @@ def improve(progress: Progress, todo: IntArray, time_limit: float, solver: str |
             scores, rows_of(rows, i), time_limit=time_limit, least=float(progress.value[i]), solver=solver
         )  # fmt: skip
         if found.labels is not None:
-            phi = np.zeros((2, 1))
-            lam = np.zeros(int(np.diff(progress.plan.terms.row_start[i : i + 2])[0]))
-            layout.price_list(
-                progress.plan.terms, i, int(progress.scores.offsets[i]), found.labels[None], lam, phi[0], phi[1]
-            )  # fmt: skip
-            value = float(scores.score(found.labels)[0] - phi[0, 0])
+            value = progress.value_of(i, found.labels)
             if value > progress.value[i]:
                 progress.replace(i, found.labels, value)
         progress.bound[i] = min(progress.bound[i], max(found.bound, progress.value[i]))

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.search.kernels import layout
 from trellis.search.kernels.arguments import Scores, Terms
 from trellis.search.plan import Plan, arrays_of, prices
 from trellis.search.result import PROOF, gaps
+from trellis.search.single import scores_of
 from trellis.structures.chain import Chain
 
 
@@ -73,6 +75,13 @@ class Progress:
     def tighten(self, todo: IntArray, bound: FloatArray) -> None:
         """Take over bounds (n_instances,) of the instances ``todo`` where they are lower."""
         self.bound[todo] = np.minimum(self.bound[todo], bound[todo])
+
+    def value_of(self, instance: int, labels: LabelArray) -> float:
+        """Value of one output of an instance."""
+        terms, price, unused = self.plan.terms, np.empty(1), np.empty(1)
+        free = np.zeros(int(terms.row_start[instance + 1] - terms.row_start[instance]))
+        layout.price_list(terms, instance, int(self.scores.offsets[instance]), labels[None], free, price, unused)
+        return float(scores_of(self.scores, instance).score(labels)[0] - price[0])
 
     def replace(self, instance: int, labels: LabelArray, value: float) -> None:
         """Take over another output of an instance."""
