@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from tests.align.enumeration import alignments, hmm_log_prob, link_matrix, model1_log_prob
 from trellis.errors import DataError, InfeasibleError
 from trellis.structures.alignment import Alignment
-from trellis.structures.kernels import align_hmm, align_model1
+from trellis.structures.kernels import align_hmm, align_log, align_model1
 from trellis.structures.kernels.align_work import HMM, Direction, new_work
 
 SIZES = [(1, 1), (2, 3), (3, 2), (4, 3), (3, 1)]
@@ -134,3 +134,35 @@ def test_too_few_jump_weights_are_refused():
     link, null, _, first = scores(3, 2, 7)
     with pytest.raises(DataError, match="at least 5"):
         Alignment([3], [2], link.ravel(), null, np.ones(3), first, p_null=0.3)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.01])
+def test_extreme_scores_are_done_in_log_space(gamma):
+    link, null, jump, first = scores(4, 3, 8)
+    link, jump = 20 * link, jump**8
+    structure = Alignment([4], [3], link.ravel(), null, jump, first, p_null=0.3, gamma=gamma)
+    log_probs = np.array([hmm_log_prob(y, 3, link, null, jump, first, 0.3) for y in alignments(4, 3)])
+    log_partition = logsumexp(log_probs / gamma)
+    posterior = structure.infer()
+    np.testing.assert_allclose(posterior.log_partition, [log_partition], rtol=1e-10)
+    weights = np.exp(log_probs / gamma - log_partition)
+    np.testing.assert_allclose(posterior.link, weights @ link_matrix(4, 3), atol=1e-9)
+
+
+def test_log_space_gives_the_same_posteriors_and_counts():
+    n_obs, n_places, longest = 4, 3, 4
+    link, null, jump, first = scores(n_obs, n_places, 9)
+    sums, firsts = np.concatenate(([0], np.cumsum(jump))), np.concatenate(([0], np.cumsum(first)))
+    direction = Direction(HMM, jump, jump[::-1].copy(), sums, first, firsts, 0.3)
+    works = [new_work(n_obs, n_places) for _ in range(2)]
+    for work in works:
+        work.null_emission[:] = 0.3 * np.exp(null)
+        align_hmm.set_places(n_places, direction, 1.0, work)
+    scaled = align_hmm.forward_backward(n_obs, n_places, np.exp(link), direction, 0.0, works[0])
+    logs = align_log.forward_backward_log(n_obs, n_places, np.exp(link), direction, works[1])
+    np.testing.assert_allclose(logs, scaled, rtol=1e-12)
+    for name in ("link", "null_link", "occupancy", "first_link"):
+        np.testing.assert_allclose(getattr(works[1], name), getattr(works[0], name), atol=1e-13)
+    found = np.zeros(2 * longest + 1)
+    align_hmm.add_jumps(n_obs, n_places, works[0], 0.0, found)
+    np.testing.assert_allclose(works[1].jumps, (found[::-1] * jump)[1:-1], atol=1e-13)

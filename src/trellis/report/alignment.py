@@ -1,8 +1,8 @@
 """Pictures of word alignments: the posterior grid of a sentence pair, and precision/recall curves.
 
 The grid follows Ganchev et al. 2010, Figure 5: source words are rows, target words columns; a circle's area is the
-posterior of its link; sure links are squares with a border, possible ones without; circles that a constraint made larger are
-green, smaller ones red. The curves follow their Figure 6.
+posterior of its link; sure links are squares with a border, possible ones without; circles that a constraint made
+larger are green, smaller ones red. The curves follow their Figure 6.
 """
 
 from __future__ import annotations
@@ -88,17 +88,14 @@ def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: File
     figure, axes = new_figure(6.4, 4.4)
     ranked = sorted(curves.items(), key=lambda item: min(point.scores.aer for point in item[1]))
     families = list(dict.fromkeys(name.split(",")[0] for name in curves))
-    seen: dict[str, int] = {}
-    for name, _ in curves.items():
-        family = name.split(",")[0]
-        seen[name] = sum(1 for other in curves if other.split(",")[0] == family and other in seen)
+    members = {family: [name for name in curves if name.split(",")[0] == family] for family in families}
     for name, points in ranked:
-        family = families.index(name.split(",")[0])
+        family = name.split(",")[0]
         axes.plot(
             [point.scores.recall for point in points],
             [point.scores.precision for point in points],
-            linestyle=("-", "--", ":")[seen[name] % 3],
-            color=ACCENTS[family % len(ACCENTS)],
+            linestyle=("-", "--", ":")[members[family].index(name) % 3],
+            color=ACCENTS[families.index(family) % len(ACCENTS)],
             linewidth=1.6,
             label=name,
         )

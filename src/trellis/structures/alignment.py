@@ -19,7 +19,7 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures.chain import Chain
-from trellis.structures.kernels import align_hmm, align_max
+from trellis.structures.kernels import align_hmm, align_max, align_project
 from trellis.structures.kernels.align_work import HMM, Direction, new_work
 from trellis.structures.results import Argmax
 from trellis.structures.structure import check_gamma, check_scores, refuse_impossible
@@ -120,7 +120,8 @@ class Alignment:
         for n in range(len(self)):
             n_obs, n_places, links, words = self._shape(n)
             work, shift = self._work(n)
-            log_partition[n] = shift + align_hmm.forward_backward(n_obs, n_places, work.emission, direction, 0.0, work)
+            found = align_project.posteriors(n_obs, n_places, work.emission, direction, 1.0 / self.gamma, 0.0, work)
+            log_partition[n] = shift + found
             link[links] = work.link[:n_obs, :n_places].ravel()
             null[words] = work.null_link[:n_obs]
         refuse_impossible(log_partition, 0)

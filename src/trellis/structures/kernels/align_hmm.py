@@ -14,12 +14,19 @@ Jumps depend on the distance alone, so every product runs over a slice of one sh
 is ever formed; expected jumps are correlations of α·g and w, multiplied by c once at the end. Anchors whose share
 of the mass is below ``beam`` are not expanded (0: all are); later words can only revive what this
 drops through another anchor.
+
+Scaled probabilities do not suffice where a path becomes hopeless and is then the only one left, as happens at small γ.
+Such pairs are told by scales below ``SMALLEST_SCALE`` or by β above ``LARGEST_BETA`` and done again in log
+space (:mod:`align_log`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+SMALLEST_SCALE = 1e-100
+LARGEST_BETA = 1e200
 
 
 @njit(nogil=True, cache=True)
@@ -47,7 +54,7 @@ def spread(n_active, active, x, profile, middle, n, out):
 
 @njit(nogil=True, cache=True)
 def forward_backward(n_obs, n_places, emission, direction, beam, work):
-    """Posteriors of one direction of one pair; returns log Z, −∞ if there is no possible alignment.
+    """Posteriors of one direction of one pair; returns log Z, −∞ where scaled probabilities do not suffice.
 
     emission : (≥ J, ≥ I) e_t(i), work.emission or work.tilted. Written in ``work``, beside scratch space:
     link : (J, I) P(y_t = i);  null_link : (J,) P(y_t = null);  alpha and w, for the expected jumps
@@ -87,7 +94,7 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
             value = real[i] + z * a[i]
             following_a[i] = value
             total += value
-        if not total > 0.0:
+        if not total > SMALLEST_SCALE:
             return -np.inf
         inverse = 1.0 / total
         for i in range(n_places):
@@ -103,7 +110,7 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
     z_end = 0.0
     for i in range(n_places + 1):
         z_end += last[i] * stop[i]
-    if not z_end > 0.0:
+    if not z_end > SMALLEST_SCALE:
         return -np.inf
     inverse = 1.0 / z_end
     for i in range(n_places + 1):
@@ -133,10 +140,14 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
                 n_active += 1
         null_link[t] = null_mass
         spread(n_active, active, w_t, jump_reversed, middle, n_places, x)
+        largest = 0.0
         for i in range(n_places):
             left = x[i] * leave[i]
             occupancy[i] += a[i] * left
             following[i] = left + z * following[i]
+            largest = max(largest, following[i])
+        if not largest < LARGEST_BETA:
+            return -np.inf
         occupancy[n_places] += none * from_none
         following[n_places] = from_none + z * following[n_places]
     return log_sum + np.log(product) + np.log(z_end)

@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from trellis.structures.kernels.align_hmm import forward_backward
+from trellis.structures.kernels.align_log import forward_backward_log
 from trellis.structures.kernels.align_model1 import independent_posteriors
 from trellis.structures.kernels.align_work import HMM
 
@@ -37,7 +38,11 @@ LARGEST_DUAL = 60.0
 def posteriors(n_obs, n_places, emission, direction, inv_gamma, beam, work):
     """Posteriors of one direction under its model; ``set_places`` has been called for the HMM."""
     if direction.kind == HMM:
-        return forward_backward(n_obs, n_places, emission, direction, beam, work)
+        work.in_logs[0] = False
+        log_partition = forward_backward(n_obs, n_places, emission, direction, beam, work)
+        if log_partition > -np.inf:
+            return log_partition
+        return forward_backward_log(n_obs, n_places, emission, direction, work)
     place = ((1.0 - direction.p_null) / max(n_places, 1)) ** inv_gamma
     return independent_posteriors(n_obs, n_places, emission, place, work)
 

@@ -47,7 +47,7 @@ class Shares(NamedTuple):
     null_forward: np.ndarray  # (n_target_tokens,)
     null_backward: np.ndarray  # (n_source_tokens,)
     jumps: np.ndarray  # (2, 2 L + 1) correlations, reversed; times c(d) the expected jumps
-    ends: np.ndarray  # (2, 2 L + 1) expected jumps to the end of the sentence
+    ends: np.ndarray  # (2, 2 L + 1) expected jumps to the end of the sentence, and those that need no factor c(d)
     jump_weight: np.ndarray  # (2, 2 L + 2) differences of Σ occupancy / Σ c over the jumps possible there
     firsts: np.ndarray  # (2, L + 1) expected first places
     first_weight: np.ndarray  # (2, L + 2)
@@ -134,9 +134,13 @@ def take_logs(n_obs, n_places, work, constraints):
 @njit(nogil=True, cache=True)
 def collect_places(direction_index, n_obs, n_places, direction, work, beam, out):
     """Add the pair's expected jumps, ends and first places, and the weights of the M-step's denominators."""
-    add_jumps(n_obs, n_places, work, beam, out.jumps[direction_index])
     sums, middle = direction.jump_sums, direction.jump.shape[0] // 2
     weight, ends = out.jump_weight[direction_index], out.ends[direction_index]
+    if work.in_logs[0]:
+        for d in range(-n_places, n_places + 1):
+            ends[middle + d] += work.jumps[n_places + d]
+    else:
+        add_jumps(n_obs, n_places, work, beam, out.jumps[direction_index])
     for a in range(n_places):
         ends[middle + n_places - a] += work.alpha[n_obs, a] * work.final[a]
         share = work.occupancy[a] / (sums[middle + n_places - a + 1] - sums[middle - a])

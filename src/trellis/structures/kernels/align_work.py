@@ -48,6 +48,8 @@ class Work(NamedTuple):
     null_link: np.ndarray  # (J,)
     occupancy: np.ndarray  # (I + 1,)
     first_link: np.ndarray  # (I,)
+    in_logs: np.ndarray  # (1,) whether the last inference was done in log space
+    jumps: np.ndarray  # (2 I + 1,) expected jumps, if it was
 
 
 @njit(nogil=True, cache=True)
@@ -72,4 +74,6 @@ def new_work(n_obs, n_places):
         np.zeros(j),
         np.zeros(i + 1),
         np.zeros(i),
+        np.zeros(1, np.bool_),
+        np.zeros(2 * i + 1),
     )

@@ -1,0 +1,80 @@
+"""Sum-product on one sentence pair of the alignment HMM in log space: slow, and sure for every finite score.
+
+The recursions of :mod:`align_hmm`, with logarithms of all its quantities. Expected jumps are summed edge by edge into
+``work.jumps``, since their factors may leave the range of doubles one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def log_add(x, y):
+    """log(exp x + exp y)."""
+    if x < y:
+        x, y = y, x
+    if x == -np.inf:
+        return x
+    return x + np.log1p(np.exp(y - x))
+
+
+@njit(nogil=True, cache=True)
+def forward_backward_log(n_obs, n_places, emission, direction, work):
+    """As ``align_hmm.forward_backward``, written to the same arrays; −∞ only if there is no possible alignment."""
+    middle = direction.jump.shape[0] // 2
+    n_anchors = n_places + 1
+    jump = np.log(direction.jump[middle - n_places : middle + n_places + 1])
+    leave, first = np.log(work.leave[:n_places]), np.log(work.first[:n_places])
+    stop, null = np.log(work.stop[:n_anchors]), np.log(work.null_emission[:n_obs])
+    e = np.log(emission[:n_obs, :n_places])
+    alpha = np.full((n_obs + 1, n_anchors), -np.inf)
+    real = np.empty((n_obs, n_places))
+    alpha[0, n_places] = 0.0
+    for t in range(n_obs):
+        for i in range(n_places):
+            total = alpha[t, n_places] + first[i]
+            for a in range(n_places):
+                total = log_add(total, alpha[t, a] + leave[a] + jump[n_places + i - a])
+            real[t, i] = total + e[t, i]
+            alpha[t + 1, i] = log_add(real[t, i], alpha[t, i] + null[t])
+        alpha[t + 1, n_places] = alpha[t, n_places] + null[t]
+    log_z = -np.inf
+    for a in range(n_anchors):
+        log_z = log_add(log_z, alpha[n_obs, a] + stop[a])
+    work.in_logs[0] = True
+    if log_z == -np.inf:
+        return log_z
+    beta = stop - log_z
+    before = np.empty(n_anchors)
+    for a in range(n_anchors):
+        # collect_places multiplies alpha by final: their product is what counts
+        work.alpha[n_obs, a] = np.exp(alpha[n_obs, a] + beta[a])
+        work.final[a] = 1.0
+        work.occupancy[a] = work.alpha[n_obs, a]
+    work.first_link[:n_places] = 0.0
+    work.jumps[: 2 * n_places + 1] = 0.0
+    for t in range(n_obs - 1, -1, -1):
+        null_mass = 0.0
+        for a in range(n_anchors):
+            null_mass += np.exp(alpha[t, a] + null[t] + beta[a])
+            before[a] = null[t] + beta[a]
+        work.null_link[t] = null_mass
+        for i in range(n_places):
+            w = e[t, i] + beta[i]
+            work.link[t, i] = np.exp(real[t, i] + beta[i])
+            if w == -np.inf:
+                continue
+            for a in range(n_places):
+                step = leave[a] + jump[n_places + i - a] + w
+                before[a] = log_add(before[a], step)
+                share = np.exp(alpha[t, a] + step)
+                work.jumps[n_places + i - a] += share
+                work.occupancy[a] += share
+            before[n_places] = log_add(before[n_places], first[i] + w)
+            share = np.exp(alpha[t, n_places] + first[i] + w)
+            work.first_link[i] += share
+            work.occupancy[n_places] += share
+        beta[:] = before
+    return log_z
