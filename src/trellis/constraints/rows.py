@@ -202,6 +202,12 @@ class Rows:
             )
         return replace(out, sparsity=())
 
+    def weighted(self, weights: FloatArray) -> Rows:
+        """The same, with coupling rows that count the parts of instance i weights[i] times."""
+        of_coupling = np.repeat(self.instance == COUPLING, np.diff(self.start))
+        factor = np.where(of_coupling, weights[self.parts.instance_of(self.part)], 1.0)
+        return replace(self, coefficient=self.coefficient * factor)
+
     def with_forbidden(self, keep: BoolArray) -> Rows:
         """The same rows, forbidding only the parts where ``keep`` holds."""
         return replace(self, forbidden=self.forbidden[keep], forbidden_by=self.forbidden_by[keep])

@@ -194,7 +194,7 @@ class ExpectationStep:
         weighted = q.node * slot_weight[:, None]
         weighted_edge = None if q.edge is None else q.edge * slot_weight[:, None, None]
         coupling = mine.coupling.expect(weighted, weighted_edge) if len(mine.coupling) else np.zeros(0)
-        largest = tuple(block.statistic(weighted) for block in mine.sparsity)
+        largest = tuple(block.statistic(q.node) for block in mine.sparsity)
         return _Sums(statistics, log_partition, expected, excess, prices, coupling, largest)
 
     def _assemble(

@@ -238,7 +238,8 @@ def average_outputs(
     labels, _ = columns.price(current, factor)
     columns.add(labels, every)
     if not feasibility:
-        feasible = average_outputs(scores, rows, weights=weights, feasibility=True, tolerance=1e-10)
+        counted = rows if weights is None else rows.weighted(weights)
+        feasible = average_outputs(scores, counted, feasibility=True, tolerance=1e-10)
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
         for i, y in zip(feasible.instance.tolist(), feasible.labels, strict=True):

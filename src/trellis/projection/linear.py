@@ -70,7 +70,7 @@ def run_linear(
                 joined, rows.with_explicit_sparsity(), weights=weights, multipliers=start, edge_marginals=True
             )
         except InfeasibleError:
-            explain_all(join(chains), rows)
+            explain_all(join(chains), rows if weights is None else rows.weighted(weights))
             raise
         results = []
         for shard in shards:

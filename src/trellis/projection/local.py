@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.rows import Rows
-from trellis.constraints.strength import Kind
+from trellis.constraints.rows import Groups, Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.errors import ConstraintError
-from trellis.projection.kernels import chain_rows
+from trellis.projection.kernels import chain_rows, solver
 from trellis.projection.kernels.sparse_rows import FULL_HESSIAN_ROWS
 from trellis.structures.chain import Chain
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import Posterior
 from trellis.structures.structure import refuse_impossible
+
+SMALLEST_POTENTIAL = 1e-290
+"""Potentials below this have lost digits or all of themselves."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,40 @@ class GroupTable:
 
 
 @dataclass(frozen=True)
+class ScaledRows:
+    """Rows divided by the largest coefficient of their norm group, so that solvers see coefficients of about 1.
+
+    With φ' = φ/s and b' = b/s, θ' = s·θ: a slack ε is ε/s, a price σ is σ·s, a squared one σ·s².
+    scale : (n_rows,) s of each row
+    """
+
+    rows: Rows
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, rows: Rows, reach: FloatArray | None = None) -> ScaledRows:
+        """``reach`` (n_rows,): the largest coefficients, where ``rows`` are a part of longer ones."""
+        largest = np.zeros(len(rows.groups))
+        np.maximum.at(largest, rows.group, rows.reach if reach is None else reach)
+        s = np.where(largest > 0, largest, 1.0)
+        kind, amount = rows.groups.kind, rows.groups.amount
+        power = np.select([kind == Kind.SLACK, kind == Kind.PENALTY, kind == Kind.SQUARED], [-1.0, 1.0, 2.0], 0.0)
+        scale = s[rows.group]
+        scaled = replace(
+            rows,
+            coefficient=rows.coefficient / np.repeat(scale, np.diff(rows.start)),
+            bound=rows.bound / scale,
+            groups=Groups(kind, rows.groups.norm, amount * s**power),
+        )
+        return cls(scaled, scale)
+
+
+@dataclass(frozen=True)
 class LocalSolution:
     """What the compiled solver found for each instance.
 
-    theta : (n_rows,);  curvature : the solver's Hessians, to start from when the model has changed a little
+    theta : (n_rows,) of the rows as given, not as scaled
+    curvature : the solver's Hessians, to start from when the model has changed a little
     residual, evaluations, ending, value : (n_instances,)
     value = min_θ f + g, so that −γ · value is the E-step's optimum
     """
@@ -66,10 +99,19 @@ class LocalSolution:
     ending: IntArray
     value: FloatArray
 
+    def reliable_start(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """θ and curvature to start from next time: nothing of instances whose solver ended somewhere else."""
+        lost = self.ending != solver.CONVERGED
+        if not np.any(lost):
+            return self.theta, self.curvature
+        n_rows = np.bincount(rows.instance, minlength=len(lost))
+        kept = np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0)
+        return np.where(lost[rows.instance], 0.0, self.theta), np.where(np.repeat(lost, kept), 0.0, self.curvature)
+
 
 def project_local(
     scores: Chain,
-    rows: Rows,
+    scaled: ScaledRows,
     gamma: float,
     theta: FloatArray,
     curvature: FloatArray | None = None,
@@ -79,17 +121,23 @@ def project_local(
     most_evaluations: int,
     edge_marginals: bool = False,
 ) -> LocalSolution:
-    """Solve each instance's own rows; ``scores`` are already divided by γ, ``rows`` are local and canonical."""
+    """Solve each instance's own rows; ``scores`` are already divided by γ, the rows are local and canonical."""
     tell_if_compiling(chain_rows.project_chains)
+    rows = scaled.rows
     table = GroupTable.of(rows, gamma)
     n, k = len(scores), scores.n_labels
     t, p = scores.tables, scores.tables.potentials
     instance_rows = np.searchsorted(rows.instance, np.arange(n + 1)).astype(np.int64)
     instance_groups = np.searchsorted(rows.instance[table.start[:-1]], np.arange(n + 1)).astype(np.int64)
-    theta = np.array(theta, dtype=np.float64)
+    theta = theta * scaled.scale
     n_rows = np.diff(instance_rows)
     curvature_start = offsets_of(np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0))
-    curvature = np.zeros(curvature_start[-1]) if curvature is None else np.array(curvature)
+    if curvature is None or len(curvature) != curvature_start[-1]:
+        curvature = np.zeros(curvature_start[-1])
+    else:
+        curvature = np.array(curvature)
+    wide_node = np.any((p.node < SMALLEST_POTENTIAL) & (t.node > -np.inf), axis=1)
+    wide_edge = np.any((p.edge < SMALLEST_POTENTIAL) & (t.edge > -np.inf), axis=(1, 2))
     posterior = np.empty((scores.n_slots, k))
     counts_t, counts = np.zeros(t.edge.shape), np.zeros(t.edge.shape)
     edge = np.zeros((scores.n_slots if edge_marginals else 0, k, k))
@@ -99,9 +147,9 @@ def project_local(
         scores.offsets, t.node, p.node, p.node_shift, scores.node_index, t.edge, p.edge, p.edge_t,
         p.edge_shift, scores.edge_index, t.start, p.start, t.stop, p.stop, p.ends_shift,
         np.ones(n) if weights is None else weights,
-        rows.start, rows.first_edges, rows.reach, rows.part, rows.coefficient, rows.bound, rows.equality, instance_rows,
-        table.start, table.kind, table.norm, table.amount, instance_groups,
-        tolerance, most_evaluations,
+        rows.start, rows.first_edges, rows.reach, scaled.scale, rows.part, rows.coefficient, rows.bound, rows.equality,
+        instance_rows, table.start, table.kind, table.norm, table.amount, instance_groups,
+        wide_node, wide_edge, most_nats(t.node, t.edge), tolerance, most_evaluations,
         theta, curvature_start, curvature, posterior, counts_t, counts, edge, log_partition,
         residual, evaluations, ending,
     )  # fmt: skip
@@ -113,8 +161,18 @@ def project_local(
         value += np.bincount(rows.instance[table.start[:-1]], per_group, minlength=n)
     return LocalSolution(
         Posterior(posterior, log_partition, counts, edge if edge_marginals else None),
-        theta, curvature, residual, evaluations, ending, value,
+        theta / scaled.scale, curvature, residual, evaluations, ending, value,
     )  # fmt: skip
+
+
+def most_nats(*tables: FloatArray) -> float:
+    """A move of scores that no feasible problem over these tables needs."""
+    spread = 0.0
+    for table in tables:
+        finite = table[table > -np.inf]
+        if finite.size:
+            spread += float(finite.max() - finite.min())
+    return 1e4 + 20.0 * spread
 
 
 def group_values(theta: FloatArray, table: GroupTable) -> FloatArray:
@@ -123,6 +181,6 @@ def group_values(theta: FloatArray, table: GroupTable) -> FloatArray:
     one = np.add.reduceat(size, table.start[:-1])
     two = np.sqrt(np.add.reduceat(size**2, table.start[:-1]))
     largest = np.maximum.reduceat(size, table.start[:-1])
-    dual = np.select([table.norm == 1, table.norm == 2], [largest, two], one)
+    dual = np.select([table.norm == Norm.L1, table.norm == Norm.L2], [largest, two], one)
     square = two**2 / (2 * np.where(table.amount > 0, table.amount, 1.0))
     return np.select([table.kind == Kind.SLACK, table.kind == Kind.SQUARED], [table.amount * dual, square], 0.0)

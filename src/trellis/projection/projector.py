@@ -10,7 +10,7 @@ The solvers work in θ = λ/γ, where γ is gone but from the prices: a price σ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -19,13 +19,13 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import ConvergenceWarning, InfeasibleError
-from trellis.projection.coupling import BFGS_ROWS, CoupledSolution, is_separable, solve_bfgs, solve_spectral
+from trellis.projection.corpus_dual import CorpusDual, SparsityLayout
+from trellis.projection.coupling import CoupledSolution
 from trellis.projection.diagnosis import explain, refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals
-from trellis.projection.kernels.groups import prox_all, value_all
-from trellis.projection.kernels.simplex import project_groups
+from trellis.projection.kernels.groups import value_all
 from trellis.projection.linear import run_linear
-from trellis.projection.local import GroupTable
+from trellis.projection.local import GroupTable, ScaledRows, most_nats
 from trellis.projection.relaxation import join
 from trellis.projection.shard import LocalState, ShardAnswer, ShardRows, as_chain
 from trellis.structures.structure import Structure, check_gamma
@@ -63,13 +63,13 @@ class Projector:
         ]
         self.coupling = self.rows.coupling()
         self.local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
-        self._sparsity_cuts = [
-            np.searchsorted(block.slots, self.rows.parts.offsets[self.bounds]) for block in self.rows.sparsity
-        ]
-        self._sparsity_groups = []
+        self._scaled = ScaledRows.of(self.coupling)
+        first_slots = self.rows.parts.offsets[self.bounds]
+        self._layouts = []
         for block in self.rows.sparsity:
             order = np.argsort(block.key, kind="stable")
-            self._sparsity_groups.append((order, np.searchsorted(block.key[order], np.arange(block.n_keys + 1))))
+            key_start = np.searchsorted(block.key[order], np.arange(block.n_keys + 1))
+            self._layouts.append(SparsityLayout(np.searchsorted(block.slots, first_slots), order, key_start))
 
     @property
     def couples(self) -> bool:
@@ -100,7 +100,8 @@ class Projector:
             return run_linear(self, scores_of, then, weights, duals, engine, edge_marginals)
         gamma = check_gamma(gamma)
         theta, lams, states = self._start(duals, gamma)
-        inner = self.tolerance * (0.1 if self.couples else 1.0)
+        # The coupling rows see the local solutions' errors as noise in their gradient.
+        inner = self.tolerance * (0.02 if self.couples else 1.0)
 
         def evaluate_shard(number: int, at: FloatArray, blocks: tuple[FloatArray, ...], last: bool) -> ShardAnswer:
             shard = self.shards[number]
@@ -117,9 +118,19 @@ class Projector:
 
         coupled = CoupledSolution(theta, 0.0, 0.0, 0, True)
         if self.couples:
-            coupled, theta, lams = self._solve_coupling(evaluate_shard, theta, lams, gamma, engine)
+            dual = CorpusDual(
+                self.rows, self._scaled, self._layouts, self.shard_rows, self.shards, evaluate_shard,
+                gamma, weights, engine,
+            )  # fmt: skip
+            tables = as_chain(scores_of(0)).tables
+            largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
+            coupled = dual.solve(
+                dual.pack(theta, lams), most_nats(tables.node, tables.edge) / gamma,
+                self.tolerance * max(1.0, largest), self.most_rounds,
+            )  # fmt: skip
+            theta, lams = dual.unpack(coupled.theta)
 
-        def finish(shard: Shard) -> tuple[T, float, float, int, int]:
+        def finish(shard: Shard) -> tuple[T, float, float, int, int, FloatArray]:
             number = shard.index
             answer = evaluate_shard(number, theta, self._cut(lams, number), True)
             local = answer.local
@@ -128,29 +139,33 @@ class Projector:
                 where = int(np.argmax(local.residual))
                 worst = float(local.residual[where])
             evaluations = 0 if local is None else int(local.evaluations.sum())
-            return then(number, answer), answer.value, worst, where, evaluations
+            found = states[number].theta if local is None else local.theta
+            return then(number, answer), answer.value, worst, where, evaluations, found
 
         results, value, worst, worst_at, evaluations = [], 0.0, 0.0, (-1, -1), coupled.evaluations
-        for number, (result, shard_value, residual, where, n) in enumerate(engine.map(finish, self.shards)):
+        local_theta = []
+        for number, (result, shard_value, residual, where, n, found) in enumerate(engine.map(finish, self.shards)):
             results.append(result)
+            local_theta.append(found)
             value += shard_value
             evaluations += n
             if residual > worst:
                 worst, worst_at = residual, (number, where)
         value += float(self.coupling.bound @ theta) + self._price(theta, gamma)
-        row = np.concatenate([*(s.theta for s in states), theta]) * gamma
+        row = np.concatenate([*local_theta, theta]) * gamma
         out = Duals(row, tuple(lam * gamma for lam in lams), tuple(s.curvature for s in states))
         residual = max(worst, coupled.residual)
-        converged = coupled.converged and worst <= inner
+        converged = coupled.converged and worst <= self.tolerance
         culprit = None
         if not converged:
-            if worst > inner:
+            if worst > self.tolerance:
                 number, i = worst_at
                 scores = as_chain(scores_of(number)).instances(i, i + 1)
                 refuse_conflict(scores, self.shard_rows[number].rows.shard(i, i + 1).local())
             if not coupled.converged and len(self.coupling):
-                refuse_conflict(join([as_chain(scores_of(shard.index)) for shard in self.shards]), self.rows)
-            culprit = self._culprit(worst_at, coupled)
+                corpus = join([as_chain(scores_of(shard.index)) for shard in self.shards])
+                refuse_conflict(corpus, self.rows if weights is None else self.rows.weighted(weights))
+            culprit = self._culprit(worst_at, worst, coupled)
             if warn:
                 self._warn(residual, culprit)
         return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
@@ -158,12 +173,17 @@ class Projector:
     def _start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray], list[LocalState]]:
         duals = self.no_duals() if duals is None else duals
         row, cuts = duals.row / gamma, self.local_start
-        states = [LocalState(row[cuts[i] : cuts[i + 1]], duals.curvature[i]) for i in range(len(self.shards))]
+        # Curvature is kept a shard: duals of another sharding come without it.
+        alike = len(duals.curvature) == len(self.shards)
+        states = [
+            LocalState(row[cuts[i] : cuts[i + 1]], duals.curvature[i] if alike else None)
+            for i in range(len(self.shards))
+        ]
         return row[self.rows.n_local :], [lam / gamma for lam in duals.sparsity], states
 
-    def _cut(self, lams: Sequence[FloatArray], number: int) -> tuple[FloatArray, ...]:
+    def _cut(self, lams: list[FloatArray], number: int) -> tuple[FloatArray, ...]:
         """The part of each l1/linf dual that belongs to one shard."""
-        return tuple(lam[cuts[number] : cuts[number + 1]] for lam, cuts in zip(lams, self._sparsity_cuts, strict=True))
+        return tuple(lam[at.cuts[number] : at.cuts[number + 1]] for lam, at in zip(lams, self._layouts, strict=True))
 
     def _price(self, theta: FloatArray, gamma: float) -> float:
         if not len(theta):
@@ -171,77 +191,17 @@ class Projector:
         t = GroupTable.of(self.coupling, gamma)
         return float(value_all(theta, t.start, t.kind, t.norm, t.amount))
 
-    def _solve_coupling(
-        self,
-        evaluate_shard: Callable[[int, FloatArray, tuple[FloatArray, ...], bool], ShardAnswer],
-        theta: FloatArray,
-        lams: list[FloatArray],
-        gamma: float,
-        engine: Engine,
-    ) -> tuple[CoupledSolution, FloatArray, list[FloatArray]]:
-        rows, n = self.coupling, len(self.coupling)
-        table = GroupTable.of(rows, gamma)
-        shapes = [lam.shape for lam in lams]
-        ends = np.cumsum([n, *(lam.size for lam in lams)])
-        tolerance = self.tolerance * max(1.0, float(np.max(np.abs(rows.bound), initial=0.0)))
-
-        def unpack(point: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-            blocks = [point[a:b].reshape(s) for a, b, s in zip(ends[:-1], ends[1:], shapes, strict=True)]
-            return point[:n], blocks
-
-        def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
-            at, blocks = unpack(point)
-            value, expected = float(rows.bound @ at), np.zeros(n)
-            gradient = np.empty_like(point)
-            marginals = unpack(gradient)[1]
-
-            def one(shard: Shard) -> tuple[float, FloatArray, tuple[FloatArray, ...]]:
-                answer = evaluate_shard(shard.index, at, self._cut(blocks, shard.index), False)
-                return answer.value, answer.coupling, answer.sparsity
-
-            for number, (v, e, m) in enumerate(engine.map(one, self.shards)):
-                value += v
-                expected += e
-                for target, cuts, part in zip(marginals, self._sparsity_cuts, m, strict=True):
-                    target[cuts[number] : cuts[number + 1]] = -part
-            gradient[:n] = rows.bound - expected
-            return value, gradient
-
-        def prox(point: FloatArray, step: float) -> FloatArray:
-            moved = np.array(point)
-            at, blocks = unpack(moved)
-            prox_all(at, table.equality, table.start, table.kind, table.norm, table.amount, step)
-            for block, lam, (order, start) in zip(self.rows.sparsity, blocks, self._sparsity_groups, strict=True):
-                project_groups(lam, order, start, block.strength / gamma)
-            return moved
-
-        def penalty(point: FloatArray) -> float:
-            return float(value_all(point[:n], table.start, table.kind, table.norm, table.amount))
-
-        start = np.concatenate([theta, *(lam.reshape(-1) for lam in lams)])
-        # A row over many slots has a variance of about the number of slots it names, times the square of a coefficient.
-        spread = np.add.reduceat(
-            np.append(rows.coefficient**2, 0.0), rows.start[:-1]
-        ) * (np.diff(rows.start) > 0) if n else np.zeros(0)  # fmt: skip
-        diagonal = spread / max(self.rows.parts.n_labels, 2)
-        if not lams and n <= BFGS_ROWS and is_separable(table):
-            solution = solve_bfgs(evaluate, start, table, rows.reach, diagonal, tolerance, self.most_rounds)
-        else:
-            first_step = 1.0 / max(1.0, float(np.max(diagonal, initial=0.0)))
-            solution = solve_spectral(evaluate, start, prox, penalty, tolerance, self.most_rounds, first_step)
-        at, blocks = unpack(solution.theta)
-        return solution, at.copy(), [block.copy() for block in blocks]
-
-    def _culprit(self, worst_at: tuple[int, int], coupled: CoupledSolution) -> str | None:
+    def _culprit(self, worst_at: tuple[int, int], worst: float, coupled: CoupledSolution) -> str | None:
         """Name of the constraint farthest from its optimality conditions."""
-        if not coupled.converged:
-            if len(self.coupling):
-                return self.rows.names[int(self.coupling.constraint[0])]
-            return self.rows.sparsity[0].name
+        if coupled.residual >= worst:
+            if coupled.worst < len(self.coupling):
+                return self.rows.names[int(self.coupling.constraint[coupled.worst])]
+            return self.rows.sparsity[0].name if self.rows.sparsity else None
         number, where = worst_at
         rows = self.shard_rows[number].local
         mine = np.flatnonzero(rows.instance == where)
-        return rows.names[int(rows.constraint[mine[0]])] if len(mine) else None
+        names = {self.rows.names[int(c)] for c in rows.constraint[mine]}
+        return " or ".join(sorted(names)) or None
 
     def _warn(self, residual: float, culprit: str | None) -> None:
         warnings.warn(

@@ -22,14 +22,17 @@ from trellis.structures.kernels.chain_sum import FLAGGED, add_outer_products, ba
 def project_chains(
     offsets, node_score, node_potential, node_shift, node_index, edge_score, edge_potential, edge_potential_t,
     edge_shift, edge_index, start_score, start, stop_score, stop, ends_shift, weights,
-    row_start, row_edges, row_reach, part, coefficient, bound, equality, instance_rows,
-    group_start, kind, norm, amount, instance_groups, tolerance, most_evaluations,
+    row_start, row_edges, row_reach, row_scale, part, coefficient, bound, equality, instance_rows,
+    group_start, kind, norm, amount, instance_groups, wide_node, wide_edge, limit, tolerance, most_evaluations,
     theta, curvature_start, curvature, posterior, counts_t, counts, edge_marginals, log_partition,
     residual, evaluations, ending,
 ):  # fmt: skip
     """Solve every instance; theta (n_rows,) holds the start and then the solution.
 
     row_edges, row_reach : (n_rows,)                      first entry that names an edge part; largest |coefficient|
+    row_scale : (n_rows,)                                 what a row was divided by; see :class:`local.ScaledRows`
+    wide_node, wide_edge : (n_rows,), (n_matrices,)       whether the table row has potentials lost to underflow
+    limit : nats by which no feasible problem moves a score
     curvature_start : (n_instances + 1,)                  where an instance's Hessian is kept in ``curvature``; it is
                                                           estimated afresh where that is zero, or where nothing is kept
     instance_rows, instance_groups : (n_instances + 1,)   rows and groups of each instance
@@ -84,8 +87,15 @@ def project_chains(
         for r in range(n_rows):
             edges_tilted = edges_tilted or row_edges[first + r] < row_start[first + r + 1]
             vectors[solver.REACH, r] = row_reach[first + r]
+            vectors[solver.SCALE, r] = row_scale[first + r]
         if n_rows > 0:
             solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors[:, :n_rows], recent)
+            floats[solver.LIMIT] = limit
+        # A score so far below the others that its potential is zero can still be raised by a row: only in log space.
+        only_logs = False
+        if n_rows > 0:
+            for t in range(n):
+                only_logs = only_logs or wide_node[node_index[lo + t]] or (t > 0 and wide_edge[edge_index[lo + t]])
         remembered = curvature_start[i + 1] > curvature_start[i]
         if remembered:
             hessian = curvature[curvature_start[i] : curvature_start[i + 1]].reshape((n_rows, n_rows))
@@ -108,7 +118,9 @@ def project_chains(
             shift += tilt_edges(
                 lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
             )
-            if edges_tilted:
+            if only_logs:
+                log_z, enough = 0.0, False
+            elif edges_tilted:
                 log_z, enough = forward(0, n, node, own_index, edge, own_index, start, stop, alpha, scale)
                 if enough:
                     enough = backward(
@@ -147,7 +159,10 @@ def project_chains(
                 value += bound[row] * trial[r]
                 gradient[r] = bound[row] - expected
                 evaluated[r] = trial[r]
-            if integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0):
+            first_time = integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0)
+            # Of one slot the estimate is exact; of more it is good for a fresh start when updates have led nowhere.
+            again = integers[solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
+            if first_time or n == 1 or again:
                 estimate_hessian(
                     first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals,
                     edge_base, flat_pairs, hessian,

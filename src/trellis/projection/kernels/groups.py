@@ -116,13 +116,13 @@ def value_all(v, group_start, kind, norm, amount):
 
 
 @njit(nogil=True, cache=True)
-def natural_residual(x, gradient, equality, group_start, kind, norm, amount, work):
-    """max |x − prox(x − ∇f(x))|: zero exactly at a solution, and in the units of expectations."""
+def natural_residual(x, gradient, scale, equality, group_start, kind, norm, amount, work):
+    """max scale · |x − prox(x − ∇f(x))|: zero exactly at a solution; with rows of scale 1 in units of expectations."""
     n = x.shape[0]
     for i in range(n):
         work[i] = x[i] - gradient[i]
     prox_all(work[:n], equality, group_start, kind, norm, amount, 1.0)
     largest = 0.0
     for i in range(n):
-        largest = max(largest, abs(x[i] - work[i]))
+        largest = max(largest, scale[i] * abs(x[i] - work[i]))
     return largest

@@ -3,11 +3,12 @@
 The caller evaluates f and ∇f at ``trial`` and calls :func:`advance`; it answers EVALUATE with a new ``trial``, or how
 it ended. So one solver serves every structure: each structure's kernel is a loop of its own inference and this call.
 
-Where every group is *separable* (a box and a quadratic a row) the direction is that of projected BFGS: rows at a bound
-with the gradient pushing outwards are held, the others solve B d = −∇f with B started from the caller's estimate of the
-Hessian. Otherwise it is a spectral proximal step (Barzilai and Borwein's step length), which needs nothing of the
-groups but their proximal operators. Both are safeguarded by a sufficient-decrease line search, so both converge on
-this convex problem.
+A direction minimises a model of the dual, ∇f·d + ½ dᵀB d + g(x + d), with B from BFGS updates that start from the
+caller's estimate of the Hessian. Where every group is *separable* (a box, a slope and a quadratic a row) that is a
+linear system on the rows that are free to move; otherwise accelerated proximal steps on the model solve it, which
+cost no inference. With many rows, for which B would be too large, the direction is a spectral proximal step (Barzilai
+and Borwein's step length). All are safeguarded by a sufficient-decrease line search, so all converge on this convex
+problem.
 """
 
 from __future__ import annotations
@@ -30,24 +31,29 @@ from trellis.projection.kernels.groups import (
 EVALUATE, CONVERGED, STALLED, EXHAUSTED, UNBOUNDED = 0, 1, 2, 3, 4
 
 # Slots of the integer and of the floating state.
-PHASE, N_EVALUATIONS, N_BACKTRACKS, SEPARABLE, N_RESETS = 0, 1, 2, 3, 4
-VALUE, STEP, RESIDUAL, SMOOTH, SLOPE, SPECTRAL, CAP = 0, 1, 2, 3, 4, 5, 6
-N_INTEGERS, N_FLOATS, N_VECTORS, MEMORY = 5, 7, 9, 8
+PHASE, N_EVALUATIONS, N_BACKTRACKS, METHOD, N_RESETS = 0, 1, 2, 3, 4
+# Methods.
+SPECTRAL_STEP, NEWTON, PROXIMAL_NEWTON = 0, 1, 2
+VALUE, STEP, RESIDUAL, SMOOTH, SLOPE, SPECTRAL, CAP, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
+N_INTEGERS, N_FLOATS, N_VECTORS, MEMORY = 5, 8, 11, 8
 # Rows of the matrix of vectors.
-X, GRADIENT, DIRECTION, LOWER, UPPER, CURVATURE, WORK, WORK2, REACH = 0, 1, 2, 3, 4, 5, 6, 7, 8
+X, GRADIENT, DIRECTION, LOWER, UPPER, CURVATURE, WORK, WORK2, REACH, SCALE, LINEAR = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 SUFFICIENT = 1e-4
-MOST_NATS = 1e4
-"""Scores moved by more than this have left every feasible problem behind: the dual is unbounded."""
 MOST_BACKTRACKS = 30
 FIRST_CAP = 12.0
+PATIENCE = 20
+"""Every so many evaluations the caller estimates the Hessian anew: on a curved path old updates mislead."""
+MOST_ROWS_WITH_HESSIAN = 200
 
 
 @njit(nogil=True, cache=True)
 def begin(trial, equality, group_start, kind, norm, amount, integers, floats, vectors, recent):
     """Set up the state; the first evaluation is wanted at ``trial``, which is made feasible.
 
-    vectors[REACH] (the largest coefficient of each row) is the caller's to fill.
+    The caller fills vectors[REACH], the largest coefficient of each row; vectors[SCALE], by which residuals are
+    multiplied to be in the units of expectations; and then floats[LIMIT], a move of scores in nats that no feasible
+    problem needs: beyond it the dual of a hard or slack row is unbounded.
     """
     n = trial.shape[0]
     integers[:] = 0
@@ -64,6 +70,7 @@ def begin(trial, equality, group_start, kind, norm, amount, integers, floats, ve
             vectors[LOWER, r] = -np.inf if equality[r] else 0.0
             vectors[UPPER, r] = np.inf
             vectors[CURVATURE, r] = 0.0
+            vectors[LINEAR, r] = amount[j] if kind[j] == SLACK else 0.0
             if box:
                 vectors[UPPER, r] = amount[j]
                 vectors[LOWER, r] = max(vectors[LOWER, r], -amount[j])
@@ -71,7 +78,9 @@ def begin(trial, equality, group_start, kind, norm, amount, integers, floats, ve
                 vectors[CURVATURE, r] = 1.0 / amount[j]
             if not smooth and not (linear and (not equality[r] or amount[j] == 0.0)):
                 separable = 0
-    integers[SEPARABLE] = separable
+    integers[METHOD] = NEWTON if separable == 1 else PROXIMAL_NEWTON
+    if n > MOST_ROWS_WITH_HESSIAN and separable == 0:
+        integers[METHOD] = SPECTRAL_STEP
     prox_all(trial, equality, group_start, kind, norm, amount, 0.0)
     for r in range(n):
         trial[r] = min(max(trial[r], vectors[LOWER, r]), vectors[UPPER, r])
@@ -82,7 +91,10 @@ def advance(
     trial, value, gradient, equality, group_start, kind, norm, amount,
     hessian, integers, floats, vectors, recent, tolerance, most_evaluations,
 ):  # fmt: skip
-    """Take f and ∇f at ``trial``; move on. ``hessian`` (n, n) holds the caller's estimate at the first call."""
+    """Take f and ∇f at ``trial``; move on.
+
+    hessian : (n, n), the caller's estimate at the first call, and again at ``trial`` whenever it cares to
+    """
     n = trial.shape[0]
     x, d = vectors[X], vectors[DIRECTION]
     total = value + value_all(trial, group_start, kind, norm, amount)
@@ -96,15 +108,17 @@ def advance(
     else:
         slope = floats[SLOPE] * floats[STEP]
         reference = floats[VALUE]
-        if integers[SEPARABLE] == 0:
+        if integers[METHOD] == SPECTRAL_STEP:
             for past in recent:
                 reference = max(reference, past)
-        decreased = total <= reference + SUFFICIENT * slope
-        if not decreased and total <= floats[VALUE] + 1e-12 * (1.0 + abs(floats[VALUE])):
+        rounding = 1e-13 * (1.0 + abs(reference))
+        decreased = total <= reference + SUFFICIENT * slope + (0.0 if integers[METHOD] == NEWTON else rounding)
+        if not decreased and integers[METHOD] == NEWTON and total <= floats[VALUE] + 10.0 * rounding:
             # Within rounding of f: judge by the slope at the trial point instead (Hager and Zhang).
             there = 0.0
             for r in range(n):
-                there += gradient[r] * (trial[r] - x[r])
+                full = gradient[r] + vectors[LINEAR, r] + vectors[CURVATURE, r] * trial[r]
+                there += full * (trial[r] - x[r])
             decreased = abs(there) <= 0.9 * abs(slope)
         if not decreased:
             if integers[N_BACKTRACKS] >= MOST_BACKTRACKS or integers[N_EVALUATIONS] >= most_evaluations:
@@ -117,20 +131,30 @@ def advance(
             curve = total - floats[VALUE] - slope
             shrinkage = -0.5 * slope / curve if curve > 0.0 else 0.5
             floats[STEP] *= min(max(shrinkage, 0.1), 0.5) if shrinkage == shrinkage else 0.1
+            moved = False
             for r in range(n):
                 trial[r] = x[r] + floats[STEP] * d[r]
+                moved = moved or trial[r] != x[r]
+            if not moved:
+                if restart(n, hessian, integers, vectors):
+                    return give_up(trial, x, n, STALLED)
+                return propose(trial, equality, group_start, kind, norm, amount, hessian, integers, floats, vectors)
             return EVALUATE
         learn_curvature(trial, gradient, n, hessian, integers, floats, vectors)
         accept(trial, value, total, gradient, n, floats, vectors)
         recent[integers[N_EVALUATIONS] % recent.shape[0]] = total
-    floats[RESIDUAL] = natural_residual(x, vectors[GRADIENT], equality, group_start, kind, norm, amount, vectors[WORK])
+    floats[RESIDUAL] = natural_residual(
+        x, vectors[GRADIENT], vectors[SCALE], equality, group_start, kind, norm, amount, vectors[WORK]
+    )
     if floats[RESIDUAL] <= tolerance:
         return CONVERGED
     if integers[N_EVALUATIONS] >= most_evaluations:
         return EXHAUSTED
-    for r in range(n):
-        if abs(x[r]) * vectors[REACH, r] > MOST_NATS:
-            return UNBOUNDED
+    for j in range(kind.shape[0]):
+        if kind[j] == HARD or kind[j] == SLACK:
+            for r in range(group_start[j], group_start[j + 1]):
+                if abs(x[r]) * vectors[REACH, r] > floats[LIMIT]:
+                    return UNBOUNDED
     return propose(trial, equality, group_start, kind, norm, amount, hessian, integers, floats, vectors)
 
 
@@ -162,7 +186,7 @@ def restart(n, hessian, integers, vectors):
         for s in range(n):
             hessian[r, s] = 0.0
         hessian[r, r] = diagonal if integers[N_RESETS] == 1 else 1.0
-    return integers[N_RESETS] > 2 or integers[SEPARABLE] == 0
+    return integers[N_RESETS] > 2 or integers[METHOD] == SPECTRAL_STEP
 
 
 @njit(nogil=True, cache=True)
@@ -175,10 +199,12 @@ def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
         y[r] = gradient[r] - vectors[GRADIENT, r]
         sy += s[r] * y[r]
         ss += s[r] * s[r]
-    if integers[SEPARABLE] == 0:
-        floats[SPECTRAL] = min(max(ss / sy, 1e-6), 1e6) if sy > 1e-300 else 1e6
-        return
-    if not sy > 1e-14 * ss:
+    if integers[METHOD] == SPECTRAL_STEP:
+        steepest = 1e-300
+        for r in range(n):
+            steepest = max(steepest, abs(gradient[r]))
+        longest = 4.0 * floats[CAP] / steepest
+        floats[SPECTRAL] = min(max(ss / sy, 1e-6), longest) if sy > 1e-300 else longest
         return
     bs = np.zeros(n)
     sbs = 0.0
@@ -188,9 +214,17 @@ def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
         sbs += bs[r] * s[r]
     if not sbs > 0.0:
         return
+    # Where f is all but linear along the step, its curvature cannot be measured: it is taken to be a quarter of what
+    # was thought, so that the next step goes farther.
+    measured = sy > 1e-14 * ss and sy > 1e-6 * sbs
+    if not measured and ss < 0.01:
+        return
     for r in range(n):
         for q in range(n):
-            hessian[r, q] += y[r] * y[q] / sy - bs[r] * bs[q] / sbs
+            if measured:
+                hessian[r, q] += y[r] * y[q] / sy - bs[r] * bs[q] / sbs
+            else:
+                hessian[r, q] -= 0.75 * bs[r] * bs[q] / sbs
 
 
 @njit(nogil=True, cache=True)
@@ -200,22 +234,27 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
     x, gradient, d = vectors[X], vectors[GRADIENT], vectors[DIRECTION]
     integers[N_BACKTRACKS] = 0
     floats[STEP] = 1.0
-    if integers[SEPARABLE] == 1:
-        newton_point(trial, n, hessian, vectors, amount, kind, norm, group_start)
+    if integers[METHOD] == NEWTON:
+        newton_point(trial, n, hessian, vectors)
+        if not is_descent(trial, n, vectors):
+            # Dependent rows make the system singular and its solution wild: the same model is minimised a row at a
+            # time instead, which goes down from the first row on.
+            sweep_rows(trial, n, hessian, vectors)
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
-        if not slope < 0.0:
-            # The projected Newton point is no descent: a scaled gradient step always is.
-            for r in range(n):
-                trial[r] = x[r] - gradient[r] / max(hessian[r, r] + vectors[CURVATURE, r], 1e-8)
-            prox_all(trial, equality, group_start, kind, norm, amount, 0.0)
-            for r in range(n):
-                trial[r] = min(max(trial[r], vectors[LOWER, r]), vectors[UPPER, r])
-            slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
+    elif integers[METHOD] == PROXIMAL_NEWTON:
+        bend = proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, floats[CAP])
+        slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
+        slope = min(slope, -0.5 * bend)
     else:
         for r in range(n):
             trial[r] = x[r] - floats[SPECTRAL] * gradient[r]
         prox_all(trial, equality, group_start, kind, norm, amount, floats[SPECTRAL])
+        length = 0.0
+        for r in range(n):
+            length += (trial[r] - x[r]) ** 2
+        # In exact arithmetic the slope is at most −‖d‖²/step; near a solution the difference of g is all rounding.
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
+        slope = min(slope, -length / floats[SPECTRAL])
     # Where the posterior is nearly certain the curvature is nearly zero, and a full Newton step would leap out of all
     # bounds: scores move by a bounded number of nats a step, which doubles while it is what holds the step back.
     fraction = 1.0
@@ -236,6 +275,50 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
 
 
 @njit(nogil=True, cache=True)
+def proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, cap):
+    """Minimise ∇f·d + ½ dᵀB d + g(x + d) by accelerated proximal steps (FISTA with restarts); returns dᵀB d."""
+    x, gradient = vectors[X], vectors[GRADIENT]
+    # No step of the model's own descent needs to be longer than what the cap lets through, and points far outside a
+    # ball are projected onto it with errors of their own size.
+    steep = 1e-10
+    for r in range(n):
+        total = 0.0
+        for q in range(n):
+            total += abs(hessian[r, q])
+        steep = max(steep, total, abs(gradient[r]) / (4.0 * cap))
+    before, ahead, slope = np.empty(n), np.empty(n), np.empty(n)
+    for r in range(n):
+        trial[r], before[r], ahead[r] = x[r], x[r], x[r]
+    momentum, first_change = 1.0, 0.0
+    for step in range(500):
+        for r in range(n):
+            slope[r] = gradient[r]
+            for q in range(n):
+                slope[r] += hessian[r, q] * (ahead[q] - x[q])
+        for r in range(n):
+            trial[r] = ahead[r] - slope[r] / steep
+        prox_all(trial, equality, group_start, kind, norm, amount, 1.0 / steep)
+        turn, change = 0.0, 0.0
+        for r in range(n):
+            turn += (ahead[r] - trial[r]) * (trial[r] - before[r])
+            change = max(change, abs(trial[r] - ahead[r]))
+        first_change = max(first_change, change)
+        if change <= 1e-3 * first_change and step > 0:
+            break
+        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum))
+        push_on = (momentum - 1.0) / faster if turn <= 0.0 else 0.0
+        momentum = faster if turn <= 0.0 else 1.0
+        for r in range(n):
+            ahead[r] = trial[r] + push_on * (trial[r] - before[r])
+            before[r] = trial[r]
+    bend = 0.0
+    for r in range(n):
+        for q in range(n):
+            bend += (trial[r] - x[r]) * hessian[r, q] * (trial[q] - x[q])
+    return bend
+
+
+@njit(nogil=True, cache=True)
 def full_slope(trial, n, vectors, group_start, kind, norm, amount):
     """∇f·(trial − x) + g(trial) − g(x): an upper bound of the directional derivative, negative for descent."""
     slope = value_all(trial, group_start, kind, norm, amount) - value_all(
@@ -247,15 +330,48 @@ def full_slope(trial, n, vectors, group_start, kind, norm, amount):
 
 
 @njit(nogil=True, cache=True)
-def newton_point(trial, n, hessian, vectors, amount, kind, norm, group_start):
+def is_descent(trial, n, vectors):
+    """Whether the move to ``trial`` goes down, and not almost along a level line."""
+    slope, length, steepness = 0.0, 0.0, 0.0
+    for r in range(n):
+        move = trial[r] - vectors[X, r]
+        slope += vectors[WORK, r] * move
+        length += move * move
+        steepness += vectors[WORK, r] ** 2
+    return slope < -1e-7 * np.sqrt(length * steepness)
+
+
+@njit(nogil=True, cache=True)
+def sweep_rows(trial, n, hessian, vectors):
+    """Minimise the quadratic model over the box by coordinate descent from the current point."""
+    x, slope, lower, upper = vectors[X], vectors[WORK], vectors[LOWER], vectors[UPPER]
+    along = vectors[WORK2]  # B · move
+    for r in range(n):
+        trial[r] = x[r]
+        along[r] = 0.0
+    for _ in range(20):
+        largest = 0.0
+        for r in range(n):
+            curvature = max(hessian[r, r] + vectors[CURVATURE, r], 1e-10)
+            now = slope[r] + along[r] + vectors[CURVATURE, r] * (trial[r] - x[r])
+            target = min(max(trial[r] - now / curvature, lower[r]), upper[r])
+            change = target - trial[r]
+            if change != 0.0:
+                trial[r] = target
+                largest = max(largest, abs(change))
+                for q in range(n):
+                    along[q] += hessian[q, r] * change
+        if largest == 0.0:
+            return
+
+
+@njit(nogil=True, cache=True)
+def newton_point(trial, n, hessian, vectors):
     """x + d clipped to the box, where (B + curvature) d = −∇F on the rows that are free to move."""
     x, gradient, lower, upper = vectors[X], vectors[GRADIENT], vectors[LOWER], vectors[UPPER]
     slope = vectors[WORK]
-    for j in range(kind.shape[0]):
-        for r in range(group_start[j], group_start[j + 1]):
-            slope[r] = gradient[r] + vectors[CURVATURE, r] * x[r]
-            if kind[j] == SLACK:
-                slope[r] += amount[j]
+    for r in range(n):
+        slope[r] = gradient[r] + vectors[LINEAR, r] + vectors[CURVATURE, r] * x[r]
     free = np.empty(n, np.int64)
     n_free = 0
     for r in range(n):

@@ -1,0 +1,1 @@
+"""Tables, plots, a self-contained HTML page."""

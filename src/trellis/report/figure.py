@@ -1,0 +1,37 @@
+"""Figures without a screen: one place that imports matplotlib, when a plot is asked for and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trellis.data.files import FilePath, writing_bytes
+
+INK = "#22303c"
+ACCENTS = ("#2f6f8f", "#c8553d", "#6a994e", "#8d6a9f", "#bc8a2e")
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **layout: Any) -> tuple[Any, Any]:
+    """A matplotlib figure and its axes (an array if there are several), drawn to memory."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, **layout)
+
+
+def save_figure(figure: Any, path: FilePath) -> None:
+    """Write a PNG (or what the ending says), whole or not at all."""
+    ending = str(path).rsplit(".", 1)[-1].lower()
+    with writing_bytes(path) as out:
+        figure.savefig(out, format=ending if ending in ("png", "svg", "pdf") else "png", dpi=150, metadata={})
+
+
+def plain_axes(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
+    """Titles, and no frame but the two lines one reads off."""
+    axes.set_title(title, fontsize=10, color=INK, loc="left")
+    axes.set_xlabel(x, fontsize=9, color=INK)
+    axes.set_ylabel(y, fontsize=9, color=INK)
+    axes.tick_params(labelsize=8, colors=INK)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
