@@ -78,7 +78,7 @@ def counting_constraint() -> None:
     labels = list(LEXICON)
     model = HMM(labels, min_count=1, unknown=None, emission_prior=1.5, transition_prior=1.5)
     UEM(model, max_rounds=1, tol=0.0).fit(text, [y if i < 6 else None for i, y in enumerate(tags)])
-    sentence = [["the", "old", "light", "plant", "there"]]
+    sentence = [["the", "old", "green", "light"]]
     batch = model.encode(sentence)
     scores = model.scores(batch)
     rows = compile_constraints([(count("VERB") >= 1).named("a verb")], batch, model.label_names_)

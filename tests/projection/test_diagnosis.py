@@ -122,3 +122,13 @@ def test_too_few_evaluations_warn_and_name_the_worst_constraint() -> None:
         found = project(chain, rows, tolerance=1e-12, most_evaluations=2)
     assert not found.converged
     assert found.kkt_residual > 1e-12
+
+
+def test_a_part_forbidden_twice_is_laid_to_whoever_is_needed() -> None:
+    rules = [
+        word.isin("b").implies(~label("L0")).named("harmless, though it forbids the same"),
+        word.matches("[abc]").implies(~label("L0")).named("not there"),
+        (count("L0") >= 1).named("one"),
+    ]
+    error = refusal(rules)
+    assert set(error.constraints) == {"not there", "one"}

@@ -147,23 +147,15 @@ class _Assembly:
         )
 
     def _forbidden(self) -> tuple[IntArray, IntArray]:
-        """Forbidden parts, increasing, each once, with the first constraint that forbids it."""
+        """Forbidden parts, increasing; a part that several constraints forbid is there once for each of them."""
         refuse_dead_slots(self.forbidden, self.names, self.context)
         some = [(number, part) for number, part in self.forbidden if len(part)]
         if not some:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        if len(some) == 1:
-            number, part = some[0]
-            return part, np.full(len(part), number, dtype=np.int64)
-        size = sum(len(part) for _, part in some)
-        if 32 * size > self.context.parts.n_parts:
-            by = np.full(self.context.parts.n_parts, -1, dtype=np.int32)
-            for number, part in reversed(some):
-                by[part] = number
-            forbidden = np.flatnonzero(by >= 0)
-            return forbidden, by[forbidden].astype(np.int64)
-        forbidden, first = np.unique(np.concatenate([part for _, part in some]), return_index=True)
-        return forbidden, np.repeat([number for number, _ in some], [len(part) for _, part in some])[first]
+        parts = np.concatenate([part for _, part in some])
+        order = np.argsort(parts, kind="stable")
+        by = np.repeat([number for number, _ in some], [len(part) for _, part in some]).astype(np.int64)
+        return parts[order], by[order]
 
 
 def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:

@@ -58,7 +58,7 @@ class Rows:
     group : (n_rows,)                norm group; its rows are all local to one instance, or all coupling
     constraint : (n_rows,)           which of ``names`` the row came from
     row_number : (n_rows,)           number of the row in the rows of the whole corpus (shards of it keep these)
-    forbidden : (n_forbidden,)       parts that no output may use, increasing
+    forbidden : (n_forbidden,)       parts that no output may use, increasing, once for each constraint that says so
     forbidden_by : (n_forbidden,)    which of ``names`` forbids it
     sparsity :                       l1/linf blocks, whose many rows are implicit
     """
