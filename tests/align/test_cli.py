@@ -160,12 +160,16 @@ def test_very_long_sentences_are_aligned_in_pieces_with_a_warning(text, tmp_path
     pairs, _ = toy_text(900, seed=3)
     source = [word for s, _ in pairs for word in s][:5000]
     target = [word for _, t in pairs for word in t][:5000]
-    (tmp_path / "i").write_text((text / "st").read_text() + " ".join(source) + " ||| " + " ".join(target) + "\n")
-    assert run("align", "-i", tmp_path / "i", "-o", tmp_path / "o", "-q") == 0
-    assert "1 pairs with more than 256 words" in capfd.readouterr().err
-    last = (tmp_path / "o").read_text().splitlines()[-1].split()
-    assert len(last) > 2500
-    assert len((tmp_path / "o").read_text().splitlines()) == 121
+    model, long = tmp_path / "m", tmp_path / "long"
+    long.write_text((text / "st").read_text() + " ".join(source) + " ||| " + " ".join(target) + "\n")
+    assert run("align", "-i", text / "st", "-o", tmp_path / "o", "--model-out", model, "-q") == 0
+    for arguments in (["--model", model], []):
+        assert run("align", "-i", long, "-o", tmp_path / "o", *arguments, "-q") == 0
+        assert "1 pairs with more than 256 words" in capfd.readouterr().err
+        lines = (tmp_path / "o").read_text().splitlines()
+        assert len(lines) == 121
+        if arguments:
+            assert len(lines[-1].split()) > 2500
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -26,7 +26,7 @@ def train_alignment(
     constraints: AlignmentConstraints,
     engine: Engine,
     *,
-    model1_rounds: int = 5,
+    model1_rounds: int = 4,
     hmm_rounds: int = 3,
     warm_start: bool = False,
     score: bool = False,

@@ -100,7 +100,7 @@ class Aligner(Estimator):
     p_null, concentration, variational : see :class:`~trellis.models.alignment.AlignmentModel`
     priors : (source word, target word) -> pseudo-count of the pair, negative: the two are never linked
     reliability : least expected share of given links that hold
-    tolerance, max_evaluations : where the projection of a pair stops in training; decoding has twice the evaluations
+    tolerance, max_evaluations : where the projection of a pair stops in training; decoding has one evaluation more
     warm_start : keep dual variables between the HMM's rounds
     random_state : accepted as everywhere; nothing here is random
     threads : None: every core
@@ -114,7 +114,7 @@ class Aligner(Estimator):
         *,
         decode_constraint: str | None = None,
         gamma: float = 1.0,
-        model1_iterations: int = 5,
+        model1_iterations: int = 4,
         iterations: int = 3,
         symmetrize: str = "posterior",
         threshold: float = 0.4,
@@ -125,7 +125,7 @@ class Aligner(Estimator):
         priors: Mapping[tuple[str, str], float] | None = None,
         reliability: float = 0.9,
         tolerance: float = 0.05,
-        max_evaluations: int = 4,
+        max_evaluations: int = 3,
         warm_start: bool = False,
         random_state: int | None = None,
         threads: int | None = None,
@@ -208,8 +208,8 @@ class Aligner(Estimator):
             progress=self.verbose,
         )
         self.model_, moved = model.pruned()
-        # In place: the cells are the largest array there is.
-        np.take(moved, coded.cells, out=coded.cells)
+        # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
+        np.take(moved, coded.cells, out=coded.cells, mode="clip")
         source.frozen = target.frozen = True
         self.source_codes_, self.target_codes_ = source, target
         self.threshold_ = self.threshold
@@ -333,7 +333,7 @@ class Aligner(Estimator):
 
     def _constraints(self, *, decode: bool) -> AlignmentConstraints:
         kind = self.decode_constraint if decode and self.decode_constraint is not None else self.constraint
-        evaluations = self.max_evaluations * (2 if decode else 1)
+        evaluations = self.max_evaluations + (1 if decode else 0)
         if self.gamma == 0.0:
             # A subgradient needs more steps than a gradient before its average means something.
             evaluations *= 4

@@ -34,7 +34,7 @@ class AlignmentConstraints:
     kind: str = "agreement"
     gamma: float = 1.0
     tolerance: float = 0.05
-    max_evaluations: int = 4
+    max_evaluations: int = 3
     reliability: float = 0.9
     hints: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
 

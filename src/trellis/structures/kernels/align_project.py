@@ -205,7 +205,7 @@ def project(
     Returns (V, log Z₁, log Z₂, KKT residual, evaluations). Emissions and places have been set; V is +∞ if a
     direction has no possible alignment. duals, old, step, previous : as ``new_duals`` makes them
     """
-    ignore = min(1e-4, tolerance * 0.1)
+    ignore = min(1e-3, tolerance * 0.02)
     z1, z2, value = evaluate(
         n_source, n_target, constraints, reliability, inv_gamma, beam, duals, hinted, directions, first, second
     )
