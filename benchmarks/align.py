@@ -100,14 +100,14 @@ def judge(aligner: Aligner, text: Text, threshold: float | None) -> tuple[list[f
     return found, aligner.threshold_, dev
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    """Wall seconds and peak megabytes of a program."""
+def timed(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, processor seconds and peak megabytes of a program."""
     began = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"failed: {' '.join(command)}")
-    return time.monotonic() - began, usage.ru_maxrss / 1024
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def find_eflomal() -> str | None:
@@ -193,25 +193,25 @@ def accuracy(text: Text, carried: dict[str, float], gammas: list[float]) -> None
 def peers(text: Text, work: Path, threads: int) -> None:
     """Time and memory from files to symmetrised links; peers' error rates."""
     print(f"\n{text.name}, {text.size:,} pairs, {threads} threads: from files to symmetrised links")
-    print(f"  {'':<34}{'seconds':>9}{'MB':>9}{'intersec':>9}{'gdfa':>9}")
+    print(f"  {'':<34}{'seconds':>9}{'of CPU':>9}{'MB':>9}{'intersec':>9}{'gdfa':>9}")
     out = work / "links"
     command = [sys.executable, "-m", "trellis", "align", "-s", text.source, "-t", text.target, "-o", out, "-q"]
-    seconds, megabytes = timed([*map(str, command), "--threads", str(threads)])
-    show("trellis align", [seconds, megabytes], f"posterior AER {aer_of_file(out, text):.2f}, threshold 0.4")
+    own = timed([*map(str, command), "--threads", str(threads)])
+    show("trellis align", list(own), f"posterior AER {aer_of_file(out, text):.2f}, threshold 0.4")
     eflomal = find_eflomal()
     if eflomal:
         forward, backward = work / "fwd", work / "rev"
         options = ["-s", text.source, "-t", text.target, "-f", forward, "-r", backward, "--overwrite"]
-        peer_seconds, megabytes = timed([eflomal, *map(str, options)])
-        show("eflomal", [peer_seconds, megabytes, *judge_directions(forward, backward, text)])
-        print(f"  trellis / eflomal: {seconds / peer_seconds:.2f} of the time")
+        peer = timed([eflomal, *map(str, options)])
+        show("eflomal", [*peer, *judge_directions(forward, backward, text)])
+        print(f"  trellis / eflomal: {own[0] / peer[0]:.2f} of the time, {own[1] / peer[1]:.2f} of the CPU time")
     if shutil.which("fast_align"):
         joined, forward, backward = work / "joined", work / "fa.fwd", work / "fa.rev"
         with open(joined, "w", encoding="utf-8") as lines:
             lines.writelines(f"{' '.join(s)} ||| {' '.join(t)}\n" for s, t in read_two_files(text.source, text.target))
         runs = [timed(["sh", "-c", f"fast_align -i {joined} -d -o -v {flag} > {path}"]) for flag, path in
                 (("", forward), ("-r", backward))]  # fmt: skip
-        total = [sum(r[0] for r in runs), max(r[1] for r in runs)]
+        total = [sum(r[0] for r in runs), sum(r[1] for r in runs), max(r[2] for r in runs)]
         show("fast_align, both directions", [*total, *judge_directions(forward, backward, text)])
     else:
         print("  fast_align is not on PATH")
@@ -301,9 +301,9 @@ def main() -> None:
             print("\nGrowth of our time and memory")
             for size in sorted({hansards[-1].size // 4, hansards[-1].size}):
                 text = make_text("hansards", size, folder, work)
-                seconds, megabytes = timed([sys.executable, "-m", "trellis", "align", "-s", str(text.source), "-t",
+                seconds, processor, megabytes = timed([sys.executable, "-m", "trellis", "align", "-s", str(text.source), "-t",
                     str(text.target), "-o", str(work / "g"), "-q", "--threads", str(arguments.threads)])  # fmt: skip
-                print(f"  {size:>9,} pairs: {seconds:.1f} s, {megabytes:.0f} MB")
+                print(f"  {size:>9,} pairs: {seconds:.1f} s, {processor:.1f} s of CPU, {megabytes:.0f} MB")
         if not arguments.no_accuracy:
             for text in texts:
                 accuracy(text, carried, arguments.gammas)
