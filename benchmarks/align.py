@@ -301,8 +301,9 @@ def main() -> None:
             print("\nGrowth of our time and memory")
             for size in sorted({hansards[-1].size // 4, hansards[-1].size}):
                 text = make_text("hansards", size, folder, work)
-                seconds, processor, megabytes = timed([sys.executable, "-m", "trellis", "align", "-s", str(text.source), "-t",
-                    str(text.target), "-o", str(work / "g"), "-q", "--threads", str(arguments.threads)])  # fmt: skip
+                files = ["-s", text.source, "-t", text.target, "-o", work / "grown", "--threads", arguments.threads]
+                command = [sys.executable, "-m", "trellis", "align", *files, "-q"]
+                seconds, processor, megabytes = timed([str(part) for part in command])
                 print(f"  {size:>9,} pairs: {seconds:.1f} s, {processor:.1f} s of CPU, {megabytes:.0f} MB")
         if not arguments.no_accuracy:
             for text in texts:
