@@ -1,8 +1,11 @@
-"""The loops: unified EM and what is around it."""
+"""The loops: unified EM, constraint-driven learning, and what is around them."""
 
+from trellis.learn.ccm import CCM
+from trellis.learn.codl import CoDL
 from trellis.learn.history import History, Round
+from trellis.learn.penalties import Violations, count_violations
 from trellis.learn.schedule import Anneal
 from trellis.learn.tune import Tuned, tune
 from trellis.learn.uem import UEM
 
-__all__ = ["UEM", "Anneal", "History", "Round", "Tuned", "tune"]
+__all__ = ["CCM", "UEM", "Anneal", "CoDL", "History", "Round", "Tuned", "Violations", "count_violations", "tune"]

@@ -62,6 +62,7 @@ class HMM(SequenceModel):
     labels : names of the labels, or how many there are; None: those found in ``y``
     min_count, unknown : words seen fewer times than ``min_count`` are emitted as the symbol ``unknown``, and so are
         words never seen; ``unknown=None`` (with ``min_count=1``): a closed vocabulary, an unseen word is an error
+    emits : the column that labels emit: the words themselves, or another column of a Corpus (word classes, say)
     tag_dictionary : word -> labels it may have; words that are not in it may have any
     transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
         likelihood gives what was never seen no probability: to tag new text, take slightly more than 1
@@ -85,6 +86,7 @@ class HMM(SequenceModel):
         *,
         min_count: int = 2,
         unknown: str | None = "<unk>",
+        emits: str = "word",
         tag_dictionary: Mapping[str, Sequence[str]] | None = None,
         transition_prior: float = 1.0,
         emission_prior: float = 1.0,
@@ -94,6 +96,7 @@ class HMM(SequenceModel):
         self.labels = labels
         self.min_count = min_count
         self.unknown = unknown
+        self.emits = emits
         self.tag_dictionary = tag_dictionary
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
@@ -119,7 +122,7 @@ class HMM(SequenceModel):
             X = check_sentences(X)
             names = self._learn_label_names(X, y) if fit else self.label_names_
             batch = _batch_of(X, y, names, weights)
-        words = batch.column("word")
+        words = batch.column(self.emits)
         if fit:
             self._check_settings()
             self.label_names_ = self._learn_label_names(X, y)
