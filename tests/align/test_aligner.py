@@ -57,6 +57,15 @@ def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
     assert path.read_bytes() == again.read_bytes()
 
 
+def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
+    aligner = Aligner(threads=1).fit(toy[0])
+    whole = [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
+    monkeypatch.setattr("trellis.tasks.align.CHUNK", 7)
+    assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
+    monkeypatch.setattr("trellis.tasks.align.CHUNK_CELLS", 50)
+    assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
+
+
 def test_posteriors_of_both_directions_agree_under_agreement(toy):
     aligner = Aligner(threads=1, tolerance=1e-3, max_evaluations=100).fit(toy[0])
     for (forward, backward), (source, target) in zip(aligner.posteriors(toy[0][:20]), toy[0], strict=False):

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.archive import read_archive, write_archive
-from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
+from trellis.data.bitext import LONGEST, Bitext, WordCodes, code_pairs, words_of
 from trellis.data.files import FilePath
 from trellis.engine import engine_for
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
@@ -54,7 +53,8 @@ SYMMETRIZE = {
 Text = str | Sequence[str]
 THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 CHUNK = 5_000
-"""Pairs of new text that are held at a time."""
+CHUNK_CELLS = 4_000_000
+"""Pairs of new text, and cells of them, that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -227,10 +227,9 @@ class Aligner(Estimator):
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
         model = self._model()
-        remaining = iter(pairs)
         done = 0
-        while chunk := list(islice(remaining, CHUNK)):
-            bitext = code_pairs(_tokenized(chunk), self.source_codes_, self.target_codes_)
+        for chunk in _chunks(pairs):
+            bitext = code_pairs(chunk, self.source_codes_, self.target_codes_)
             coded = model.look_up(bitext)
             given = None if hints is None else hints[done : done + len(chunk)]
             yield from self._links(bitext, coded, hint_cells(bitext, coded, given))
@@ -364,6 +363,20 @@ class Aligner(Estimator):
                 if piece + 1 == bitext.pieces[pair + 1]:
                     yield _joined(pending)
                     pending = []
+
+
+def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
+    """Pairs in runs that are small enough to be held; where a run ends changes nothing in the result."""
+    chunk: list[tuple[Sequence[str], Sequence[str]]] = []
+    cells = 0
+    for source, target in _tokenized(pairs):
+        chunk.append((source, target))
+        cells += min(len(source) * len(target), LONGEST * max(len(source), len(target)))
+        if len(chunk) >= CHUNK or cells >= CHUNK_CELLS:
+            yield chunk
+            chunk, cells = [], 0
+    if chunk:
+        yield chunk
 
 
 def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, Text]]) -> Iterator[tuple[Text, Text]]:
