@@ -134,7 +134,7 @@ class AlignmentModel:
         self._log_prior = log_prior + sum(p.log_prior(self.jump_pseudo_count) for p in self.places) if score else None
 
     def _updated_places(self, statistics: AlignmentStatistics, k: int) -> Places:
-        weights = self.places[k].direction(HMM, self.p_null, 1.0).jump
+        weights = self.places[k].direction(HMM, self.p_null, statistics.gamma).jump
         return self.places[k].updated(
             statistics.jumps[k][::-1] * weights + statistics.ends[k],
             np.cumsum(statistics.jump_weight[k])[:-1],

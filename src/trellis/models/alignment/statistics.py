@@ -21,6 +21,7 @@ class AlignmentStatistics:
     null1 : (V_f,) expected null links of target words;  null2 : (V_e,) of source words
     jumps, ends, jump_weight, firsts, first_weight : as :class:`~trellis.structures.kernels.align_shard.Shares`
     value : Σ γ V, the bound that the E-step maximises;  evaluations, residual, n_pairs : of the projection
+    gamma : under which they were collected: jumps still need the factor c(d)^(1/γ)
 
     A shard hands over posteriors of its cells, which are added here one shard after the other: a table of counts a
     shard would be as large as the model.
@@ -39,6 +40,7 @@ class AlignmentStatistics:
     residual: float = 0.0
     worst_residual: float = 0.0
     n_pairs: int = 0
+    gamma: float = 1.0
 
     @classmethod
     def zeros(cls, table: PairTable) -> AlignmentStatistics:
@@ -64,7 +66,8 @@ class AlignmentStatistics:
         for name in ("jumps", "ends", "jump_weight", "firsts", "first_weight"):
             total: FloatArray = getattr(self, name)
             total += getattr(shares, name)
-        self.value += (gamma or 1.0) * float(shares.value.sum())
+        self.gamma = gamma or 1.0
+        self.value += self.gamma * float(shares.value.sum())
         self.evaluations += int(shares.evaluations.sum())
         self.residual += float(shares.residual.sum())
         self.worst_residual = max(self.worst_residual, float(shares.residual.max(initial=0.0)))
