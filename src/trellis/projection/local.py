@@ -14,12 +14,11 @@ from trellis.errors import ConstraintError
 from trellis.projection.kernels import chain_rows, solver
 from trellis.projection.kernels.sparse_rows import FULL_HESSIAN_ROWS
 from trellis.structures.chain import Chain
+from trellis.structures.chain_tables import ChainTables
+from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import Posterior
 from trellis.structures.structure import refuse_impossible
-
-SMALLEST_POTENTIAL = 1e-290
-"""Potentials below this have lost digits or all of themselves."""
 
 
 @dataclass(frozen=True)
@@ -129,50 +128,66 @@ def project_local(
     t, p = scores.tables, scores.tables.potentials
     instance_rows = np.searchsorted(rows.instance, np.arange(n + 1)).astype(np.int64)
     instance_groups = np.searchsorted(rows.instance[table.start[:-1]], np.arange(n + 1)).astype(np.int64)
-    theta = theta * scaled.scale
     n_rows = np.diff(instance_rows)
     curvature_start = offsets_of(np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0))
     if curvature is None or len(curvature) != curvature_start[-1]:
         curvature = np.zeros(curvature_start[-1])
-    else:
-        curvature = np.array(curvature)
-    wide_node = np.any((p.node < SMALLEST_POTENTIAL) & (t.node > -np.inf), axis=1)
-    wide_edge = np.any((p.edge < SMALLEST_POTENTIAL) & (t.edge > -np.inf), axis=(1, 2))
-    posterior = np.empty((scores.n_slots, k))
-    counts_t, counts = np.zeros(t.edge.shape), np.zeros(t.edge.shape)
+    wide = t.lost()
+    posterior = with_slack((scores.n_slots, k))
     edge = np.zeros((scores.n_slots if edge_marginals else 0, k, k))
     log_partition, residual = np.empty(n), np.empty(n)
     evaluations, ending = np.empty(n, np.int64), np.empty(n, np.int64)
-    chain_rows.project_chains(
-        scores.offsets, t.node, p.node, p.node_shift, scores.node_index, t.edge, p.edge, p.edge_t,
-        p.edge_shift, scores.edge_index, t.start, p.start, t.stop, p.stop, p.ends_shift,
-        np.ones(n) if weights is None else weights,
-        rows.start, rows.first_edges, rows.reach, scaled.scale, rows.part, rows.coefficient, rows.bound, rows.equality,
-        instance_rows, table.start, table.kind, table.norm, table.amount, instance_groups,
-        wide_node, wide_edge, most_nats(t.node, t.edge), tolerance, most_evaluations,
-        theta, curvature_start, curvature, posterior, counts_t, counts, edge, log_partition,
-        residual, evaluations, ending,
-    )  # fmt: skip
+
+    def run(logs: tuple[FloatArray, ...]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        at, bend = theta * scaled.scale, np.array(curvature)
+        counts_t, counts = with_slack(p.edge.shape, zeros=True), np.zeros(p.edge.shape)
+        chain_rows.project_chains(
+            scores.offsets, logs[0], p.node, p.node_shift, scores.node_index, logs[1], p.edge, p.edge_t,
+            p.edge_shift, scores.edge_index, logs[2], p.start, logs[3], p.stop, p.ends_shift,
+            np.ones(n) if weights is None else weights,
+            rows.start, rows.first_edges, rows.reach, scaled.scale, rows.part, rows.coefficient, rows.bound,
+            rows.equality, instance_rows, table.start, table.kind, table.norm, table.amount, instance_groups,
+            *wide, most_nats(p.node, p.edge), tolerance, most_evaluations,
+            at, curvature_start, bend, posterior, counts_t, counts, edge, log_partition,
+            residual, evaluations, ending,
+        )  # fmt: skip
+        return at, bend, counts_t, counts
+
+    # Logs of the tables are only for instances that scaled probabilities do not serve: most models need none.
+    needs_logs = any(flags.any() for flags in wide)
+    found, bend, counts_t, counts = run(_logs(t) if needs_logs else _no_logs(k))
+    if np.any(ending == solver.NEEDS_LOGS):
+        found, bend, counts_t, counts = run(_logs(t))
     refuse_impossible(log_partition, scores.first)
     counts += counts_t.transpose(0, 2, 1) * p.edge
-    value = log_partition + np.bincount(rows.instance, rows.bound * theta, minlength=n)
+    value = log_partition + np.bincount(rows.instance, rows.bound * found, minlength=n)
     if len(table.kind):
-        per_group = group_values(theta, table)
+        per_group = group_values(found, table)
         value += np.bincount(rows.instance[table.start[:-1]], per_group, minlength=n)
     return LocalSolution(
         Posterior(posterior, log_partition, counts, edge if edge_marginals else None),
-        theta / scaled.scale, curvature, residual, evaluations, ending, value,
+        found / scaled.scale, bend, residual, evaluations, ending, value,
     )  # fmt: skip
 
 
-def most_nats(*tables: FloatArray) -> float:
-    """A move of scores that no feasible problem over these tables needs."""
+def most_nats(*potentials: FloatArray) -> float:
+    """A move of scores that no feasible problem over tables with these (shifted) potentials needs."""
     spread = 0.0
-    for table in tables:
-        finite = table[table > -np.inf]
-        if finite.size:
-            spread += float(finite.max() - finite.min())
+    for table in potentials:
+        smallest = float(np.min(table, initial=1.0, where=table > 0))
+        spread -= float(np.log(max(smallest, 1e-300)))
+        if np.any(table == 0.0):
+            # What underflow took may be arbitrarily far away; what is forbidden does not matter.
+            spread += 1e5
     return 1e4 + 20.0 * spread
+
+
+def _logs(tables: ChainTables) -> tuple[FloatArray, ...]:
+    return tables.node, tables.edge, tables.start, tables.stop
+
+
+def _no_logs(k: int) -> tuple[FloatArray, ...]:
+    return np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0), np.zeros(0)
 
 
 def group_values(theta: FloatArray, table: GroupTable) -> FloatArray:

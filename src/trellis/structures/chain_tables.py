@@ -7,18 +7,21 @@ only taken where a query in log space (argmax, samples, scores of outputs) asks 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import BoolArray, FloatArray
 from trellis.errors import DataError
 from trellis.structures.kernels import chain_scale
 from trellis.structures.kernels.lanes import has_slack, with_slack
 from trellis.structures.structure import check_scores
 
+LEAST_EXACT = 1e-290
+"""Potentials below this have lost digits, or all of themselves."""
 LEAST_UNSCALED = 1e-20
 """Rows of probabilities are divided by their largest entry when it is smaller than this in any of them."""
 
@@ -113,6 +116,10 @@ class ChainTables:
             _exponentiate(self.stop[None]),
         )
 
+    def lost(self) -> tuple[BoolArray, BoolArray]:
+        """(n_rows,), (n_matrices,): which have possible entries whose potentials underflow took, all or in part."""
+        return _lost(self.potentials, lambda: (self.node > -np.inf, self.edge > -np.inf))
+
 
 class _ProbabilityTables(ChainTables):
     """Tables given as probabilities: potentials at once, logs on demand."""
@@ -148,6 +155,9 @@ class _ProbabilityTables(ChainTables):
     def n_matrices(self) -> int:
         return len(self.potentials.edge)
 
+    def lost(self) -> tuple[BoolArray, BoolArray]:
+        return _lost(self.potentials, lambda: tuple(given > 0 for given in self.__dict__["_given"][:2]))
+
 
 Rows = tuple[FloatArray, FloatArray]
 
@@ -165,6 +175,14 @@ def _potentials(node: Rows, edge: Rows, start: Rows, stop: Rows) -> Potentials:
         stop=stop[0][0],
         ends_shift=float(start[1][0] + stop[1][0]),
     )
+
+
+def _lost(p: Potentials, possible: Callable[[], tuple[BoolArray, ...]]) -> tuple[BoolArray, BoolArray]:
+    node, edge = p.node < LEAST_EXACT, p.edge < LEAST_EXACT
+    if not (node.any() or edge.any()):
+        return np.zeros(len(p.node), dtype=np.bool_), np.zeros(len(p.edge), dtype=np.bool_)
+    has_node, has_edge = possible()
+    return np.any(node & has_node, axis=1), np.any(edge & has_edge, axis=(1, 2))
 
 
 def _exponentiate(rows: FloatArray) -> Rows:

@@ -12,10 +12,15 @@ import numpy as np
 from numba import njit
 
 from trellis.projection.kernels import solver
-from trellis.projection.kernels.exponential import exp_nonpositive
-from trellis.projection.kernels.sparse_rows import add_scaled_row, estimate_hessian, row_dot
+from trellis.projection.kernels.exponential import exponentiate
+from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, row_dots
+from trellis.structures.kernels.chain_infer import FEW_MATRICES, add_outer_products, aligned, backward, forward, widened
 from trellis.structures.kernels.chain_log import infer_log
-from trellis.structures.kernels.chain_sum import FLAGGED, add_outer_products, backward, forward
+from trellis.structures.kernels.chain_sum import FLAGGED
+from trellis.structures.kernels.lanes import LANES, load, multiply, store
+
+MOST_UNSHIFTED = 100.0
+"""Scores that move by fewer nats than this leave potentials in the range of doubles without any shift."""
 
 
 @njit(nogil=True, cache=True)
@@ -37,6 +42,9 @@ def project_chains(
                                                           estimated afresh where that is zero, or where nothing is kept
     instance_rows, instance_groups : (n_instances + 1,)   rows and groups of each instance
     counts_t : of instances that use shared matrices, without the factor E;  counts : of the others
+    posterior, and the potentials : with slack (see :mod:`trellis.structures.kernels.lanes`)
+    node_score, edge_score, start_score, stop_score : logs of the tables, or empty: an instance that needs them then
+        ends with NEEDS_LOGS
     log_partition : of the tilted scores;  residual, evaluations, ending : (n_instances,)
     """
     n_labels = node_potential.shape[1]
@@ -49,22 +57,36 @@ def project_chains(
     for r in range(bound.shape[0]):
         any_edges = any_edges or row_edges[r] < row_start[r + 1]
     edge_rows = longest if any_edges else 0
-    node = np.empty((longest, n_labels))
-    tilt = np.zeros((longest, n_labels))
-    edge = np.empty((edge_rows, n_labels, n_labels))
-    edge_t = np.empty((edge_rows, n_labels, n_labels))
+    n_pairs = n_labels * n_labels
+    wide = -(-n_labels // LANES) * LANES
+    # Rows of whole vectors, and arrays with slack behind them, as the vector kernels of chain_infer want them.
+    ahead, after, back = aligned(longest * wide), aligned(longest * wide), aligned(longest * wide)
+    inverse = np.empty(longest)
+    flat_node = aligned(longest * n_labels)
+    flat_edge, flat_edge_t = aligned(edge_rows * n_pairs), aligned(edge_rows * n_pairs)
+    node = flat_node[: longest * n_labels].reshape(longest, n_labels)
+    edge = flat_edge[: edge_rows * n_pairs].reshape(edge_rows, n_labels, n_labels)
+    edge_t = flat_edge_t[: edge_rows * n_pairs].reshape(edge_rows, n_labels, n_labels)
+    few = len(edge_potential) <= FEW_MATRICES
+    if few:
+        stride = wide
+        shared, shared_t = widened(edge_potential, wide), widened(edge_potential_t, wide)
+        shared_counts = aligned(len(edge_potential) * n_labels * wide)
+        shared_counts[:] = 0.0
+    else:
+        stride = n_labels
+        shared, shared_t = edge_potential.reshape(-1), edge_potential_t.reshape(-1)
+        shared_counts = counts_t.reshape(-1)
+    tilt, scratch = np.zeros((longest, n_labels)), np.empty((longest, n_labels))
     edge_tilt = np.zeros((edge_rows, n_labels, n_labels))
     pairs = np.zeros((edge_rows, n_labels, n_labels))
-    alpha = np.empty((longest, n_labels))
-    w = np.empty((longest, n_labels))
-    beta = np.empty(n_labels)
-    scale = np.empty(longest)
     own_index = np.arange(longest).astype(np.int32)
     integers = np.zeros(solver.N_INTEGERS, np.int64)
     floats = np.zeros(solver.N_FLOATS)
     recent = np.zeros(solver.MEMORY)
     vectors = np.zeros((solver.N_VECTORS, most_rows))
-    gradient, evaluated = np.zeros(most_rows), np.zeros(most_rows)
+    gradient, evaluated, expected = np.zeros(most_rows), np.zeros(most_rows), np.zeros(most_rows)
+    row_ends = row_start[1:]
 
     for i in range(offsets.shape[0] - 1):
         lo, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -106,43 +128,60 @@ def project_chains(
         finished = False
         while True:
             tilt[:n] = 0.0
-            for r in range(first, last):
-                add_scaled_row(row_start[r], row_edges[r], part, coefficient, -trial[r - first], node_base, tilt)
+            add_scaled_rows(first, n_rows, row_start, row_edges, part, coefficient, trial, node_base, tilt)
             if edges_tilted:
                 edge_tilt[:n] = 0.0
-                for r in range(first, last):
-                    add_scaled_row(
-                        row_edges[r], row_start[r + 1], part, coefficient, -trial[r - first], edge_base, edge_tilt
+                add_scaled_rows(first, n_rows, row_edges, row_ends, part, coefficient, trial, edge_base, edge_tilt)
+            moved = 0.0
+            for r in range(n_rows):
+                moved += abs(trial[r]) * vectors[solver.REACH, r]
+            tilt_shift, shift = 0.0, ends_shift
+            if not only_logs:
+                if moved > MOST_UNSHIFTED:
+                    tilt_shift = lower_tilts(
+                        lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt
                     )
-            shift = ends_shift + tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, w, node)
-            shift += tilt_edges(
-                lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
-            )
-            if only_logs:
-                log_z, enough = 0.0, False
-            elif edges_tilted:
-                log_z, enough = forward(0, n, node, own_index, edge, own_index, start, stop, alpha, scale)
+                shift += tilt_shift
+                shift += tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node)
+                shift += tilt_edges(
+                    lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
+                )
+            index = own_index[:n] if edges_tilted else edge_index[lo : lo + n]
+            log_z, enough = 0.0, False
+            if not only_logs and edges_tilted:
+                log_z, enough = forward(
+                    0, n, flat_node, own_index, flat_edge, n_labels, index, start, stop, n_labels, ahead, inverse
+                )
                 if enough:
                     enough = backward(
-                        0, n, node, own_index, edge_t, own_index, stop, alpha, scale, w, beta, posterior[lo : lo + n]
+                        0, n, flat_node, own_index, flat_edge_t, n_labels, index, stop, n_labels, inverse, after, back
                     )
-                if enough:
-                    fill_pairs(n, alpha, edge, w, pairs)
-            else:
-                index = edge_index[lo : lo + n]
-                log_z, enough = forward(0, n, node, own_index, edge_potential, index, start, stop, alpha, scale)
+            elif not only_logs:
+                log_z, enough = forward(
+                    0, n, flat_node, own_index, shared, stride, index, start, stop, n_labels, ahead, inverse
+                )
                 if enough:
                     enough = backward(
-                        0, n, node, own_index, edge_potential_t, index, stop, alpha, scale, w, beta,
-                        posterior[lo : lo + n],
-                    )  # fmt: skip
+                        0, n, flat_node, own_index, shared_t, stride, index, stop, n_labels, inverse, after, back
+                    )
+            if enough:
+                # In rising order: the last vector of a row runs into the next row, which is written after it.
+                for t in range(n):
+                    for at in range(0, wide, LANES):
+                        p = multiply(load(ahead, t * wide + at), load(back, t * wide + at))
+                        store(posterior, (lo + t) * n_labels + at, p)
+                if edges_tilted:
+                    fill_pairs(n, n_labels, wide, ahead, edge, after, pairs)
             log_z += shift
             in_logs = not enough
+            if in_logs and node_score.shape[0] == 0:
+                ending[i] = solver.NEEDS_LOGS
+                break
             if in_logs:
                 if pairs.shape[0] == 0:
                     edge_tilt = np.zeros((longest, n_labels, n_labels))
                     pairs = np.zeros((longest, n_labels, n_labels))
-                log_z = infer_in_logs(
+                log_z = tilt_shift + infer_in_logs(
                     lo, n, node_score, node_index, edge_score, edge_index, start_score, stop_score, tilt,
                     edges_tilted, edge_tilt, posterior, pairs,
                 )  # fmt: skip
@@ -151,13 +190,13 @@ def project_chains(
                 break
             value = log_z
             flat_pairs = pairs.reshape(-1)
+            expected[:n_rows] = 0.0
+            row_dots(first, n_rows, row_start, row_edges, part, coefficient, node_base, marginals, expected)
+            if edges_tilted:
+                row_dots(first, n_rows, row_edges, row_ends, part, coefficient, edge_base, flat_pairs, expected)
             for r in range(n_rows):
-                row = first + r
-                expected = row_dot(row_start[row], row_edges[row], part, coefficient, node_base, marginals)
-                if edges_tilted:
-                    expected += row_dot(row_edges[row], row_start[row + 1], part, coefficient, edge_base, flat_pairs)
-                value += bound[row] * trial[r]
-                gradient[r] = bound[row] - expected
+                value += bound[first + r] * trial[r]
+                gradient[r] = bound[first + r] - expected[r]
                 evaluated[r] = trial[r]
             first_time = integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0)
             # Of one slot the estimate is exact; of more it is good for a fresh start when updates have led nowhere.
@@ -184,43 +223,65 @@ def project_chains(
             if not elsewhere:
                 break
             # The last evaluation was at a point that was refused: once more at the one that is returned.
-        if log_partition[i] == -np.inf:
+        if log_partition[i] == -np.inf or ending[i] == solver.NEEDS_LOGS:
             continue
         if in_logs or edges_tilted:
             for t in range(1, n):
                 counts[edge_index[lo + t]] += weights[i] * pairs[t]
         else:
-            add_outer_products(alpha[:n], w[:n], weights[i], edge_index, lo, counts_t)
+            add_outer_products(n, ahead, after, weights[i], edge_index, lo, n_labels, shared_counts, stride)
         if edge_marginals.shape[0] > 0:
-            if not (in_logs or edges_tilted):
+            if in_logs or edges_tilted:
+                edge_marginals[lo + 1 : lo + n] = pairs[1:n]
+            else:
                 for t in range(1, n):
                     matrix = edge_potential[edge_index[lo + t]]
                     for a in range(n_labels):
                         for b in range(n_labels):
-                            edge_marginals[lo + t, a, b] = alpha[t - 1, a] * matrix[a, b] * w[t, b]
-            else:
-                edge_marginals[lo + 1 : lo + n] = pairs[1:n]
+                            edge_marginals[lo + t, a, b] = (
+                                ahead[(t - 1) * wide + a] * matrix[a, b] * after[t * wide + b]
+                            )
+    if few:
+        for m in range(len(edge_potential)):
+            for b in range(n_labels):
+                for a in range(n_labels):
+                    counts_t[m, b, a] += shared_counts[(m * n_labels + b) * wide + a]
+
+
+@njit(nogil=True, cache=True)
+def lower_tilts(lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt):
+    """Subtract from the tilt of each slot and boundary its largest possible entry; returns the sum of these."""
+    shift = 0.0
+    for t in range(n):
+        shift += lower_to_zero(node_potential[node_index[lo + t]], tilt[t])
+        if edges_tilted and t > 0:
+            shift += lower_to_zero(edge_potential[edge_index[lo + t]].reshape(-1), edge_tilt[t].reshape(-1))
+    return shift
+
+
+@njit(nogil=True, cache=True)
+def lower_to_zero(potential, tilt):
+    """Subtract from a tilt its largest entry among those that are possible, and return it."""
+    top = -np.inf
+    for k in range(tilt.shape[0]):
+        if potential[k] > 0.0 and tilt[k] > top:
+            top = tilt[k]
+    if top == -np.inf:
+        return 0.0
+    for k in range(tilt.shape[0]):
+        tilt[k] = min(tilt[k] - top, 0.0)
+    return top
 
 
 @njit(nogil=True, cache=True)
 def tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node):
-    """node[t] = potentials of slot t times exp(tilt[t]), shifted; returns the shift."""
+    """node[t] = potentials of slot t times exp(tilt[t]); returns the sum of the potentials' shifts."""
     n_labels = node.shape[1]
     shift = 0.0
-    for t in range(n):
-        row, delta, out = node_potential[node_index[lo + t]], tilt[t], scratch[t]
-        top = -np.inf
-        for k in range(n_labels):
-            if row[k] > 0.0 and delta[k] > top:
-                top = delta[k]
-        if top == -np.inf:
-            top = 0.0
-        shift += node_shift[node_index[lo + t]] + top
-        for k in range(n_labels):
-            out[k] = min(delta[k] - top, 0.0)
-    exp_nonpositive(scratch[:n].reshape(-1), node[:n].reshape(-1))
+    exponentiate(tilt[:n].reshape(-1), scratch[:n].reshape(-1), node[:n].reshape(-1))
     for t in range(n):
         row, out = node_potential[node_index[lo + t]], node[t]
+        shift += node_shift[node_index[lo + t]]
         for k in range(n_labels):
             out[k] *= row[k]
     return shift
@@ -228,26 +289,15 @@ def tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, nod
 
 @njit(nogil=True, cache=True)
 def tilt_edges(lo, n, edge_potential, edge_index, edge_shift, tilted, edge_tilt, scratch, edge, edge_t):
-    """edge[t] (and its transpose) = potentials of boundary t times exp(edge_tilt[t]), shifted; returns the shift."""
+    """edge[t] (and its transpose) = potentials of boundary t times exp(edge_tilt[t]), as :func:`tilt_nodes`."""
     n_labels = edge_potential.shape[1]
     shift = 0.0
     for t in range(1, n):
         shift += edge_shift[edge_index[lo + t]]
         if not tilted:
             continue
-        matrix, delta, out = edge_potential[edge_index[lo + t]], edge_tilt[t], scratch[t]
-        top = -np.inf
-        for a in range(n_labels):
-            for b in range(n_labels):
-                if matrix[a, b] > 0.0 and delta[a, b] > top:
-                    top = delta[a, b]
-        if top == -np.inf:
-            top = 0.0
-        shift += top
-        for a in range(n_labels):
-            for b in range(n_labels):
-                out[a, b] = min(delta[a, b] - top, 0.0)
-        exp_nonpositive(out.reshape(-1), edge[t].reshape(-1))
+        matrix = edge_potential[edge_index[lo + t]]
+        exponentiate(edge_tilt[t].reshape(-1), scratch[t].reshape(-1), edge[t].reshape(-1))
         for a in range(n_labels):
             for b in range(n_labels):
                 edge[t, a, b] *= matrix[a, b]
@@ -256,14 +306,13 @@ def tilt_edges(lo, n, edge_potential, edge_index, edge_shift, tilted, edge_tilt,
 
 
 @njit(nogil=True, cache=True)
-def fill_pairs(n, alpha, edge, w, pairs):
+def fill_pairs(n, n_labels, wide, ahead, edge, after, pairs):
     """Edge marginals of an instance."""
-    n_labels = alpha.shape[1]
     for t in range(1, n):
         for a in range(n_labels):
-            before = alpha[t - 1, a]
+            before = ahead[(t - 1) * wide + a]
             for b in range(n_labels):
-                pairs[t, a, b] = before * edge[t, a, b] * w[t, b]
+                pairs[t, a, b] = before * edge[t, a, b] * after[t * wide + b]
 
 
 @njit(nogil=True, cache=True)

@@ -28,7 +28,7 @@ from trellis.projection.kernels.groups import (
     value_all,
 )
 
-EVALUATE, CONVERGED, STALLED, EXHAUSTED, UNBOUNDED = 0, 1, 2, 3, 4
+EVALUATE, CONVERGED, STALLED, EXHAUSTED, UNBOUNDED, NEEDS_LOGS = 0, 1, 2, 3, 4, 5
 
 # Slots of the integer and of the floating state.
 PHASE, N_EVALUATIONS, N_BACKTRACKS, METHOD, N_RESETS = 0, 1, 2, 3, 4

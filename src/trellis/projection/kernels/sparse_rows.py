@@ -35,6 +35,69 @@ def add_scaled_row(low, high, part, coefficient, factor, base, out):
             flat[part[e] - base] += factor * coefficient[e]
 
 
+@njit(nogil=True, cache=True)
+def are_alike(r, n, starts, ends, part):
+    """Whether rows r .. r + n − 1 name one and the same run of parts."""
+    for other in range(r, r + n):
+        if ends[other] - starts[other] != ends[r] - starts[r] or not is_run(starts[other], ends[other], part):
+            return False
+        if part[starts[other]] != part[starts[r]]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def add_scaled_rows(first, n_rows, starts, ends, part, coefficient, factors, base, out):
+    """out.flat[part − base] −= Σ_r factors[r] · coefficient over rows first .. first + n_rows − 1.
+
+    Four rows over the same run go through ``out`` once.
+    """
+    r = 0
+    while r < n_rows:
+        row = first + r
+        if r + 4 <= n_rows and are_alike(row, 4, starts, ends, part):
+            size = ends[row] - starts[row]
+            at = part[starts[row]] - base
+            target = out.reshape(-1)[at : at + size]
+            c0, c1 = coefficient[starts[row] : ends[row]], coefficient[starts[row + 1] : ends[row + 1]]
+            c2, c3 = coefficient[starts[row + 2] : ends[row + 2]], coefficient[starts[row + 3] : ends[row + 3]]
+            f0, f1, f2, f3 = factors[r], factors[r + 1], factors[r + 2], factors[r + 3]
+            for e in range(size):
+                target[e] -= (f0 * c0[e] + f1 * c1[e]) + (f2 * c2[e] + f3 * c3[e])
+            r += 4
+        else:
+            add_scaled_row(starts[row], ends[row], part, coefficient, -factors[r], base, out)
+            r += 1
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def row_dots(first, n_rows, starts, ends, part, coefficient, base, values, out):
+    """out[r] += Σ coefficient · values[part − base] of rows first .. first + n_rows − 1, four at a time where alike."""
+    r = 0
+    while r < n_rows:
+        row = first + r
+        if r + 4 <= n_rows and are_alike(row, 4, starts, ends, part):
+            size = ends[row] - starts[row]
+            at = part[starts[row]] - base
+            source = values[at : at + size]
+            c0, c1 = coefficient[starts[row] : ends[row]], coefficient[starts[row + 1] : ends[row + 1]]
+            c2, c3 = coefficient[starts[row + 2] : ends[row + 2]], coefficient[starts[row + 3] : ends[row + 3]]
+            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+            for e in range(size):
+                t0 += c0[e] * source[e]
+                t1 += c1[e] * source[e]
+                t2 += c2[e] * source[e]
+                t3 += c3[e] * source[e]
+            out[r] += t0
+            out[r + 1] += t1
+            out[r + 2] += t2
+            out[r + 3] += t3
+            r += 4
+        else:
+            out[r] += row_dot(starts[row], ends[row], part, coefficient, base, values)
+            r += 1
+
+
 # Sums may be taken in another order: it lets the compiler keep several side by side. The order is fixed in the compiled
 # code, so the bits are the same in every run and on every thread.
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
