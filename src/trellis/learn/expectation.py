@@ -13,9 +13,9 @@ Instances whose every label is known contribute log p(x, y), and statistics that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,10 @@ from trellis.errors import InfeasibleError
 from trellis.learn.accounting import expected_score, one_hot, prices_of
 from trellis.models.model import Model
 from trellis.projection import CorpusProjection, Duals, Projector, ShardAnswer
+from trellis.projection.few_steps import FewSteps, FewStepsProjector
 from trellis.structures import CategoricalParts, Chain, ChainParts, Structure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Expectation:
     statistics : of all instances;  objective : without the prior
     log_likelihood, kl : None where they were not asked for, or are not known
     violation : constraint name -> mean excess of its rows under q
+    gap : by at most how much a better q could raise the objective; 0 where the residual alone says so
     """
 
     statistics: Any
@@ -49,6 +53,7 @@ class Expectation:
     duals: Duals
     kkt_residual: float
     evaluations: int
+    gap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ class ExpectationStep:
 
     labelled : numbers of the fully labelled instances;  free : of the others, on which constraints act
     use_labelled : whether labelled instances enter statistics and objective (CoDL's β brings them in otherwise)
+    few_dual_steps : solve a single l1/linf block by so many compiled steps (:mod:`trellis.projection.few_steps`)
     """
 
     def __init__(
@@ -97,6 +103,7 @@ class ExpectationStep:
         most_evaluations: int = 200,
         most_rounds: int = 200,
         use_labelled: bool = True,
+        few_dual_steps: int | None = None,
     ) -> None:
         self.model, self.engine, self.use_labelled = model, engine, use_labelled
         complete = is_complete(batch)
@@ -109,8 +116,12 @@ class ExpectationStep:
         self.labelled_parts = [shard.of(labelled) for shard in self.labelled_shards]
         self.clamped = [bool(np.any(part.labels >= 0)) for part in self.free_parts]
         self.rows = self._compile(constraints)
+        bounds = shard_bounds(self.free_batch.offsets)
+        self.few: FewStepsProjector | None = None
+        if few_dual_steps is not None:
+            self.few = FewStepsProjector(self.rows, bounds, most_steps=few_dual_steps, tolerance=tolerance)
         self.projector = Projector(
-            self.rows, shard_bounds(self.free_batch.offsets),
+            self.rows if self.few is None else replace(self.rows, sparsity=()), bounds,
             tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,
         )  # fmt: skip
         self.supervised: Any = None
@@ -152,16 +163,26 @@ class ExpectationStep:
             return self._account(number, answer, part, statistics, log_partition, expected)
 
         try:
-            outcome = self.projector.run(
-                self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine,
-                edge_marginals=self.rows.touches_edges, warn=warn,
-            )  # fmt: skip
+            outcome = self.project(gamma, duals, then, warn=warn)
         except InfeasibleError as error:
             if error.instances and len(self.labelled):
                 number = int(self.free[error.instances[0]])
                 error.add_note(f"(counted without the fully labelled ones; in the data it is instance {number})")
             raise
         return self._assemble(outcome, gamma, alpha, likelihood, plain)
+
+    def project(
+        self, gamma: float, duals: Duals | None, then: Callable[[int, ShardAnswer], T], *, warn: bool = True
+    ) -> CorpusProjection[T]:
+        """Posteriors of all shards of the free instances, handed to ``then``."""
+        if self.few is not None:
+            return self.few.run(
+                self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine
+            )
+        return self.projector.run(
+            self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine,
+            edge_marginals=self.rows.touches_edges, warn=warn,
+        )  # fmt: skip
 
     def scores_of(self, number: int) -> Structure:
         """Scores of a shard of the free instances, known labels clamped."""
@@ -190,10 +211,12 @@ class ExpectationStep:
             over = local.excess(local.expect(q.node, q.edge))
             excess = np.bincount(local.constraint, over, minlength=len(excess)).astype(np.float64)
             prices = prices_of(local, over, part.weights)
-        slot_weight = np.repeat(part.weights, part.lengths)
-        weighted = q.node * slot_weight[:, None]
-        weighted_edge = None if q.edge is None else q.edge * slot_weight[:, None, None]
-        coupling = mine.coupling.expect(weighted, weighted_edge) if len(mine.coupling) else np.zeros(0)
+        coupling = np.zeros(0)
+        if len(mine.coupling):
+            slot_weight = np.repeat(part.weights, part.lengths)
+            weighted = q.node * slot_weight[:, None]
+            weighted_edge = None if q.edge is None else q.edge * slot_weight[:, None, None]
+            coupling = mine.coupling.expect(weighted, weighted_edge)
         largest = tuple(block.statistic(q.node) for block in mine.sparsity)
         return _Sums(statistics, log_partition, expected, excess, prices, coupling, largest)
 
@@ -208,6 +231,8 @@ class ExpectationStep:
             total = outcome.results[0]
             for sums in outcome.results[1:]:
                 total = total + sums
+            if isinstance(outcome, FewSteps) and outcome.largest is not None:
+                total = replace(total, largest=(outcome.largest,))
             statistics = total.statistics
             log_likelihood = 0.0 if discriminative else total.log_partition
             violation, prices = self._violation(total)
@@ -228,6 +253,7 @@ class ExpectationStep:
         return Expectation(
             statistics, objective, log_likelihood if known else None, kl if known and gamma > 0.0 else None, violation,
             outcome.duals, outcome.kkt_residual, outcome.evaluations,
+            gamma * outcome.gap if isinstance(outcome, FewSteps) else 0.0,
         )  # fmt: skip
 
     def _violation(self, total: _Sums) -> tuple[dict[str, float], float]:

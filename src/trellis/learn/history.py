@@ -21,6 +21,7 @@ class Round:
     violation : constraint name -> mean excess of its rows under q
     kkt_residual : of the projection;  seconds : of the whole round
     dev : the development metric, where there is one
+    gap : by at most how much a better q would have raised the objective (few_dual_steps)
     """
 
     number: int
@@ -33,6 +34,7 @@ class Round:
     evaluations: int = 0
     seconds: float = 0.0
     dev: float | None = None
+    gap: float = 0.0
 
 
 class History:

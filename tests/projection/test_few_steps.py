@@ -1,0 +1,173 @@
+"""The E-step by a few compiled dual steps: the general solver's answer in the limit, bounded by its gap before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trellis.constraints.rows import Rows
+from trellis.constraints.sparsity import Sparsity
+from trellis.engine import ThreadEngine
+from trellis.errors import DataError
+from trellis.projection import project
+from trellis.projection.few_steps import FewStepsProjector
+from trellis.structures import Chain
+
+from .cases import build_problem, random_batch
+from .oracle import enumerate_outputs, solve_primal
+
+
+def posterior_of(batch, rows, gamma, steps, *, tolerance=1e-9, duals=None, bounds=None, engine=None):
+    """Outcome, node marginals (n_slots, K) and edge counts of a projection by steps."""
+    bounds = np.array([0, batch.n_instances]) if bounds is None else bounds
+    projector = FewStepsProjector(rows, bounds, most_steps=steps, tolerance=tolerance)
+    found = projector.run(
+        lambda number: batch.structure(int(bounds[number]), int(bounds[number + 1])), gamma,
+        then=lambda number, answer: (answer.posterior.node.copy(), answer.posterior.edge_counts),
+        weights=batch.weight, duals=duals, engine=engine,
+    )  # fmt: skip
+    return found, np.concatenate([q for q, _ in found.results]), sum(counts for _, counts in found.results)
+
+
+def problem_of(seed, gamma, *, weighted=False):
+    rng = np.random.default_rng(seed)
+    batch = random_batch(rng, categorical=False)
+    if weighted:
+        batch = replace(batch, weight=rng.choice([0.5, 1.0, 2.0], size=batch.n_instances))
+    return build_problem(rng, batch, gamma, [], blocks=1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_steps_to_convergence_agree_with_cvxpy(seed, gamma, weighted):
+    problem = problem_of(seed, gamma, weighted=weighted)
+    # Single precision ends near 1e-6, so convergence itself is tested with duals in double.
+    projector = FewStepsProjector(problem.rows, np.array([0, 1]), most_steps=1)
+    duals = projector.no_duals(gamma)
+    duals = replace(
+        duals,
+        sparsity=(duals.sparsity[0].astype(np.float64),),
+        curvature=(duals.curvature[0], duals.curvature[1].astype(np.float64)),
+    )
+    found, node, _ = posterior_of(problem.batch, problem.rows, gamma, 20_000, tolerance=1e-6, duals=duals)
+    assert found.converged
+    listing = enumerate_outputs(problem.batch, problem.rows)
+    q, optimum = solve_primal(listing, gamma)
+    np.testing.assert_allclose(node, listing.node_marginals(q), rtol=0, atol=1e-5)
+    assert found.value == pytest.approx(optimum, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_single_precision_duals_agree_with_the_general_solver(gamma):
+    problem = problem_of(7, gamma)
+    _, node, counts = posterior_of(problem.batch, problem.rows, gamma, 3_000)
+    other = project(problem.batch.structure(), problem.rows, gamma, tolerance=1e-8, most_rounds=5_000)
+    np.testing.assert_allclose(node, other.posterior.node, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(counts, other.posterior.edge_counts, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 30])
+def test_gap_bounds_what_a_better_posterior_would_gain(steps):
+    problem = problem_of(4, 1.0)
+    found, *_ = posterior_of(problem.batch, problem.rows, 1.0, steps)
+    _, optimum = solve_primal(enumerate_outputs(problem.batch, problem.rows), 1.0)
+    assert optimum - 1e-6 <= found.value <= optimum + found.gap + 1e-6
+
+
+def test_gap_shrinks_to_nothing_over_warm_started_rounds():
+    problem = problem_of(5, 1.0)
+    found, *_ = posterior_of(problem.batch, problem.rows, 1.0, 1)
+    first = found.gap
+    for _ in range(400):
+        found, *_ = posterior_of(problem.batch, problem.rows, 1.0, 1, duals=found.duals)
+    assert first > 0.01
+    assert found.gap < 1e-4
+
+
+def test_without_strength_it_is_the_plain_posterior_bit_for_bit():
+    problem = problem_of(6, 1.0)
+    rows = replace(problem.rows, sparsity=(replace(problem.rows.sparsity[0], strength=0.0),))
+    found, node, counts = posterior_of(problem.batch, rows, 1.0, 3)
+    plain = problem.batch.structure().infer(weights=problem.batch.weight)
+    np.testing.assert_array_equal(node, plain.node)
+    np.testing.assert_array_equal(counts, plain.edge_counts)
+    assert found.value == -float(problem.batch.weight @ plain.log_partition)
+    assert found.evaluations == 1
+
+
+def one_word_chain(n_instances, k, seed=0):
+    """Chains in which one word stands first and last, and others between."""
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, 4 * n_instances + 1, 4)
+    node = rng.normal(size=(4 * n_instances, k))
+    chain = Chain(offsets, node, rng.normal(size=(k, k)))
+    slots = np.sort(np.concatenate([offsets[:-1], offsets[1:] - 1]))
+    return chain, slots
+
+
+def test_boundless_strength_gives_all_occurrences_of_a_word_one_posterior():
+    chain, slots = one_word_chain(5, 3)
+    block = Sparsity("few", slots, np.zeros(len(slots), np.int64), 1, 1e4)
+    rows = replace(Rows.none(chain.parts), sparsity=(block,))
+    projector = FewStepsProjector(rows, np.array([0, 5]), most_steps=20_000, tolerance=1e-9)
+    found = projector.run(lambda _: chain, then=lambda _, answer: answer.posterior.node.copy())
+    q = found.results[0][slots]
+    np.testing.assert_allclose(q, np.broadcast_to(q[0], q.shape), rtol=0, atol=1e-5)
+    free = chain.infer().node[slots]
+    assert np.ptp(free, axis=0).max() > 0.3
+
+
+def test_an_instance_that_needs_log_space_is_inferred_in_it():
+    rng = np.random.default_rng(3)
+    # Label 1 is worth nothing until the last slot, where it is all there is.
+    node = np.zeros((40, 2))
+    node[:, 1] = -60.0
+    node[-1] = [-np.inf, 0.0]
+    edge = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    chain = Chain(np.array([0, 40]), node, edge)
+    block = Sparsity("few", np.arange(40), rng.integers(3, size=40), 3, 1.0)
+    rows = replace(Rows.none(chain.parts), sparsity=(block,))
+    found = FewStepsProjector(rows, np.array([0, 1]), most_steps=5).run(
+        lambda _: chain, then=lambda _, answer: answer.posterior.node.copy()
+    )
+    np.testing.assert_allclose(found.results[0][:, 1], 1.0)
+
+
+def test_shards_and_threads_leave_the_bits_alone():
+    problem = problem_of(8, 1.0)
+    bounds = np.arange(problem.batch.n_instances + 1)
+    outcomes = [
+        posterior_of(problem.batch, problem.rows, 1.0, 7, bounds=bounds, engine=engine)
+        for engine in (None, ThreadEngine(2), ThreadEngine(4))
+    ]
+    for found, node, counts in outcomes[1:]:
+        np.testing.assert_array_equal(node, outcomes[0][1])
+        np.testing.assert_array_equal(counts, outcomes[0][2])
+        assert found.value == outcomes[0][0].value
+        np.testing.assert_array_equal(found.duals.sparsity[0], outcomes[0][0].duals.sparsity[0])
+
+
+def test_duals_stay_in_their_set():
+    problem = problem_of(9, 0.5)
+    block = problem.rows.sparsity[0]
+    found, *_ = posterior_of(problem.batch, problem.rows, 0.5, 4)
+    theta = found.duals.sparsity[0]
+    order = np.argsort(block.key, kind="stable")
+    sums = np.zeros((block.n_keys, theta.shape[1]))
+    np.add.at(sums, block.key[order], theta)
+    assert theta.min() >= 0
+    assert sums.max() <= block.strength / 0.5 * (1 + 1e-6)
+
+
+def test_other_constraints_are_refused_by_name():
+    rng = np.random.default_rng(0)
+    batch = random_batch(rng, categorical=False)
+    problem = build_problem(rng, batch, 1.0, [], blocks=2)
+    with pytest.raises(DataError, match="also: .*s1"):
+        FewStepsProjector(problem.rows, np.array([0, batch.n_instances]), most_steps=2)
+    none = Rows.none(batch.parts)
+    with pytest.raises(DataError, match="there is none"):
+        FewStepsProjector(none, np.array([0, batch.n_instances]), most_steps=2)
