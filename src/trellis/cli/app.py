@@ -22,7 +22,11 @@ import typer
 from trellis._version import __version__
 from trellis.cli.align import align
 from trellis.cli.evaluate import evaluate
+from trellis.cli.explain import explain
 from trellis.cli.info import info
+from trellis.cli.predict import predict
+from trellis.cli.tokens import tokens
+from trellis.cli.train import train
 from trellis.errors import TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
@@ -37,7 +41,11 @@ app = typer.Typer(
 
 # One line a command. Its module is imported for --help too, so what is heavy is imported inside the function.
 app.command()(align)
+app.command()(train)
+app.command()(predict)
+app.command()(explain)
 app.command()(evaluate)
+app.command()(tokens)
 app.command()(info)
 
 

@@ -1,5 +1,7 @@
 """``trellis evaluate``: outputs against gold. One option a kind of output; ``MODES`` says which function serves it.
 
+Without an option fields are compared, as ``trellis predict`` writes them.
+
 To add a kind: an option of :func:`evaluate` that names it, and an entry in ``MODES``: a function from the paths of gold
 and output to rows (name, value).
 """
@@ -22,9 +24,15 @@ def evaluate(
     alignment: Annotated[
         bool, typer.Option("--alignment", help="Word alignments: `i-j` sure and `i?j` possible links.")
     ] = False,
+    fields: Annotated[
+        bool, typer.Option("--fields", help="Labelled tokens, .tsv or .jsonl; so without any option.")
+    ] = False,
 ) -> None:
-    """Compare an output with gold and print its scores."""
-    wanted = [name for name, asked in (("alignment", alignment),) if asked]
+    """Compare an output with gold and print its scores.
+
+    Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
+    """
+    wanted = [name for name, asked in (("alignment", alignment), ("fields", fields)) if asked] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
     for name, value in MODES[wanted[0]](gold, output):
@@ -47,4 +55,32 @@ def _alignment(gold: str, output: str) -> Rows:
     ]
 
 
-MODES: dict[str, Callable[[str, str], Rows]] = {"alignment": _alignment}
+def _fields(gold: str, output: str) -> Rows:
+    from trellis.metrics.fields import score_fields
+    from trellis.tasks.extract_files import read_labelled
+
+    truth, found = ([t for t in read_labelled(path) if len(t)] for path in (gold, output))
+    for number, (one, other) in enumerate(zip(truth, found, strict=False)):
+        if one.sentence.words != other.sentence.words:
+            raise DataError(
+                f"text {number + 1} is not the same in both: {one.text[:40]!r} ({gold}, line {one.sentence.line}) and "
+                f"{other.text[:40]!r} ({output}, line {other.sentence.line}). Predict from the tokens of {gold} itself"
+            )
+    scores = score_fields(*([t.sentence.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
+    rows = [
+        ("accuracy", f"{100 * scores.accuracy:.2f} of {scores.n_tokens} tokens"),
+        ("field F1", f"{100 * scores.total.f1:.2f} of {scores.total.n_gold} fields"),
+        ("", ""),
+        ("field", f"{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}{'found':>8}"),
+    ]
+    for label, s in scores.fields.items():
+        figures = "".join(f"{100 * figure:>10.2f}" for figure in (s.precision, s.recall, s.f1))
+        rows.append((label, f"{figures}{s.n_gold:>8}{s.n_found:>8}"))
+    width = max(7, *(len(label) + 2 for label in scores.labels))
+    rows += [("", ""), ("gold \\ found", "".join(f"{label:>{width}}" for label in scores.labels))]
+    for label, counts in zip(scores.labels, scores.confusion.tolist(), strict=True):
+        rows.append((label, "".join(f"{n or '.':>{width}}" for n in counts)))
+    return rows
+
+
+MODES: dict[str, Callable[[str, str], Rows]] = {"alignment": _alignment, "fields": _fields}

@@ -1,0 +1,139 @@
+"""``trellis explain``: what each rule of a trained model says, what it costs and what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.tasks.explain import RuleReport, Utility
+
+
+def explain(
+    model: Annotated[str, typer.Argument(help="Model that `trellis train` wrote.")],
+    text: Annotated[str, typer.Argument(help="Texts: raw, or .tsv or .jsonl; with labels, accuracies are shown too.")],
+    labelled: Annotated[
+        list[str] | None,
+        typer.Option("--labelled", "-l", help="With --unlabelled: train anew for each rule on these. Repeatable."),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None, typer.Option("--unlabelled", "-u", help="Unlabelled texts to train anew on. Repeatable.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a rule.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: every core.")] = None,
+    word_column: Annotated[int, typer.Option(min=0, help="Column of the token in .tsv files, from 0.")] = 0,
+    label_column: Annotated[int, typer.Option(min=0, help="Column of the label in .tsv files, from 0.")] = 1,
+) -> None:
+    """Show for each rule its sentence, how often it is violated, its penalty or dual, and its utility.
+
+    The utility of a rule is the token accuracy with it alone and with all rules but it, and needs a text with labels.
+    With --labelled (and --unlabelled) the model is trained anew for each: supervised, and by its own method.
+    """
+    from trellis.tasks.explain import explain as report
+    from trellis.tasks.explain import trained_utility, utility
+    from trellis.tasks.extract import Extractor
+    from trellis.tasks.extract_files import read_labelled, read_texts
+
+    extractor = Extractor.load(model, threads=threads)
+    columns = {"word_column": word_column, "label_column": label_column}
+    texts = _texts(text, word_column, label_column)
+    has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))
+    if (labelled or unlabelled) and not has_labels:
+        raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")
+    if unlabelled and not labelled:
+        raise DataError("--unlabelled goes with --labelled: the examples that the model was trained on")
+    rules = report(extractor, texts)
+    tables: dict[str, list[Utility]] = {}
+    if has_labels:
+        tables["in prediction"] = utility(extractor, texts)
+    if labelled:
+        few = [t for path in labelled for t in read_labelled(path, **columns)]
+        many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
+        tables["supervised"] = trained_utility(extractor, few, [], texts, method="supervised")
+        if many:
+            typer.echo(f"training {2 * len(rules) + 2} times ...", err=True)
+            tables[extractor.method] = trained_utility(extractor, few, many, texts)
+    if json:
+        _print_json(rules, tables)
+    else:
+        _print(rules, tables)
+
+
+def _texts(path: str, word_column: int, label_column: int) -> Any:
+    """With labels where the file has a place for them."""
+    from trellis.data.files import numbered_lines
+    from trellis.tasks.extract_files import kind_of, read_labelled, read_texts
+
+    kind = kind_of(path)
+    if kind == "columns":
+        first = next((line for _, line in numbered_lines(path) if line.strip()), "")
+        if first.count("\t") < label_column:
+            return read_texts(path, word_column=word_column)
+    if kind == "text":
+        return read_texts(path)
+    return read_labelled(path, word_column=word_column, label_column=label_column)
+
+
+def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for rule in rules:
+        console.print(f"[bold]{rule.name}[/bold]  {rule.sentence}", soft_wrap=True)
+    table = Table(title="violations", title_justify="left")
+    for name in ("rule", "places", "model alone", "under the rules", "labels", "penalty", "dual"):
+        table.add_column(name, justify="left" if name == "rule" else "right")
+    for rule in rules:
+        table.add_row(
+            rule.name,
+            str(rule.places),
+            str(rule.by_model),
+            str(rule.by_output),
+            "" if rule.by_gold is None else str(rule.by_gold),
+            "hard" if rule.penalty is None else f"{rule.penalty:.3g}",
+            "" if rule.dual is None else f"{rule.dual:.2g}",
+        )
+    console.print()
+    console.print(table)
+    if tables:
+        console.print()
+        console.print(_utility_table(tables))
+
+
+def _utility_table(tables: dict[str, list[Utility]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title="token accuracy, in percent", title_justify="left")
+    table.add_column("rule")
+    for name in tables:
+        table.add_column(f"{name}: alone", justify="right")
+        table.add_column("without it", justify="right")
+    first = next(iter(tables.values()))
+    for i, row in enumerate(first):
+        cells = [cell for t in tables.values() for cell in (f"{100 * t[i].alone:.2f}", f"{100 * t[i].without:.2f}")]
+        table.add_row(row.name, *cells)
+    return table
+
+
+def _print_json(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
+    import json
+    from dataclasses import asdict
+
+    by_name = {
+        name: {
+            kind: {"alone": row.alone, "without": row.without}
+            for kind, t in tables.items()
+            for row in t
+            if row.name == name
+        }
+        for name in [*(rule.name for rule in rules), "(none)", "(all)"]
+    }
+    for rule in rules:
+        typer.echo(json.dumps({**asdict(rule), "accuracy": by_name[rule.name]}, ensure_ascii=False))
+    if tables:
+        for name in ("(none)", "(all)"):
+            typer.echo(json.dumps({"name": name, "accuracy": by_name[name]}, ensure_ascii=False))

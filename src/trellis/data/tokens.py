@@ -1,0 +1,106 @@
+"""Raw text cut into tokens, each with the characters it came from, so that what is found points into the original.
+
+Every character that is no white space belongs to exactly one token, and a token is text[start:end]. A token is, in
+this order of preference: an address of the web or of mail; a number with its inner points, commas, colons, slashes and
+dashes (3.14, 10:30, 62-68); a word with its inner hyphens, apostrophes and slashes (Moto-oka, don't); one other
+character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.sentence import Sentence
+
+_TOKEN = re.compile(
+    r"""
+    https?://[^\s<>"')\]]+[^\s<>"')\].,;:]      # an address of the web
+    | [\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+          # of mail
+    | \d+(?:(?:[.,:/]|--?|[–—])\d+)*\w*         # a number, a range
+    | \w+(?:[-'’/–]\w+)*                        # a word
+    | \S                                        # anything else by itself
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and where its tokens are.
+
+    sentence : the tokens, with labels where known;  text : the original
+    spans : (n,) first character of each token and the one after its last
+    """
+
+    sentence: Sentence
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> Text:
+    """Cut one text into tokens.
+
+    >>> cut = tokenise("Moto-oka, T. (1983), pp. 62-68.")
+    >>> cut.sentence.words
+    ('Moto-oka', ',', 'T', '.', '(', '1983', ')', ',', 'pp', '.', '62-68', '.')
+    >>> cut.text[slice(*cut.spans[10])]
+    '62-68'
+    """
+    spans = tuple(found.span() for found in _TOKEN.finditer(text))
+    words = tuple(text[start:end] for start, end in spans)
+    return Text(Sentence(words, path=path, line=line), text, spans)
+
+
+def joined(sentence: Sentence) -> Text:
+    """A sentence that was read as tokens, as if it had been written with single spaces between them."""
+    spans, at = [], 0
+    for word in sentence.words:
+        spans.append((at, at + len(word)))
+        at += len(word) + 1
+    return Text(sentence, " ".join(sentence.words), tuple(spans))
+
+
+def read_raw(path: FilePath) -> Iterator[Text]:
+    """A text a line, tokenised; lines of white space alone give texts without tokens."""
+    for number, line in numbered_lines(path):
+        yield tokenise(line, path=shown(path), line=number)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A run of tokens with one label: characters start..end−1 of the text, tokens first..last−1."""
+
+    label: str
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+NO_FIELD = "O"
+"""The label of tokens that belong to no field."""
+
+
+def fields_of(text: Text, labels: Iterable[str | None]) -> list[Field]:
+    """The fields of a labelled text, in order.
+
+    >>> fields_of(tokenise("Ann Lee, 1999"), ["AUTHOR", "AUTHOR", "AUTHOR", "DATE"])
+    [Field(label='AUTHOR', start=0, end=8, first=0, last=3), Field(label='DATE', start=9, end=13, first=3, last=4)]
+    """
+    found: list[Field] = []
+    before: str | None = None
+    for i, label in enumerate(labels):
+        start, end = text.spans[i]
+        if label is not None and label == before:
+            last = found.pop()
+            found.append(Field(label, last.start, end, last.first, i + 1))
+        elif label is not None and label != NO_FIELD:
+            found.append(Field(label, start, end, i, i + 1))
+        before = None if label == NO_FIELD else label
+    return found

@@ -1,0 +1,148 @@
+"""What each rule of an extractor says, costs and does.
+
+utility of a rule   token accuracy with it alone, and with all rules but it      (Chang 2011, tables 3.7 and 3.8)
+
+once for the trained model, where rules act at prediction alone, and once with the model trained anew on the same data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trellis.constraints import Constraint, Kind
+from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.tokens import Text
+from trellis.errors import DataError
+from trellis.learn.penalties import count_violations, soft_rows
+from trellis.tasks.extract import Extractor
+
+NONE, ALL = "(none)", "(all)"
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule.
+
+    sentence : what it says;  places : where it could be violated in these texts
+    by_model, by_output, by_gold : how often the model alone, the model under the rules and the labels given violate it;
+        by_gold is None without labels
+    penalty : ρ, learned or given; None for a hard rule;  dual : mean λ of the last projection, of PR and UEM
+    """
+
+    name: str
+    sentence: str
+    places: int
+    by_model: int
+    by_output: int
+    by_gold: int | None
+    penalty: float | None
+    dual: float | None
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Token accuracy with a rule alone and with all but it; of "(none)" and "(all)" both are the same."""
+
+    name: str
+    alone: float
+    without: float
+
+
+def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
+    """A report of every rule over the texts."""
+    model, constraints = extractor.ccm_.model, extractor.constraints_
+    if not constraints:
+        return []
+    batch = model.encode(extractor.corpus(texts))
+    rows = soft_rows(constraints, batch, model.label_names_)
+
+    def violations(labels: LabelArray) -> FloatArray:
+        return count_violations(rows, batch.with_labels(labels)).excess
+
+    by_model = violations(extractor.decode(texts, constrained=False).labels)
+    by_output = violations(extractor.decode(texts).labels)
+    complete = bool(batch.n_slots) and bool(np.all(batch.labels >= 0))
+    by_gold = violations(batch.labels) if complete else None
+    places = np.bincount(rows.constraint, minlength=len(rows.names))
+    return [
+        RuleReport(
+            name,
+            constraint.describe(),
+            int(places[i]),
+            round(float(by_model[i])),
+            round(float(by_output[i])),
+            None if by_gold is None else round(float(by_gold[i])),
+            _price(extractor, constraint, name),
+            extractor.ccm_.duals_.get(name),
+        )
+        for i, (name, constraint) in enumerate(zip(rows.names, constraints, strict=True))
+    ]
+
+
+def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | None:
+    kind = constraint.strength.kind
+    if kind == Kind.LEARNED:
+        return extractor.ccm_.penalties_[name]
+    return constraint.strength.amount if kind in (Kind.PENALTY, Kind.SQUARED) else None
+
+
+def utility(extractor: Extractor, texts: Sequence[Text]) -> list[Utility]:
+    """With the model as it is: rules act when it predicts."""
+    _need_labels(texts)
+
+    def accuracy(without: Sequence[str]) -> float:
+        kept = [c for c in extractor.constraints_ if c.name not in without]
+        ccm = extractor.ccm_
+        ccm.constraints = kept
+        try:
+            return extractor.score(texts)
+        finally:
+            ccm.constraints = extractor.constraints_
+
+    return _table(extractor, accuracy)
+
+
+def trained_utility(
+    extractor: Extractor,
+    labelled: Sequence[Text],
+    unlabelled: Sequence[Text],
+    texts: Sequence[Text],
+    *,
+    method: str | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> list[Utility]:
+    """With the model trained anew for every set of rules, on the data given; ``method`` None: the extractor's."""
+    _need_labels(texts)
+    settings = extractor.get_params(deep=False)
+    settings.update(show_progress=False, **({} if method is None else {"method": method, "gamma": None}))
+
+    def accuracy(without: Sequence[str]) -> float:
+        if on_step is not None:
+            on_step(f"{len(extractor.constraints_) - len(without)} of {len(extractor.constraints_)} rules")
+        return Extractor(**settings).fit(labelled, unlabelled, without=without).score(texts)
+
+    return _table(extractor, accuracy)
+
+
+def _table(extractor: Extractor, accuracy: Callable[[Sequence[str]], float]) -> list[Utility]:
+    names = [c.name for c in extractor.constraints_]
+    none, every = accuracy(names), accuracy(())
+    rows = [Utility(NONE, none, none)]
+    if len(names) > 1:
+        rows += [Utility(n, accuracy([other for other in names if other != n]), accuracy([n])) for n in names]
+    else:
+        rows += [Utility(n, every, none) for n in names]
+    return [*rows, Utility(ALL, every, every)]
+
+
+def _need_labels(texts: Sequence[Text]) -> None:
+    if not any(label is not None for t in texts for label in t.sentence.labels or ()):
+        raise DataError("the utility of a rule is a difference in accuracy: give labelled texts to measure it on")
+
+
+def without_labels(texts: Sequence[Text]) -> list[Text]:
+    """The texts, their labels unknown."""
+    return [replace(t, sentence=replace(t.sentence, labels=None)) for t in texts]
