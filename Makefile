@@ -16,7 +16,7 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard ben
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format bench clean distclean
+.PHONY: help install demo gallery test lint format bench clean distclean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -41,6 +41,9 @@ lint: $(DEV)  ## ruff, mypy in strict mode, the layers
 format: $(DEV)  ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+gallery: $(PACKAGE)  ## draw the pictures of docs/gallery
+	$(BIN)/python examples/gallery.py
 
 bench: $(DEV) $(addprefix bench-,$(BENCHMARKS))  ## all benchmarks, one after the other
 	@echo "benchmarks run: $(or $(BENCHMARKS),none yet)"
