@@ -92,6 +92,8 @@ class AlignmentModel:
         gamma = constraints.gamma
         tables, directions = self.scores(gamma)
         hard = gamma == 0.0
+        # Powers of scores make revivals common that the beam takes to be rare.
+        beam = self.beam if gamma >= 1.0 else 0.0
         duals = np.zeros(0, np.float32) if warm is None else warm
         tell_if_compiling(align_shard.run_shard)
 
@@ -101,7 +103,7 @@ class AlignmentModel:
             shares = align_shard.new_shares(stop - start, *sizes, SPAN)
             align_shard.run_shard(
                 start, stop, pairs, tables, directions, constraints.code, constraints.reliability,
-                1.0 if hard else 1.0 / gamma, hard, self.beam, constraints.tolerance, constraints.max_evaluations,
+                1.0 if hard else 1.0 / gamma, hard, beam, constraints.tolerance, constraints.max_evaluations,
                 constraints.hints, duals, collect, decode, shares,
             )  # fmt: skip
             refuse_impossible(shares, start)

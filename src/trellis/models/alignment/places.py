@@ -21,6 +21,8 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.structures.kernels.align_work import Direction
 
 WINDOW = 40
+SMALLEST_SHARE = 1e-8
+"""No weight falls below this share of the largest: powers 1/γ of it must stay numbers."""
 SPAN = LONGEST + 1
 """Jumps from −SPAN to SPAN have a weight: longer than any sentence, and the same for every text."""
 
@@ -79,5 +81,6 @@ def _ratio(
     numerator = np.bincount(classes, counts, minlength=len(old)) + pseudo
     denominator = np.bincount(classes, weight, minlength=len(old)) + pseudo.sum() / old.sum()
     new: FloatArray = numerator / denominator
+    new = np.maximum(new, SMALLEST_SHARE * new.max())
     new /= new.sum()
     return new

@@ -145,7 +145,8 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
             left = x[i] * leave[i]
             occupancy[i] += a[i] * left
             following[i] = left + z * following[i]
-            largest = max(largest, following[i])
+            largest += following[i]
+        # A sum, since a maximum would pass over a NaN.
         if not largest < LARGEST_BETA:
             return -np.inf
         occupancy[n_places] += none * from_none
