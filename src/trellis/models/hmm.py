@@ -9,7 +9,7 @@ constructor arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -208,13 +208,14 @@ class HMM(SequenceModel):
 
     def reset(self) -> None:
         """Uniform parameters over what is allowed."""
-        self.update(self._pseudo_counts(np.zeros))
+        self.update(self.pseudo_counts(np.zeros))
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
         """Parameters from pseudo-counts 1 + scale · U(0, 1), as in the experiments of Ganchev et al. 2010."""
-        self.update(self._pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape)))
+        self.update(self.pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape)))
 
-    def _pseudo_counts(self, draw: Any) -> HMMStatistics:
+    def pseudo_counts(self, draw: Callable[[tuple[int, ...]], FloatArray]) -> HMMStatistics:
+        """Counts drawn by a function of a shape, nothing where the tag dictionary does not allow the label."""
         n, k = len(self.symbols_), len(self.label_names_)
         start, transition, emission = draw((k,)), draw((k, k)), draw((n, k))
         if self._allowed is not None:

@@ -1,0 +1,302 @@
+"""Part-of-speech induction, whole: text in, a state for every word out.
+
+A first-order HMM is trained by EM, by variational Bayes, or by EM followed by posterior sparsity: rounds of posterior
+regularization in which every frequent word is to use few states (Graça et al. 2009; Ganchev et al. 2010, sec. 8).
+
+    sparse:   max_θ max_q  E_q[log p_θ(x, y)] + γ H(q) − σ Σ_{w, k} max_{t: x_t = w} q(y_t = k)
+
+>>> text = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"], ["a", "cat", "barks"]] * 3
+>>> inducer = Inducer(3, frequent=3, strength=4.0, rounds=20, em_rounds=5, random_state=0)
+>>> states = inducer.fit(text).states()
+>>> states[0][0] == states[2][0], states[0][1] == states[1][1], states[0][0] == states[0][1]
+(True, True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.constraints import Constraint, few_labels_per, word
+from trellis.data.batch import Batch
+from trellis.data.corpus import Corpus
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray, LabelArray
+from trellis.engine import engine_for
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn import UEM, History
+from trellis.learn.expectation import ExpectationStep
+from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels
+from trellis.models import HMM
+from trellis.models.estimator import Estimator
+from trellis.models.hmm import HMMStatistics
+from trellis.models.sequence import check_sentences
+from trellis.projection import Duals, ShardAnswer
+
+METHODS = ("em", "sparse", "vb")
+DECODINGS = ("posterior", "viterbi")
+SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
+"""Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
+
+
+class Inducer(Estimator):
+    """Induces states (unnamed parts of speech) from text.
+
+    labels : how many states, or their names
+    method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
+    strength, frequent : σ, and from how many occurrences on a word is regularised
+    rounds, em_rounds : in all, and how many of them are plain EM before sparsity
+    dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
+    emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
+    min_count : rarer words are emitted as one unknown word; 1: every word is itself
+    closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word is
+        rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
+    tag_dictionary : word -> labels it may have
+    gamma : temperature of the posterior, 1: EM or PR
+    smoothing : added to every count of labelled sentences when they are the start
+    keep_labels : labelled sentences also count in every round; else they are the start alone
+    start_scale : see SCALES;  decoding : "posterior" or "viterbi"
+    threads : None: every core; the result does not depend on it
+
+    Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
+    """
+
+    def __init__(
+        self,
+        labels: int | Sequence[str] = 17,
+        *,
+        method: str = "sparse",
+        strength: float = 32.0,
+        frequent: int = FREQUENT,
+        rounds: int = 200,
+        em_rounds: int = 30,
+        dual_steps: int = 1,
+        emission_prior: float | None = None,
+        transition_prior: float | None = None,
+        min_count: int = 2,
+        closed_classes: Mapping[str, Sequence[str]] | None = None,
+        tag_dictionary: Mapping[str, Sequence[str]] | None = None,
+        gamma: float = 1.0,
+        smoothing: float = 0.1,
+        keep_labels: bool = True,
+        start_scale: float | None = None,
+        decoding: str = "posterior",
+        threads: int | None = 1,
+        random_state: int | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        self.labels = labels
+        self.method = method
+        self.strength = strength
+        self.frequent = frequent
+        self.rounds = rounds
+        self.em_rounds = em_rounds
+        self.dual_steps = dual_steps
+        self.emission_prior = emission_prior
+        self.transition_prior = transition_prior
+        self.min_count = min_count
+        self.closed_classes = closed_classes
+        self.tag_dictionary = tag_dictionary
+        self.gamma = gamma
+        self.smoothing = smoothing
+        self.keep_labels = keep_labels
+        self.start_scale = start_scale
+        self.decoding = decoding
+        self.threads = threads
+        self.random_state = random_state
+        self.show_progress = show_progress
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from sentences (lists of words, or a Corpus); ``y`` labels some of them, None for the others.
+
+        Labelled sentences make the start; without any the start is random.
+        """
+        self._check_settings()
+        model = HMM(**self._hmm_settings(X))
+        given = model.encode(X, y, fit=True)
+        if np.any(given.labels >= 0):
+            model.update(_smoothed(model, given, self.smoothing))
+        else:
+            scale = SCALES[self.method] if self.start_scale is None else self.start_scale
+            model.randomize(np.random.default_rng(self.random_state), scale)
+        batch = given if self.keep_labels else given.with_labels(None)
+        constraints = self._constraints()
+        plain = self.rounds if not constraints else min(self.em_rounds, self.rounds)
+        history, duals = History(), None
+        if plain:
+            history, _ = self._learn(model, batch, (), plain)
+        if constraints and self.rounds > plain:
+            later, duals = self._learn(model, batch, constraints, self.rounds - plain)
+            history = History([*history, *(replace(r, number=r.number + plain) for r in later)])
+        self.model_, self.history_ = model, history
+        self._read(batch, duals)
+        return self
+
+    def states(self) -> list[list[str]]:
+        """The states of the training text, under the posteriors that training ended with."""
+        self._check_fitted()
+        return self.model_.decode(self._batch, self._states)
+
+    @property
+    def posterior_states(self) -> LabelArray:
+        """(n_tokens,) numbers of the states of the training text."""
+        self._check_fitted()
+        return self._states
+
+    def predict(self, X: Any) -> list[list[str]]:
+        """States of new text under the learned HMM alone."""
+        self._check_fitted()
+        return tag_text(self.model_, X, self.decoding)
+
+    def save(self, path: FilePath) -> None:
+        """Write the learned HMM; ``trellis.models.load_model`` reads it."""
+        self._check_fitted()
+        self.model_.save(path)
+
+    # inside
+
+    def _learn(
+        self, model: HMM, batch: Batch, constraints: tuple[Constraint, ...], rounds: int
+    ) -> tuple[History, Duals | None]:
+        learner = UEM(
+            model, constraints, gamma=self.gamma, start="model", max_rounds=rounds, tol=0.0,
+            few_dual_steps=self.dual_steps if constraints else None, threads=self.threads,
+            track_likelihood=False, show_progress=self.show_progress,
+        )  # fmt: skip
+        learner.fit(_as_corpus(batch, model))
+        return learner.history_, learner.duals_ if constraints else None
+
+    def _read(self, batch: Batch, duals: Duals | None) -> None:
+        """States and the l1/linf statistic of the training text, from one more E-step at the final parameters."""
+        constraints = () if duals is None else self._constraints()
+        step = ExpectationStep(
+            self.model_, batch, constraints, engine_for(self.threads),
+            few_dual_steps=None if duals is None else self.dual_steps,
+        )  # fmt: skip
+        k, symbols = len(self.model_.label_names_), batch.column("word").codes
+        largest = np.zeros((len(batch.column("word").vocabulary), k))
+
+        def then(number: int, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
+            part, node = step.free_parts[number], answer.posterior.node
+            if self.decoding == "viterbi":
+                states = step.scores_of(number).argmax().labels
+            else:
+                states = node.argmax(axis=1).astype(np.int32)
+            # Only the maxima of the words in it: posteriors of the whole text are never in memory together.
+            words, places = np.unique(part.column("word").codes, return_inverse=True)
+            found = np.zeros((len(words), k))
+            add_maxima(places, node, found)
+            return states, words, found
+
+        outcome = step.project(self.gamma, duals, then)
+        states = np.array(batch.labels)
+        slots = np.concatenate([np.zeros(0, np.int64), *_slots_of(batch, step.free)])
+        states[slots] = np.concatenate([np.zeros(0, np.int32), *(found for found, _, _ in outcome.results)])
+        for _, words, found in outcome.results:
+            largest[words] = np.maximum(largest[words], found)
+        known = batch.labels >= 0
+        np.maximum.at(largest, (symbols[known], batch.labels[known]), 1.0)
+        self._batch, self._states = batch, states
+        frequent = np.bincount(symbols, minlength=len(largest)).max(initial=0) >= self.frequent
+        self.labels_a_word_ = mean_labels(symbols, largest, at_least=self.frequent) if frequent else None
+
+    def _constraints(self) -> tuple[Constraint, ...]:
+        if self.method != "sparse" or self.strength == 0:
+            return ()
+        return (few_labels_per(word, strength=self.strength, min_count=self.frequent),)
+
+    def _hmm_settings(self, X: Any) -> dict[str, Any]:
+        variational = self.method == "vb"
+        default = 0.1 if variational else 1.0
+        settings: dict[str, Any] = {
+            "labels": self.labels,
+            "min_count": self.min_count,
+            "unknown": "<unk>" if self.min_count > 1 else None,
+            "tag_dictionary": self.tag_dictionary,
+            "emission_prior": default if self.emission_prior is None else self.emission_prior,
+            "transition_prior": default if self.transition_prior is None else self.transition_prior,
+            "variational": variational,
+            "threads": self.threads,
+        }
+        if self.closed_classes:
+            names, dictionary = closed_dictionary(self.closed_classes, self.labels, _words_of(X), self.tag_dictionary)
+            settings |= {"labels": names, "tag_dictionary": dictionary, "min_count": 1, "unknown": None}
+        return settings
+
+    def _check_settings(self) -> None:
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+        if self.decoding not in DECODINGS:
+            raise UnknownNameError("decoding", self.decoding, DECODINGS)
+        if self.strength < 0:
+            raise DataError(f"strength must not be negative, got {self.strength}")
+        if self.rounds < 1 or self.em_rounds < 0:
+            raise DataError(f"rounds must be at least 1 and em_rounds 0, got {self.rounds} and {self.em_rounds}")
+
+
+def closed_dictionary(
+    closed: Mapping[str, Sequence[str]],
+    labels: int | Sequence[str],
+    words: Sequence[str],
+    given: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Label names and a dictionary in which closed-class tags and words belong to each other alone (sec. 5.1).
+
+    >>> closed_dictionary({"the": ["DET"]}, 3, ["the", "dog"])
+    (['DET', '0', '1'], {'dog': ['0', '1'], 'the': ['DET']})
+    """
+    tags = sorted({tag for own in closed.values() for tag in ([own] if isinstance(own, str) else own)})
+    if isinstance(labels, int):
+        if labels <= len(tags):
+            raise DataError(f"{labels} states leave none for open classes beside {len(tags)} closed tags")
+        names = [*tags, *map(str, range(labels - len(tags)))]
+    else:
+        names = list(labels)
+        missing = [tag for tag in tags if tag not in names]
+        if missing:
+            raise UnknownNameError("closed-class tag", missing[0], names)
+    open_labels = [name for name in names if name not in set(tags)]
+    dictionary = {w: open_labels for w in words if w not in closed}
+    for w, own in (given or {}).items():
+        if w not in closed:
+            dictionary[w] = [tag for tag in ([own] if isinstance(own, str) else own) if tag not in set(tags)]
+            if not dictionary[w]:
+                raise DataError(f"the tag dictionary gives {w!r} closed-class tags alone: add it to the closed classes")
+    return names, dictionary | {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
+
+
+def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]:
+    """States of text under an HMM: of each word its likeliest state, or the likeliest sequence."""
+    if decoding not in DECODINGS:
+        raise UnknownNameError("decoding", decoding, DECODINGS)
+    if decoding == "viterbi":
+        return model.predict(X)
+    names = model.label_names_.names
+    return [[names[k] for k in node.argmax(axis=1).tolist()] for node in model.predict_proba(X)]
+
+
+def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:
+    """Counts of the known labels plus ``amount`` for everything that is allowed: what was not seen stays possible."""
+    return model.count(batch) + model.pseudo_counts(lambda shape: np.full(shape, amount))
+
+
+def _as_corpus(batch: Batch, model: HMM) -> Corpus:
+    """A coded batch in the form that learners take."""
+    n = len(batch)
+    return Corpus(batch, model.label_names_, (), np.full(n, -1, np.int32), np.zeros(n, np.int64))
+
+
+def _words_of(X: Any) -> list[str]:
+    if isinstance(X, Corpus):
+        return list(X.batch.column("word").vocabulary.names)
+    return list(dict.fromkeys(w for sentence in check_sentences(X) for w in sentence))
+
+
+def _slots_of(batch: Batch, instances: Any) -> list[Any]:
+    return [np.arange(batch.offsets[i], batch.offsets[i + 1]) for i in instances]
