@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
 from trellis.structures import Posterior, Structure
@@ -50,6 +50,10 @@ class Model(Protocol):
 
     def update(self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None) -> None:
         """M-step; a discriminative model looks at the batches again, on the engine."""
+        ...
+
+    def decode(self, batch: Batch, labels: LabelArray) -> Any:
+        """Labels by name, in the form that ``predict`` gives them."""
         ...
 
     def log_prior(self) -> float: ...

@@ -64,8 +64,12 @@ class TabularModel(SavedEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""
-        best = self.scores(self.encode(X)).argmax().labels
-        return self.classes_[best]
+        batch = self.encode(X)
+        return self.decode(batch, self.scores(batch).argmax().labels)
+
+    def decode(self, batch: Batch, labels: LabelArray) -> NDArray[Any]:
+        """Label names of each row of a batch; ``labels`` (n_rows,)."""
+        return self.classes_[labels]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(label | row), (n_rows, n_labels), columns as in ``classes_``."""
