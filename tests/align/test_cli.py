@@ -187,5 +187,5 @@ def test_evaluate_names_what_is_wrong(text, tmp_path, capfd):
     (tmp_path / "short").write_text("0-0\n")
     assert run("evaluate", "--alignment", text / "gold", tmp_path / "short") == 2
     assert "has 1 lines but" in capfd.readouterr().err
-    assert run("evaluate", text / "gold", text / "links") == 2
-    assert "--alignment" in capfd.readouterr().err
+    assert run("evaluate", "--alignment", "--fields", text / "gold", text / "links") == 2
+    assert "one of: --alignment" in capfd.readouterr().err
