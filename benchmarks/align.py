@@ -257,7 +257,7 @@ def curves(text: Text, path: Path) -> None:
     drawn = {}
     for name, constraint in (("regular", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
         aligner = Aligner(constraint, prefix=None).fit(training)
-        for projection, decode in (("none", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
+        for projection, decode in (("no", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
             aligner.decode_constraint = decode
             rows = []
             for forward, _ in aligner.posteriors(pairs):
