@@ -23,6 +23,7 @@ from trellis._version import __version__
 from trellis.cli.align import align
 from trellis.cli.evaluate import evaluate
 from trellis.cli.explain import explain
+from trellis.cli.induce import induce
 from trellis.cli.info import info
 from trellis.cli.predict import predict
 from trellis.cli.tokens import tokens
@@ -44,6 +45,7 @@ app.command()(align)
 app.command()(train)
 app.command()(predict)
 app.command()(explain)
+app.command()(induce)
 app.command()(evaluate)
 app.command()(tokens)
 app.command()(info)

@@ -27,12 +27,16 @@ def evaluate(
     fields: Annotated[
         bool, typer.Option("--fields", help="Labelled tokens, .tsv or .jsonl; so without any option.")
     ] = False,
+    induction: Annotated[
+        bool, typer.Option("--induction", help="Induced states beside gold tags: word TAB tag, blank lines between.")
+    ] = False,
 ) -> None:
     """Compare an output with gold and print its scores.
 
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
-    wanted = [name for name, asked in (("alignment", alignment), ("fields", fields)) if asked] or ["fields"]
+    asked = {"alignment": alignment, "fields": fields, "induction": induction}
+    wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
     for name, value in MODES[wanted[0]](gold, output):
@@ -83,4 +87,43 @@ def _fields(gold: str, output: str) -> Rows:
     return rows
 
 
-MODES: dict[str, Callable[[str, str], Rows]] = {"alignment": _alignment, "fields": _fields}
+def _induction(gold: str, output: str) -> Rows:
+    from trellis.data.columns import read_columns
+    from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
+
+    truth, found = list(read_columns(gold)), list(read_columns(output))
+    if len(truth) != len(found):
+        raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
+    states: list[str] = []
+    tags: list[str] = []
+    for one, other in zip(truth, found, strict=True):
+        if one.words != other.words:
+            raise DataError(
+                f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}: induce "
+                f"from the words of {gold} itself"
+            )
+        for tag, state in zip(one.labels or (), other.labels or (), strict=True):
+            if tag is not None and state is not None:
+                tags.append(tag)
+                states.append(state)
+    scores = score_induction(states, tags)
+    words = [s.words for s in found]
+    given = [[label or "" for label in s.labels or ()] for s in found]
+    labels = labels_a_word_of_tagging(words, given)
+    return [
+        ("1-Many", f"{100 * scores.many_to_one:.2f} of {scores.n_tokens} tokens"),
+        ("1-1", f"{100 * scores.one_to_one:.2f}"),
+        ("MI", f"{scores.mutual_information:.4f} bits"),
+        ("VI", f"{scores.variation_of_information:.4f} bits"),
+        ("V-measure", f"{100 * scores.v_measure:.2f}"),
+        ("l1/linf", "no word occurs more than ten times" if labels is None else f"{labels:.2f} states a frequent word"),
+        ("states", " ".join(map(str, scores.state_sizes.tolist()))),
+        ("tags", " ".join(map(str, scores.tag_sizes.tolist()))),
+    ]
+
+
+MODES: dict[str, Callable[[str, str], Rows]] = {
+    "alignment": _alignment,
+    "fields": _fields,
+    "induction": _induction,
+}
