@@ -1,0 +1,83 @@
+"""trellis induce and trellis evaluate --induction, from files to files."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from trellis.cli.app import app
+from trellis.data.columns import read_columns
+from trellis.errors import DataError
+
+from .toy import WORDS, sentences
+
+TEXT, TAGS = sentences(120)
+QUICK = ["-k", "4", "--rounds", "8", "--em-rounds", "3", "--frequent", "5", "--threads", "1", "-q"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(" ".join(words) + "\n" for words in TEXT))
+    gold = ("".join(f"{w}\t{t}\n" for w, t in zip(*both, strict=True)) for both in zip(TEXT, TAGS, strict=True))
+    (tmp_path / "gold.tsv").write_text("\n".join(gold) + "\n")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def words_and_states(path):
+    return [(list(s.words), list(s.labels)) for s in read_columns(path)]
+
+
+@pytest.mark.parametrize("method", ["em", "sparse", "vb"])
+def test_every_word_gets_a_state(folder, method):
+    assert run("induce", folder / "text.txt", "--method", method, *QUICK, "-o", folder / "out.tsv").exit_code == 0
+    found = words_and_states(folder / "out.tsv")
+    assert [words for words, _ in found] == TEXT
+    assert {s for _, states in found for s in states} <= set("0123")
+
+
+def test_columns_and_lines_give_the_same(folder):
+    for name in ("text.txt", "gold.tsv"):
+        run("induce", folder / name, *QUICK, "-o", folder / f"{name}.out")
+    assert (folder / "text.txt.out").read_text() == (folder / "gold.tsv.out").read_text()
+
+
+def test_a_saved_model_is_applied_without_training(folder):
+    run("induce", folder / "text.txt", "--method", "em", *QUICK, "-o", folder / "a", "--model", folder / "m")
+    assert run("induce", folder / "text.txt", "--apply", folder / "m", "-o", folder / "b").exit_code == 0
+    assert (folder / "a").read_text() == (folder / "b").read_text()
+
+
+def test_closed_words_and_labelled_sentences_name_states(folder):
+    (folder / "closed").write_text("".join(f"{w}\tD\n" for w in WORDS["D"]))
+    run("induce", folder / "text.txt", *QUICK, "--closed", folder / "closed", "-o", folder / "out.tsv")
+    for words, states in words_and_states(folder / "out.tsv"):
+        assert [s == "D" for s in states] == [w in WORDS["D"] for w in words]
+    few = (folder / "gold.tsv").read_text().split("\n\n")[:10]
+    (folder / "few.tsv").write_text("\n\n".join(few) + "\n")
+    run("induce", folder / "text.txt", *QUICK, "--labelled", folder / "few.tsv", "-o", folder / "out.tsv")
+    found = words_and_states(folder / "out.tsv")
+    assert len(found) == len(TEXT)
+    assert {s for _, states in found for s in states} == set("DANV")
+
+
+def test_evaluate_prints_the_measures(folder):
+    out = run("evaluate", "--induction", folder / "gold.tsv", folder / "gold.tsv").output
+    assert "1-Many      100.00" in out
+    assert "VI          0.0000" in out
+    assert "l1/linf     1.00" in out
+
+
+def test_evaluate_points_at_the_sentence_that_differs(folder):
+    (folder / "other.tsv").write_text((folder / "gold.tsv").read_text().replace(TEXT[0][1], "x", 1))
+    with pytest.raises(DataError, match="line 1"):
+        run("evaluate", "--induction", folder / "gold.tsv", folder / "other.tsv")
+
+
+def test_a_bad_dictionary_line_is_named(folder):
+    (folder / "closed").write_text("the D\n")
+    with pytest.raises(DataError, match="closed.*1|line 1"):
+        run("induce", folder / "text.txt", *QUICK, "--closed", folder / "closed")
