@@ -52,7 +52,7 @@ def explain(
     if labelled:
         few = [t for path in labelled for t in read_labelled(path, **columns)]
         many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
-        tables["supervised"] = trained_utility(extractor, few, [], texts, method="supervised")
+        tables["supervised"] = trained_utility(extractor, few, many, texts, method="supervised")
         if many:
             typer.echo(f"training {2 * len(rules) + 2} times ...", err=True)
             tables[extractor.method] = trained_utility(extractor, few, many, texts)
@@ -85,7 +85,8 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
     for rule in rules:
         console.print(f"[bold]{rule.name}[/bold]  {rule.sentence}", soft_wrap=True)
     table = Table(title="violations", title_justify="left")
-    for name in ("rule", "places", "model alone", "under the rules", "labels", "penalty", "dual"):
+    shows_duals = any(rule.dual is not None for rule in rules)
+    for name in ("rule", "places", "model alone", "under the rules", "labels", "penalty", *["dual"] * shows_duals):
         table.add_column(name, justify="left" if name == "rule" else "right")
     for rule in rules:
         table.add_row(
@@ -95,7 +96,7 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
             str(rule.by_output),
             "" if rule.by_gold is None else str(rule.by_gold),
             "hard" if rule.penalty is None else f"{rule.penalty:.3g}",
-            "" if rule.dual is None else f"{rule.dual:.2g}",
+            *["" if rule.dual is None else f"{rule.dual:.2g}"] * shows_duals,
         )
     console.print()
     console.print(table)

@@ -8,7 +8,7 @@ once for the trained model, where rules act at prediction alone, and once with t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,9 +54,12 @@ class Utility:
 def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
     """A report of every rule over the texts."""
     model, constraints = extractor.ccm_.model, extractor.constraints_
+    if not any(len(t) for t in texts):
+        raise DataError("there is no text to explain the rules on")
     if not constraints:
         return []
-    batch = model.encode(extractor.corpus(texts))
+    heard = {label for t in texts for label in t.sentence.labels or ()} <= {None, *extractor.label_names_}
+    batch = model.encode(extractor.corpus(texts, labels=heard))
     rows = soft_rows(constraints, batch, model.label_names_)
 
     def violations(labels: LabelArray) -> FloatArray:
@@ -64,7 +67,7 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
 
     by_model = violations(extractor.decode(texts, constrained=False).labels)
     by_output = violations(extractor.decode(texts).labels)
-    complete = bool(batch.n_slots) and bool(np.all(batch.labels >= 0))
+    complete = bool(np.all(batch.labels >= 0))
     by_gold = violations(batch.labels) if complete else None
     places = np.bincount(rows.constraint, minlength=len(rows.names))
     return [
@@ -93,8 +96,8 @@ def utility(extractor: Extractor, texts: Sequence[Text]) -> list[Utility]:
     """With the model as it is: rules act when it predicts."""
     _need_labels(texts)
 
-    def accuracy(without: Sequence[str]) -> float:
-        kept = [c for c in extractor.constraints_ if c.name not in without]
+    def accuracy(left_out: Sequence[str]) -> float:
+        kept = [c for c in extractor.constraints_ if c.name not in left_out]
         ccm = extractor.ccm_
         ccm.constraints = kept
         try:
@@ -112,37 +115,32 @@ def trained_utility(
     texts: Sequence[Text],
     *,
     method: str | None = None,
-    on_step: Callable[[str], None] | None = None,
+    without: bool = True,
 ) -> list[Utility]:
-    """With the model trained anew for every set of rules, on the data given; ``method`` None: the extractor's."""
+    """With the model trained anew for every set of rules, on the data given; ``method`` None: the extractor's.
+
+    without : whether to train with all rules but one too; NaN otherwise
+    """
     _need_labels(texts)
     settings = extractor.get_params(deep=False)
     settings.update(show_progress=False, **({} if method is None else {"method": method, "gamma": None}))
 
-    def accuracy(without: Sequence[str]) -> float:
-        if on_step is not None:
-            on_step(f"{len(extractor.constraints_) - len(without)} of {len(extractor.constraints_)} rules")
-        return Extractor(**settings).fit(labelled, unlabelled, without=without).score(texts)
+    def accuracy(left_out: Sequence[str]) -> float:
+        return Extractor(**settings).fit(labelled, unlabelled, without=left_out).score(texts)
 
-    return _table(extractor, accuracy)
+    return _table(extractor, accuracy, without)
 
 
-def _table(extractor: Extractor, accuracy: Callable[[Sequence[str]], float]) -> list[Utility]:
+def _table(extractor: Extractor, accuracy: Callable[[Sequence[str]], float], without: bool = True) -> list[Utility]:
     names = [c.name for c in extractor.constraints_]
     none, every = accuracy(names), accuracy(())
     rows = [Utility(NONE, none, none)]
-    if len(names) > 1:
-        rows += [Utility(n, accuracy([other for other in names if other != n]), accuracy([n])) for n in names]
-    else:
-        rows += [Utility(n, every, none) for n in names]
+    for name in names:
+        alone = accuracy([other for other in names if other != name]) if len(names) > 1 else every
+        rows.append(Utility(name, alone, accuracy([name]) if without else np.nan))
     return [*rows, Utility(ALL, every, every)]
 
 
 def _need_labels(texts: Sequence[Text]) -> None:
     if not any(label is not None for t in texts for label in t.sentence.labels or ()):
         raise DataError("the utility of a rule is a difference in accuracy: give labelled texts to measure it on")
-
-
-def without_labels(texts: Sequence[Text]) -> list[Text]:
-    """The texts, their labels unknown."""
-    return [replace(t, sentence=replace(t.sentence, labels=None)) for t in texts]

@@ -50,6 +50,8 @@ from trellis.tasks.word_classes import OTHER, WordClasses
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
+_NOT_SAVED = ("threads", "show_progress")
+
 
 class Extractor(Estimator):
     """Extracts fields from texts: an HMM over word classes, constraints from a rules file, learned by a CCM's methods.
@@ -173,6 +175,8 @@ class Extractor(Estimator):
 
     def predict(self, texts: Sequence[Text], *, constrained: bool = True) -> list[list[str]]:
         """A label for every token of every text."""
+        if not texts:
+            return []
         labels = self.label_names_.decode(self.decode(texts, constrained=constrained).labels.tolist())
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
@@ -190,9 +194,17 @@ class Extractor(Estimator):
             yield text, fields_of(text, labels)
 
     def score(self, texts: Sequence[Text], *, constrained: bool = True) -> float:
-        """Share of the tokens with a known label that ``predict`` labels so."""
-        self._check_fitted()
-        return self.ccm_.score(self.corpus(texts), constrained=constrained)
+        """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
+        found = self.predict(texts, constrained=constrained)
+        right = [
+            a == b
+            for t, labels in zip(texts, found, strict=True)
+            for a, b in zip(t.sentence.labels or (), labels, strict=False)
+            if a is not None
+        ]
+        if not right:
+            raise DataError("no label is known, so there is no accuracy")
+        return float(np.mean(right))
 
     # one file
 
@@ -204,14 +216,15 @@ class Extractor(Estimator):
             path,
             {
                 "class": "Extractor",
-                "settings": self.get_params(deep=False),
+                "settings": {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_SAVED},
                 "without": self.without_,
                 "files": self.files_,
                 "labels": list(self.label_names_),
                 "common": sorted(self.classes_of_words_.common),
                 "penalties": self.ccm_.penalties_,
                 "duals": self.ccm_.duals_,
-                "history": self.ccm_.history_.to_json(),
+                # without times: the same data gives the same file
+                "history": [{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
                 "model": header,
             },
             arrays,

@@ -1,0 +1,150 @@
+"""Fields of Cora citations from rules, few labels and 1,000 unlabelled ones: token accuracy beside the papers'.
+
+    make bench-citations                                    all methods, 5 draws of 5, 10 and 20 labelled, and all 300
+    make bench-citations ARGS="--draws 2 --sizes 5 20"      less of it
+    make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
+
+Rules: examples/citations/rules.toml. Settings: those of `trellis train`, chosen on the development set
+(docs/extraction.md); γ of UEM is chosen on it here, for each draw. Reference figures: Chang 2011, Tables 3.3, 3.5
+(AP-I, Bellare et al. 2009), 3.6 and 3.7, on another split of the same citations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from trellis.data.tokens import Text
+from trellis.tasks.explain import trained_utility
+from trellis.tasks.extract import Extractor
+from trellis.tasks.extract_files import read_labelled, read_texts
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES = ROOT / "examples" / "citations" / "rules.toml"
+GAMMAS = (0.1, 0.3, 0.5, 0.7)
+# row: (name, settings, whether rules act in prediction)
+ROWS = (
+    ("supervised HMM", {"method": "supervised"}, False),
+    ("supervised HMM + rules", {"method": "supervised"}, True),
+    ("hard EM", {"method": "hard-em"}, False),
+    ("EM", {"method": "em"}, False),
+    ("CoDL, learned penalties", {"method": "codl"}, True),
+    ("CoDL, hard", {"method": "codl", "hard": True}, True),
+    ("PR", {"method": "pr"}, True),
+    ("UEM, γ chosen on dev", {"method": "uem"}, True),
+)
+PAPER = {
+    "supervised HMM": {5: 58.48, 10: 63.37, 20: 70.78, 300: 86.69},
+    "supervised HMM + rules": {5: 71.64, 10: 75.44, 20: 81.15, 300: 93.92},
+    "hard EM": {5: 64.55, 10: 69.86, 20: 75.35, 300: 87.89},
+    "CoDL, learned penalties": {5: 77.65, 10: 81.51, 20: 85.11, 300: 94.32},
+    "CoDL, hard": {5: 78.18, 10: 81.11, 20: 85.16, 300: 92.80},
+    "PR": {5: 74.6, 20: 85.1, 300: 94.3},
+}
+TABLE_37 = {
+    "(none)": (58.48, 64.55), "Start": (58.52, 64.52), "AppearsOnce": (58.69, 65.92), "Punctuation": (63.68, 71.23),
+    "BookJournal": (58.96, 64.68), "Date": (61.50, 66.76), "Editors": (58.70, 64.77), "Journal": (58.66, 64.73),
+    "Note": (58.55, 64.61), "Pages": (58.77, 64.68), "TechReport": (58.73, 64.43), "Title": (59.66, 65.54),
+    "Location": (58.81, 64.97), "(all)": (71.64, 77.65),
+}  # fmt: skip
+
+
+class Citations:
+    def __init__(self, folder: Path) -> None:
+        self.train, self.dev, self.test = (
+            [_upper(t) for t in read_labelled(folder / f"{part}.tsv")] for part in ("train", "dev", "test")
+        )
+        self.unlabelled = read_texts(folder / "unlabelled.tsv")
+
+    def draw(self, n: int, number: int) -> list[Text]:
+        if n >= len(self.train):
+            return self.train
+        rng = np.random.default_rng([n, number])
+        return [self.train[i] for i in rng.choice(len(self.train), n, replace=False)]
+
+    def draws(self, n: int, most: int) -> list[list[Text]]:
+        return [self.draw(n, number) for number in range(1 if n >= len(self.train) else most)]
+
+
+def _upper(text: Text) -> Text:
+    labels = tuple(label if label is None else label.upper() for label in text.sentence.labels or ())
+    return replace(text, sentence=replace(text.sentence, labels=labels))
+
+
+def accuracy(data: Citations, few: list[Text], settings: dict[str, object], constrained: bool) -> float:
+    if settings["method"] != "uem":
+        made = Extractor.from_file(RULES, **settings).fit(few, data.unlabelled)
+        return 100 * made.score(data.test, constrained=constrained)
+    tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, data.unlabelled) for g in GAMMAS]
+    return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
+
+
+def compare(data: Citations, sizes: list[int], draws: int) -> None:
+    print(f"\nToken accuracy on {len(data.test)} citations (paper; ± standard deviation over {draws} draws)")
+    print(f"{'':26}" + "".join(f"{f'{n} labelled':>24}" for n in sizes) + f"{'seconds':>10}")
+    for name, settings, constrained in ROWS:
+        begin, cells = time.perf_counter(), []
+        for n in sizes:
+            found = [accuracy(data, few, dict(settings), constrained) for few in data.draws(n, draws)]
+            spread = f" ±{np.std(found):.1f}" if len(found) > 1 else ""
+            paper = PAPER.get(name, {}).get(n)
+            cells.append(f"{np.mean(found):.1f}{spread}" + (f" ({paper:.1f})" if paper else " (-)"))
+        print(f"{name:26}" + "".join(f"{c:>24}" for c in cells) + f"{time.perf_counter() - begin:>10.0f}", flush=True)
+    print("Paper's column of PR: alternating projections with a CRF (AP-I of Table 3.5).")
+
+
+def utility(data: Citations, draws: int) -> None:
+    print("\nEach rule alone, with 5 labelled citations and all rules hard, as in Table 3.7 (paper)")
+    supervised: dict[str, list[float]] = {}
+    semi: dict[str, list[float]] = {}
+    for few in data.draws(5, draws):
+        made = Extractor.from_file(RULES, hard=True, rounds=5).fit(few, data.unlabelled)
+        for method, into in (("supervised", supervised), ("codl", semi)):
+            for row in trained_utility(made, few, data.unlabelled, data.test, method=method, without=False):
+                into.setdefault(row.name, []).append(100 * row.alone)
+    print(f"{'':14}{'supervised':>20}{'semi-supervised':>20}")
+    for name, (one, two) in TABLE_37.items():
+        print(f"{name:14}{np.mean(supervised[name]):>12.1f} ({one:.1f}){np.mean(semi[name]):>12.1f} ({two:.1f})")
+
+
+def speed(data: Citations) -> None:
+    few = data.draw(5, 0)
+    made = Extractor.from_file(RULES, rounds=2, threads=1).fit(few, data.unlabelled)
+    rounds = [entry.seconds for entry in made.ccm_.history_]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    made = Extractor.from_file(RULES, rounds=10, threads=1).fit(few, data.unlabelled)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rounds = [entry.seconds for entry in made.ccm_.history_]
+    print(
+        f"One CoDL round on {len(data.unlabelled)} citations, beam 50, one core: {np.median(rounds):.2f} s; "
+        f"peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it new after 10 more rounds"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20, 300])
+    parser.add_argument("--utility", action="store_true")
+    parser.add_argument("--only-utility", action="store_true")
+    given = parser.parse_args()
+    folder = Path(os.environ.get("TRELLIS_DATA", ROOT.parent / "shared" / "data")) / "fields" / "citations"
+    if not folder.is_dir():
+        print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")
+        return
+    data = Citations(folder)
+    speed(data)
+    if not given.only_utility:
+        compare(data, given.sizes, given.draws)
+    if given.utility or given.only_utility:
+        utility(data, given.draws)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""The extractor on generated text: what rules add, files that hold everything, explanations."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.extract.samples import advertisements, citations, rules_of
+from trellis.data.tokens import tokenise
+from trellis.errors import DataError, InfeasibleError, ModelFileError, UnknownNameError
+from trellis.tasks.explain import explain, trained_utility, utility
+from trellis.tasks.extract import Extractor
+from trellis.tasks.extract_files import json_record, read_labelled, write_extracted
+from trellis.tasks.word_classes import WordClasses, word_class
+
+
+def bare(texts):
+    return [tokenise(t.text) for t in texts]
+
+
+@pytest.fixture(scope="module")
+def cited():
+    few, many, test = citations(5, 1), bare(citations(150, 2)), citations(60, 3)
+    return few, many, test
+
+
+@pytest.fixture(scope="module")
+def trained(cited):
+    return Extractor(rules_of("citations")).fit(cited[0], cited[1])
+
+
+def test_generated_texts_are_tokenised_as_their_pieces_are():
+    for text in citations(30, 5) + advertisements(30, 5):
+        assert tokenise(text.text).sentence.words == text.sentence.words
+        assert None not in text.sentence.labels
+
+
+@pytest.mark.parametrize("domain, make", [("citations", citations), ("ads", advertisements)])
+def test_rules_beat_hard_em_and_supervision_in_both_domains(domain, make):
+    gains = []
+    for seed in (1, 11, 21):
+        few, many, test = make(5, seed), bare(make(150, seed + 1)), make(60, seed + 2)
+        made = {m: Extractor(rules_of(domain), method=m).fit(few, many) for m in ("codl", "hard-em", "supervised")}
+        codl = made["codl"].score(test)
+        gains.append([codl - made["hard-em"].score(test, constrained=False), codl - made["supervised"].score(test)])
+    assert np.all(np.mean(gains, axis=0) > 0.03)
+
+
+def test_outputs_under_the_rules_violate_them_less_than_the_model_alone(cited, trained):
+    reports = explain(trained, cited[2])
+    assert len(reports) == 12
+    assert sum(r.by_output for r in reports) < 0.5 * sum(r.by_model for r in reports)
+    once = next(r for r in reports if r.name == "AppearsOnce")
+    assert once.sentence.startswith("For every label L")
+    assert once.penalty > 3
+    assert all(r.by_gold is not None and r.by_gold <= r.places for r in reports if r.name != "Punctuation")
+    assert all(r.by_gold is None for r in explain(trained, bare(cited[2])))
+
+
+def test_utility_of_no_rules_is_the_model_alone_and_of_all_is_the_extractor(cited, trained):
+    table = {row.name: row for row in utility(trained, cited[2])}
+    assert table["(none)"].alone == trained.score(cited[2], constrained=False)
+    assert table["(all)"].without == trained.score(cited[2])
+    assert set(table) == {"(none)", "(all)", *(c.name for c in trained.constraints_)}
+    assert table["Punctuation"].alone > table["(none)"].alone
+    assert trained.score(cited[2]) == table["(all)"].alone  # measuring changed nothing
+    with pytest.raises(DataError, match="give labelled texts"):
+        utility(trained, bare(cited[2]))
+
+
+def test_trained_utility_trains_without_the_rule(cited):
+    rules = '[[rule]]\nname = "a"\nif_token = "first"\nthen_label = "AUTHOR"\nstrength = "learned"\n'
+    made = Extractor(rules, rounds=1).fit(cited[0], cited[1][:30])
+    table = trained_utility(made, cited[0], cited[1][:30], cited[2])
+    alone = Extractor(rules, rounds=1).fit(cited[0], cited[1][:30], without=["a"]).score(cited[2])
+    assert table[0].alone == alone
+    assert table[1].without == alone
+
+
+def test_a_loaded_extractor_predicts_the_same_bits(cited, trained, tmp_path):
+    path = tmp_path / "fields.trellis"
+    trained.save(path)
+    again = Extractor.load(path)
+    assert again.rules == trained.rules
+    assert again.ccm_.penalties_ == trained.ccm_.penalties_
+    assert np.array_equal(again.ccm_.model.emission_, trained.ccm_.model.emission_)
+    one, two = trained.decode(cited[2]), again.decode(cited[2])
+    assert np.array_equal(one.labels, two.labels)
+    assert one.value == two.value
+    again.save(tmp_path / "again.trellis")
+    assert (tmp_path / "again.trellis").read_bytes() == path.read_bytes()
+
+
+def test_a_model_file_needs_no_dictionary_beside_it(tmp_path, cited):
+    (tmp_path / "words.tsv").write_text("Journal\tJOURNAL\nProceedings\tBOOKTITLE\n")
+    rules = rules_of("citations") + '\n[[rule]]\nname = "words"\ndictionary = "words.tsv"\n'
+    (tmp_path / "rules.toml").write_text(rules)
+    made = Extractor.from_file(tmp_path / "rules.toml", rounds=1).fit(cited[0], cited[1][:20])
+    made.save(tmp_path / "m.trellis")
+    (tmp_path / "words.tsv").unlink()
+    again = Extractor.load(tmp_path / "m.trellis")
+    assert again.predict(cited[2]) == made.predict(cited[2])
+    again.save(tmp_path / "n.trellis")
+    assert Extractor.load(tmp_path / "n.trellis").predict(cited[2]) == made.predict(cited[2])
+
+
+def test_other_files_are_not_taken_for_extractors(tmp_path, trained):
+    trained.ccm_.model.save(tmp_path / "hmm.trellis")
+    with pytest.raises(ModelFileError, match="holds a 'HMM', not an extractor"):
+        Extractor.load(tmp_path / "hmm.trellis")
+
+
+@pytest.mark.parametrize("method", ["pr", "uem", "em"])
+def test_projections_run_on_the_same_rules(method, cited):
+    made = Extractor(rules_of("citations"), method=method, rounds=2).fit(cited[0], cited[1][:60])
+    assert made.score(cited[2]) > 0.6
+    assert (len(made.ccm_.duals_) == 12) == (method != "em")
+
+
+def test_hard_rules_that_contradict_each_other_still_give_an_output():
+    few = citations(5, 1)
+    made = Extractor(rules_of("citations"), hard=True, rounds=1).fit(few, [tokenise('"Quoted first," 1990.')])
+    assert len(made.predict([tokenise('"Quoted first," 1990.')])[0]) == 7
+
+
+def test_texts_without_tokens_have_no_fields(trained):
+    texts = [tokenise(""), tokenise("A. Lee, 1990."), tokenise("   ")]
+    assert [len(labels) for labels in trained.predict(texts)] == [0, 6, 0]
+    assert trained.predict([]) == []
+
+
+def test_without_labels_rules_that_are_learned_say_what_to_do():
+    with pytest.raises(DataError, match="no fully labelled instances.*give some labels, a penalty of your own"):
+        Extractor(rules_of("citations")).fit([], bare(citations(5, 1)))
+
+
+def test_a_rule_that_forbids_everything_is_named_with_the_text_it_forbids():
+    rules = 'labels = ["A", "B"]\n[[rule]]\nname = "never"\ncount = ["A", "B"]\nat_most = 0\n'
+    with pytest.raises(InfeasibleError, match="'never'"):
+        Extractor(rules).fit([], [tokenise("one two")])
+    soft = Extractor(rules.replace("at_most = 0", "at_most = 0\npenalty = 3"), rounds=1).fit([], [tokenise("one two")])
+    assert len(soft.predict([tokenise("one")])[0]) == 1
+
+
+def test_a_label_outside_the_rules_is_named_with_its_line(tmp_path):
+    (tmp_path / "few.tsv").write_text("Ann\tAUTHR\n")
+    few = read_labelled(tmp_path / "few.tsv")
+    with pytest.raises(UnknownNameError, match="few.tsv, line 1: unknown label 'AUTHR'; did you mean 'AUTHOR'"):
+        Extractor(rules_of("citations")).fit(few)
+
+
+def test_json_lines_come_back_as_labelled_texts(tmp_path, cited):
+    pairs = [(t, list(t.sentence.labels)) for t in cited[2][:10]]
+    write_extracted(tmp_path / "out.jsonl", pairs, "json")
+    again = read_labelled(tmp_path / "out.jsonl")
+    assert [t.sentence.labels for t in again] == [t.sentence.labels for t in cited[2][:10]]
+    assert [t.spans for t in again] == [t.spans for t in cited[2][:10]]
+    record = json_record(*pairs[0])
+    assert all(record["text"][f["start"] : f["end"]] == f["text"] for f in record["fields"])
+
+
+def test_fields_by_characters_label_the_tokens_inside_them(tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "Ann Lee, 1999", "fields": [{"label": "DATE", "start": 9, "end": 13}]}\n'
+    )
+    assert read_labelled(tmp_path / "a.jsonl")[0].sentence.labels == (None, None, None, "DATE")
+
+
+def test_rare_words_are_seen_as_their_form():
+    classes = WordClasses.learn([["the", "the", "Lee", "1990", "1990"]], min_count=2)
+    assert [classes.seen_as(w) for w in ("the", "Lee", "Xu", "1990", "x9")] == [
+        "the", "<Xx>", "<Xx>", "<year>", "<with digits>",
+    ]  # fmt: skip
+    assert word_class("É") == "<initial>"
+
+
+def test_partly_labelled_texts_are_learned_from(cited):
+    holes = [
+        replace(
+            t, sentence=replace(t.sentence, labels=tuple(None if i % 3 else y for i, y in enumerate(t.sentence.labels)))
+        )
+        for t in citations(20, 30)
+    ]
+    made = Extractor(rules_of("citations"), rounds=3)
+    with_holes = made.fit(cited[0], holes).score(cited[2])
+    without = Extractor(rules_of("citations"), rounds=3).fit(cited[0], bare(holes)).score(cited[2])
+    assert with_holes > without

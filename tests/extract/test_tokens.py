@@ -1,0 +1,67 @@
+"""Tokens point into their text, and lose nothing of it but white space."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import fields_of, joined, tokenise
+
+TEXTS = st.one_of(st.text(), st.text(alphabet="ab1 .,-'@/:_é\t\u00a0\u2028ﬁ$http"))
+
+
+@given(TEXTS)
+def test_tokens_are_the_characters_they_point_at(text):
+    cut = tokenise(text)
+    assert cut.text == text
+    assert [text[start:end] for start, end in cut.spans] == list(cut.sentence.words)
+
+
+@given(TEXTS)
+def test_spans_rise_do_not_overlap_and_cover_all_but_white_space(text):
+    cut = tokenise(text)
+    at = 0
+    for start, end in cut.spans:
+        assert at <= start < end
+        assert text[at:start].isspace() or at == start
+        assert not any(sign.isspace() for sign in text[start:end])
+        at = end
+    assert not text[at:].strip()
+
+
+@given(st.lists(st.text(alphabet="ab.,1", min_size=1), max_size=6))
+def test_sentences_read_as_tokens_are_joined_by_single_spaces(words):
+    text = joined(Sentence(tuple(words)))
+    assert text.text == " ".join(words)
+    assert [text.text[a:b] for a, b in text.spans] == words
+
+
+@given(TEXTS, st.data())
+def test_fields_cover_the_labelled_tokens_and_end_where_labels_change(text, data):
+    cut = tokenise(text)
+    labels = data.draw(st.lists(st.sampled_from(["A", "B", "O", None]), min_size=len(cut), max_size=len(cut)))
+    fields = fields_of(cut, labels)
+    found = [None if label in (None, "O") else label for label in labels]
+    rebuilt = [None] * len(cut)
+    for field in fields:
+        assert (field.start, field.end) == (cut.spans[field.first][0], cut.spans[field.last - 1][1])
+        rebuilt[field.first : field.last] = [field.label] * (field.last - field.first)
+    assert rebuilt == found
+    assert all(a.last < b.first or a.label != b.label for a, b in pairwise(fields))
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("pp. 62-68.", ["pp", ".", "62-68", "."]),
+        ("$1,200 at 10:30", ["$", "1,200", "at", "10:30"]),
+        ("Mail ann.lee@flats.example.org, please", ["Mail", "ann.lee@flats.example.org", ",", "please"]),
+        ("see https://a.example/b?c=1.", ["see", "https://a.example/b?c=1", "."]),
+        ("Moto-oka's ``quoted''", ["Moto-oka's", "`", "`", "quoted", "'", "'"]),
+        ("", []),
+    ],
+)
+def test_tokens_of_plain_text(text, words):
+    assert list(tokenise(text).sentence.words) == words
