@@ -4,9 +4,9 @@
     make bench-gamma ARGS="--samples 1 --rounds 20 --plots docs/figures"
 
 The text is the first sentences of the Penn Treebank sample, 24,115 tokens; a word may have the tags that it has
-anywhere in the sample. An HMM starts from the uniform posterior, or from 5 to 80 labelled sentences taken from the rest of the
-sample (means over several such sets), and is trained on the text by unified EM with γ from 0 (hard EM) to 1 (EM).
-Accuracy is that of Viterbi tags on ambiguous tokens; rel(γ) = accuracy(γ) / accuracy(1) − 1 (their eq. 16).
+anywhere in the sample. An HMM starts from the uniform posterior, or from 5 to 80 labelled sentences taken from the rest
+of the sample (means over several such sets), and is trained on the text by unified EM with γ from 0 (hard EM) to 1
+(EM). Accuracy is that of Viterbi tags on ambiguous tokens; rel(γ) = accuracy(γ) / accuracy(1) − 1 (their eq. 16).
 """
 
 from __future__ import annotations
