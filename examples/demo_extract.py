@@ -48,10 +48,14 @@ def show(domain: str, title: str) -> None:
 def _changed(
     gold: list[Text], before: list[list[str]], after: list[list[str]]
 ) -> list[tuple[Text, list[str], list[str]]]:
-    """Two texts of less than 26 tokens that rules changed most."""
+    """The two texts of less than 26 tokens in which rules put the most tokens right."""
     short = [(t, a, b) for t, a, b in zip(gold, before, after, strict=True) if len(t) < 26]
-    short.sort(key=lambda one: -sum(x != y for x, y in zip(one[1], one[2], strict=True)))
+    short.sort(key=lambda one: _right(one[0], one[1]) - _right(one[0], one[2]))
     return short[:2]
+
+
+def _right(text: Text, labels: list[str]) -> int:
+    return sum(x == y for x, y in zip(text.sentence.labels or (), labels, strict=True))
 
 
 def _line(text: Text, labels: list[str]) -> str:

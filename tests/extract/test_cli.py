@@ -198,3 +198,9 @@ def test_outputs_of_other_texts_are_refused(folder, tmp_path, complaint):
 def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
     err = complaint("train", folder / "rules.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m", "--gamma", 0.5)
     assert "gamma goes with method 'uem'" in err
+
+
+def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
+    (tmp_path / "r.toml").write_text('[[rule]]\nname = "first"\nif_token = "first"\nthen_label = "TITLE"\n')
+    assert run("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m") == 0
+    assert "break the strict rule 'first' 5 times" in capfd.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from tests.learn.corpora import tagged_sentences
 from trellis.constraints import count, each_label, label, starts, transitions, word
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import CCM, UEM, CoDL
 from trellis.learn.penalties import INFINITE
 from trellis.models import CRF, HMM
@@ -217,6 +217,17 @@ def test_ccm_codl_is_codl_and_em_and_pr_are_uem():
         pr.model.emission_, CCM(hmm(), RULES, method="uem", gamma=1.0, rounds=2).fit(text, labels).model.emission_
     )
     assert set(pr.duals_) == set(pr.penalties_)
+
+
+def test_constraints_over_the_corpus_are_for_projections_and_have_no_learned_price():
+    text, labels, _ = half_labelled(20)
+    few_verbs = (count("V").per("corpus") <= 0.5 * count().per("corpus")).named("few verbs")
+    with pytest.raises(ConstraintError, match="'few verbs' ties instances together.*method 'pr' or 'uem'"):
+        CoDL(hmm(), [few_verbs]).fit(text, labels)
+    with pytest.raises(ConstraintError, match="price of 'few verbs' cannot be learned"):
+        CCM(hmm(), [few_verbs.learned()], method="pr").fit(text, labels)
+    made = CCM(hmm(), [few_verbs, *RULES], method="pr", rounds=2).fit(text, labels)
+    assert len(made.predict(text)) == 20
 
 
 def test_mistakes_in_settings_are_named():

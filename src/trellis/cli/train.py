@@ -74,6 +74,7 @@ def train(
     """
     from trellis.cli.checks import check_folder
     from trellis.constraints import parse_rules
+    from trellis.tasks.explain import strict_rules_that_labels_break
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, read_texts
 
@@ -110,6 +111,12 @@ def train(
         err=True,
     )
     _warn_of_unseen(extractor.label_names_.names, few)
+    for name, n in strict_rules_that_labels_break(extractor, few).items():
+        typer.echo(
+            f"Warning: the labelled texts break the strict rule {name!r} {n} times. Correct the labels or the rule, or "
+            'let its price be learned: strength = "learned"',
+            err=True,
+        )
 
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:

@@ -21,16 +21,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule
+from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, engine_for, map_sum, shards_of
-from trellis.errors import DataError
+from trellis.errors import ConstraintError, DataError
 from trellis.learn.accounting import one_hot
 from trellis.learn.decoding import CCMPrediction, ConstrainedArgmax, Labelling
 from trellis.learn.expectation import is_complete
 from trellis.learn.history import History, Round
-from trellis.learn.penalties import INFINITE, count_violations, is_learned, soft_rows
+from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
 from trellis.learn.progress import Progress
 from trellis.models.model import Model
 
@@ -117,6 +117,11 @@ class CoDL(CCMPrediction):
         supervised = (model.parameters(), rho)
         self.history_, self.n_rounds_, self.converged_ = History(), 0, False
         step = ConstrainedArgmax(model, free, self.constraints, engine, beam=self.beam)
+        if step.coupling is not None:
+            raise ConstraintError(
+                f"constraint {step.coupling!r} ties instances together, but CoDL labels one at a time: count per "
+                "sentence, or learn with method 'pr' or 'uem' (of CCM, or on the command line), which project"
+            )
         self.penalties_ = dict(zip(step.names, rho.tolist(), strict=True))
         self._run(step, counted, parts, supervised, dev)
         return self
@@ -204,6 +209,7 @@ def starting_penalties(
     to_learn = is_learned(constraints)
     if not np.any(to_learn):
         return np.zeros(len(constraints))
+    _refuse_coupling(model, labelled, constraints, to_learn)
     if hard:
         return np.where(to_learn, INFINITE, 0.0)
     if len(labelled) == 0:
@@ -212,6 +218,25 @@ def starting_penalties(
         raise DataError(NO_LABELS.format(names=", ".join(map(repr, names[:3])) + more))
     seen = count_violations(soft_rows(constraints, labelled, model.label_names_), labelled)
     return np.where(to_learn, seen.penalties(smoothing), 0.0)
+
+
+def _refuse_coupling(
+    model: Model, labelled: Batch, constraints: Sequence[Constraint | Rule], to_learn: BoolArray
+) -> None:
+    """A constraint over the corpus has one violation, and no share of tokens that would price it."""
+    if len(labelled) == 0:
+        return
+    rows = compile_constraints(
+        [as_constraint(c).learned() for c, learn in zip(constraints, to_learn, strict=True) if learn],
+        labelled,
+        model.label_names_,
+    ).coupling()
+    if len(rows):
+        name = rows.names[int(rows.constraint[0])]
+        raise ConstraintError(
+            f"the price of {name!r} cannot be learned, since it is about the whole corpus and not about single "
+            "instances: give it a penalty or slack of its own, or make it hard"
+        )
 
 
 def mix(one: dict[str, FloatArray], other: dict[str, FloatArray], share: float) -> dict[str, FloatArray]:

@@ -64,6 +64,11 @@ class ConstrainedArgmax:
         if local_only:
             rows = replace(rows.local(), sparsity=())
         self.names = rows.names
+        tying = rows.coupling()
+        self.coupling: str | None = None
+        """Name of a constraint that ties instances together, where there is one."""
+        if len(tying) or rows.sparsity:
+            self.coupling = rows.names[int(tying.constraint[0])] if len(tying) else rows.sparsity[0].name
         self.rows = [rows.shard(s.instances.start, s.instances.stop) for s in self.shards]
 
     def run(self, rho: FloatArray, *, k: int = 1, collect: bool = False) -> Labelling:

@@ -85,6 +85,17 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
     ]
 
 
+def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) -> dict[str, int]:
+    """Names of hard rules that fully labelled texts violate, with how often: either is a mistake."""
+    given = [t for t in texts if len(t) and t.sentence.labels is not None and None not in t.sentence.labels]
+    strict = [c for c in extractor.constraints_ if c.strength.kind == Kind.HARD]
+    if not given or not strict:
+        return {}
+    batch = extractor.ccm_.model.encode(extractor.corpus(given))
+    seen = count_violations(soft_rows(strict, batch, extractor.label_names_), batch)
+    return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}
+
+
 def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | None:
     kind = constraint.strength.kind
     if kind == Kind.LEARNED:
