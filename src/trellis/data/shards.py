@@ -11,8 +11,8 @@ import numpy as np
 
 from trellis.data.ragged import IntArray
 
-SMALLEST = 4_096
-"""A corpus of fewer slots than twice this is one shard."""
+SMALLEST = 16_384
+"""A corpus of fewer slots than this is one shard. Smaller ones cost more to hand around than they gain."""
 USUAL_COUNT = 32
 """Shards of a corpus of middling size."""
 LARGEST = 131_072
@@ -22,14 +22,15 @@ LARGEST = 131_072
 def shard_bounds(offsets: IntArray) -> IntArray:
     """First instances of the shards and, last, the number of instances: (n_shards + 1,).
 
-    >>> shard_bounds(np.arange(0, 40_001, 20)).tolist()
-    [0, 223, 445, 667, 889, 1112, 1334, 1556, 1778, 2000]
+    >>> shard_bounds(np.arange(0, 60_001, 20)).tolist()
+    [0, 750, 1500, 2250, 3000]
     """
     n_slots, n_instances = int(offsets[-1]), len(offsets) - 1
     if n_instances == 0:
         return np.zeros(1, dtype=np.int64)
-    count = min(max(1, n_slots // SMALLEST), USUAL_COUNT)
-    count = max(count, -(-n_slots // LARGEST))
+    count = max(min(n_slots // SMALLEST, USUAL_COUNT), -(-n_slots // LARGEST))
+    # An even number: two workers, the usual case, then end together.
+    count = count + count % 2 if n_slots >= SMALLEST else 1
     ideal = np.arange(1, count) * (n_slots / count)
     cuts = np.searchsorted(offsets, ideal)
     return np.unique(np.concatenate(([0], cuts, [n_instances]))).astype(np.int64)

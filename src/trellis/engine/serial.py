@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from trellis.engine.blas import blas_at_one_thread
 from trellis.engine.engine import run_shard
+from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class SerialEngine:
     """
 
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
+        keep_freed_memory()
         with blas_at_one_thread():
             for shard in shards:
                 yield run_shard(function, shard)

@@ -1,12 +1,14 @@
 """Shards on a pool of threads: kernels and NumPy let go of the interpreter lock, so threads use the cores.
 
-The pool lives as long as one ``map`` (starting it costs about 0.3 ms), so there is nothing to close.
+Pools are kept: starting one costs about 0.3 ms, and a round of EM on a small corpus takes six. Their threads wait
+without using the processor and end with the process.
 """
 
 from __future__ import annotations
 
 import contextvars
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +17,7 @@ from typing import TypeVar
 
 from trellis.engine.blas import blas_at_one_thread, hold_this_thread
 from trellis.engine.engine import Engine, run_shard
+from trellis.engine.memory import keep_freed_memory
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Shard
 from trellis.errors import DataError
@@ -38,8 +41,9 @@ class ThreadEngine:
 
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
         pending: deque[Future[T]] = deque()
+        keep_freed_memory()
         with blas_at_one_thread():
-            pool = ThreadPoolExecutor(self.threads, "trellis-shard", initializer=hold_this_thread)
+            pool, own = _pool(self.threads)
             try:
                 for shard in shards:
                     if len(pending) == 2 * self.threads:
@@ -50,7 +54,35 @@ class ThreadEngine:
                 while pending:
                     yield pending.popleft().result()
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                for waiting in pending:
+                    waiting.cancel()
+                if own:
+                    pool.shutdown(wait=False, cancel_futures=True)
+
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools_lock = threading.Lock()
+_here = threading.local()
+
+
+def _start_worker() -> None:
+    _here.is_worker = True
+    hold_this_thread()
+
+
+def _pool(threads: int) -> tuple[ThreadPoolExecutor, bool]:
+    """The kept pool of so many threads, and whether it is the caller's own to shut down.
+
+    A map inside a shard gets a pool of its own: the kept one could be waiting for that very shard. A forked child has
+    none of its parent's threads, so pools are kept by process.
+    """
+    if getattr(_here, "is_worker", False):
+        return ThreadPoolExecutor(threads, "trellis-shard", initializer=_start_worker), True
+    with _pools_lock:
+        key = (os.getpid(), threads)
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(threads, "trellis-shard", initializer=_start_worker)
+        return _pools[key], False
 
 
 def engine_for(threads: int | None = 1) -> Engine:
