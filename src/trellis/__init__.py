@@ -25,6 +25,7 @@ _EXPORTS = {
     "Chain": "trellis.structures.chain",
     "ConvergenceWarning": "trellis.errors",
     "HMM": "trellis.models.hmm",
+    "Inducer": "trellis.tasks.induce",
     "InfeasibleError": "trellis.errors",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.tasks.induce import Inducer as Inducer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 
