@@ -35,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of a few hundred slots, so that the small corpora of tests are cut and threads have something to share."""
+    monkeypatch.setattr("trellis.data.shards.SMALLEST", 512)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real corpora; skips where they are absent. Mark its tests ``realdata``."""

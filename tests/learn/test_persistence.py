@@ -100,7 +100,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_one_and_four_threads_give_the_same_bits(kind: str) -> None:
-    text, _ = tagged_sentences(6_000)
+    text, _ = tagged_sentences(1_500)  # a dozen shards
     one = learner(kind, max_rounds=2, threads=1, evaluations=4).fit(text)
     four = learner(kind, max_rounds=2, threads=4, evaluations=4).fit(text)
     assert_same(one, four)

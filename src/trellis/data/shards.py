@@ -11,7 +11,7 @@ import numpy as np
 
 from trellis.data.ragged import IntArray
 
-SMALLEST = 16_384
+SMALLEST = 32_768
 """A corpus of fewer slots than this is one shard. Smaller ones cost more to hand around than they gain."""
 USUAL_COUNT = 32
 """Shards of a corpus of middling size."""
@@ -23,7 +23,7 @@ def shard_bounds(offsets: IntArray) -> IntArray:
     """First instances of the shards and, last, the number of instances: (n_shards + 1,).
 
     >>> shard_bounds(np.arange(0, 60_001, 20)).tolist()
-    [0, 750, 1500, 2250, 3000]
+    [0, 1500, 3000]
     """
     n_slots, n_instances = int(offsets[-1]), len(offsets) - 1
     if n_instances == 0:
