@@ -5,8 +5,8 @@ A 17-state HMM, 2,000 generated sentences of 5-60 words, after a few rounds of E
   (b) five random linear rows over all node parts of every sentence,
   (c) an l1/linf group for every word type seen more than ten times.
 Cold: from λ = 0. Warm: from the duals of the round before, after an M-step on the projected counts. Both to a KKT
-residual of 1e-3, one thread. scipy: the same dual problems with L-BFGS-B, a sentence at a time, each evaluation the same
-compiled inference, on the first sentences; its time is scaled to all.
+residual of 1e-3, one thread. scipy: the same dual problems with L-BFGS-B, a sentence at a time, each evaluation the
+same compiled inference, on the first sentences; its time is scaled to all.
 """
 
 from __future__ import annotations
