@@ -81,6 +81,8 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from trellis.learn.penalties import INFINITE
+
     console = Console(highlight=False)
     for rule in rules:
         console.print(f"[bold]{rule.name}[/bold]  {rule.sentence}", soft_wrap=True)
@@ -95,7 +97,7 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
             str(rule.by_model),
             str(rule.by_output),
             "" if rule.by_gold is None else str(rule.by_gold),
-            "hard" if rule.penalty is None else f"{rule.penalty:.3g}",
+            "hard" if rule.penalty is None else "∞" if rule.penalty >= INFINITE else f"{rule.penalty:.3g}",
             *["" if rule.dual is None else f"{rule.dual:.2g}"] * shows_duals,
         )
     console.print()
