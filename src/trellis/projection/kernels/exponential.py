@@ -47,33 +47,3 @@ def exponentiate(x, scratch, out):
         bits[i] = (bits[i] + 1023) << 52
     for i in range(n):
         out[i] *= scratch[i]
-
-
-@njit(nogil=True, cache=True)
-def exp_nonpositive(x, out):
-    """out = exp(x) for flat arrays; x is used as scratch."""
-    bits = out.view(np.int64)
-    n = x.shape[0]
-    for i in range(n):
-        out[i] = max(x[i], -FARTHEST) * PER_LN2 + ROUND
-    for i in range(n):
-        k = out[i] - ROUND
-        r = max(x[i], -FARTHEST) - k * LN2_HIGH - k * LN2_LOW
-        p = 1.0 / 6227020800.0
-        p = p * r + 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        x[i] = p * r + 1.0
-    for i in range(n):
-        bits[i] = (bits[i] + 1023) << 52
-    for i in range(n):
-        out[i] *= x[i]
