@@ -4,9 +4,9 @@
 
 writes few.tsv, text.txt and gold.tsv (those beside this file: --seed 1, whose five labelled ones show 11 of the 13
 fields, as the examples that a person chooses to label would). What makes them hard for a tagger, and rules of use:
-surnames are mostly made up on the spot, words of titles recur in names of journals and conferences, several styles order
-and punctuate fields in different ways, marks stand inside fields too, and now and then a citation breaks a rule (a year
-in a title, no mark between two fields, a title first).
+surnames are mostly made up on the spot, words of titles recur in names of journals and conferences, several styles
+order and punctuate fields in different ways, marks stand inside fields too, and now and then a citation breaks a rule
+(a year in a title, no mark between two fields, a title first).
 """
 
 from __future__ import annotations
