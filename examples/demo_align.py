@@ -114,7 +114,7 @@ def main() -> None:
         print(f"\n    {source[i]}  |||  {target[i]}")
         for title, links in (("no longer", gone), ("now", new)):
             if links:
-                print(f"      {title:10}" + ", ".join(f"{s[a]} - {t[b]}" for a, b in links))
+                print(f"      {title:10}" + ", ".join(f"{s[a]} ({a}) - {t[b]} ({b})" for a, b in links))
 
 
 if __name__ == "__main__":
