@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from trellis.constraints import count, few_labels_per, label, starts, transitions, word
+from trellis.errors import ConvergenceWarning
 from trellis.learn import UEM
 from trellis.models import CRF, HMM
 
@@ -114,3 +115,20 @@ def test_kl_in_the_history_is_the_distance_of_q_from_p() -> None:
         assert entry.log_likelihood is not None
         assert entry.kl is not None
         assert entry.objective == pytest.approx(entry.log_likelihood - entry.kl, rel=1e-7)
+
+
+def test_a_fall_that_the_projection_does_not_explain_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, _ = tagged_sentences(30)
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    update, rounds = model.update, []
+
+    def spoiled(statistics: Any, **options: Any) -> None:
+        """An M-step that in the third round throws away what was learned."""
+        rounds.append(1)
+        update(statistics, **options)
+        if len(rounds) == 3:
+            model.reset()
+
+    monkeypatch.setattr(model, "update", spoiled)
+    with pytest.warns(ConvergenceWarning, match="the objective fell by .* in round 3"):
+        UEM(model, [count("V") >= 1], max_rounds=5, tol=0.0, random_state=1).fit(text)
