@@ -96,7 +96,8 @@ def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
     assert "dev 0." in err
     assert "12 rules, 5 labelled and 80 other texts" in err
     assert run(*arguments, "-m", tmp_path / "m", "-q") == 0
-    assert capfd.readouterr().err == ""
+    quiet = capfd.readouterr().err.splitlines()  # warnings and notes are not progress
+    assert all(line.startswith(("Note:", "Warning:")) for line in quiet)
 
 
 def test_explain_prints_every_rule_with_its_sentence_figures_and_utility(folder, capfd):
@@ -203,4 +204,22 @@ def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
 def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "first"\nif_token = "first"\nthen_label = "TITLE"\n')
     assert run("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m") == 0
-    assert "break the strict rule 'first' 5 times" in capfd.readouterr().err
+    assert "break the strict rule 'first' in 5 places" in capfd.readouterr().err
+
+
+def test_labels_that_nobody_filled_in_are_told_with_the_file(folder, tmp_path, capfd):
+    few = tmp_path / "few.tsv"
+    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few) == 0
+    assert run("train", folder / "rules.toml", "-l", few, "-u", folder / "text.txt", "-m", tmp_path / "m") == 2
+    err = capfd.readouterr().err
+    assert "few.tsv: no label is filled in" in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_tokens_does_not_overwrite_what_may_hold_labels(folder, tmp_path, capfd):
+    few = tmp_path / "few.tsv"
+    few.write_text("Ann\tNAME\n")
+    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few) == 2
+    assert "exists already" in capfd.readouterr().err
+    assert few.read_text() == "Ann\tNAME\n"
+    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few, "--force") == 0

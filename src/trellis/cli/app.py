@@ -13,6 +13,7 @@ Anything else is a bug of ours and keeps its traceback; ``TRELLIS_DEBUG=1`` show
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -94,6 +95,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     else:
         code = 0
     if code == INTERRUPTED:
+        # A second Ctrl-C, or one sent to the whole group, must not interrupt the goodbye.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         _complain("interrupted")
     return code
 

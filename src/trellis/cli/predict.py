@@ -50,6 +50,8 @@ def predict(
         settings["beam"] = beam
     extractor = Extractor.load(model, **settings)
     texts = read_texts(text, word_column=word_column)
+    if not texts:
+        typer.echo(f"Warning: there is no text in {text}", err=True)
     chosen = format
     if chosen is Format.AUTO:
         if output == "-":

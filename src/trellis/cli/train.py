@@ -100,21 +100,29 @@ def train(
     few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **texts)]
     many = [t for path in unlabelled or () for t in read_texts(path, **texts)]
     judged = None if dev is None else read_labelled(dev, label_column=label_column, **texts)
+    if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
+        raise DataError(
+            f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "
+            "least"
+        )
+    if labelled and not few:
+        raise DataError(f"{', '.join(labelled)}: there is no text in it")
     extractor.fit(few, many, dev=judged)
     extractor.save(model)
-    if quiet:
-        return
     n_labelled = sum(t.sentence.labels is not None and None not in t.sentence.labels for t in few)
-    typer.echo(
-        f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
-        f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_rounds_} rounds of {method.value}: {model}",
-        err=True,
-    )
+    if not quiet:
+        typer.echo(
+            f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
+            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_rounds_} rounds of {method.value}: {model}",
+            err=True,
+        )
+    if unlabelled and not many:
+        typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
     _warn_of_unseen(extractor.label_names_.names, few)
     for name, n in strict_rules_that_labels_break(extractor, few).items():
         typer.echo(
-            f"Warning: the labelled texts break the strict rule {name!r} {n} times. Correct the labels or the rule, or "
-            'let its price be learned: strength = "learned"',
+            f"Warning: the labelled texts break the strict rule {name!r} in {n} places. Correct the labels or the "
+            'rule, or let its price be learned: strength = "learned"',
             err=True,
         )
 

@@ -36,7 +36,7 @@ from trellis.models.model import Model
 
 NO_LABELS = (
     "there are no fully labelled instances to learn the strength of {names} from: give some labels, a penalty of your "
-    "own for these rules, or hard=True"
+    "own for these rules, or make them all strict (hard=True, --hard)"
 )
 
 
