@@ -147,7 +147,7 @@ def project_local(
             np.ones(n) if weights is None else weights,
             rows.start, rows.first_edges, rows.reach, scaled.scale, rows.part, rows.coefficient, rows.bound,
             rows.equality, instance_rows, table.start, table.kind, table.norm, table.amount, instance_groups,
-            *wide, most_nats(p.node, p.edge), tolerance, most_evaluations,
+            *wide, most_nats(wide), tolerance, most_evaluations,
             at, curvature_start, bend, posterior, counts_t, counts, edge, log_partition,
             residual, evaluations, ending,
         )  # fmt: skip
@@ -170,16 +170,13 @@ def project_local(
     )  # fmt: skip
 
 
-def most_nats(*potentials: FloatArray) -> float:
-    """A move of scores that no feasible problem over tables with these (shifted) potentials needs."""
-    spread = 0.0
-    for table in potentials:
-        smallest = float(np.min(table, initial=1.0, where=table > 0))
-        spread -= float(np.log(max(smallest, 1e-300)))
-        if np.any(table == 0.0):
-            # What underflow took may be arbitrarily far away; what is forbidden does not matter.
-            spread += 1e5
-    return 1e4 + 20.0 * spread
+def most_nats(lost: tuple[BoolArray, BoolArray]) -> float:
+    """A move of scores that no feasible problem needs, given which potentials underflow took (``ChainTables.lost``).
+
+    Potentials that are all there lie within 670 nats of each other, in nodes and in edges; twenty times that and some
+    more is beyond every corner. What underflow took may be much farther away.
+    """
+    return 4e6 if any(flags.any() for flags in lost) else 4e4
 
 
 def _logs(tables: ChainTables) -> tuple[FloatArray, ...]:

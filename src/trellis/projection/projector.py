@@ -125,7 +125,7 @@ class Projector:
             tables = as_chain(scores_of(0)).tables
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
             coupled = dual.solve(
-                dual.pack(theta, lams), most_nats(tables.potentials.node, tables.potentials.edge) / gamma,
+                dual.pack(theta, lams), most_nats(tables.lost()) / gamma,
                 self.tolerance * max(1.0, largest), self.most_rounds,
             )  # fmt: skip
             theta, lams = dual.unpack(coupled.theta)
