@@ -135,7 +135,8 @@ def test_zero_weight_is_absence():
 
 
 def test_crfsuite_reaches_the_same_objective(tmp_path):
-    pycrfsuite = pytest.importorskip("pycrfsuite")
+    import pycrfsuite
+
     rng = np.random.default_rng(5)
     sentences = random_sentences(rng, 80, 12, shortest=1)
     X = [[[f"w={w}", f"s={w[-1]}", "bias"] for w in sentence] for sentence in sentences]
@@ -295,7 +296,8 @@ def test_an_m_step_without_data_says_what_it_needs():
 @pytest.mark.realdata
 def test_chunking_reaches_crfsuites_objective_and_accuracy(data_dir, tmp_path):
     """Issue 4, must hold 2, on the first sentences; ``make bench-crf`` runs it on all."""
-    pycrfsuite = pytest.importorskip("pycrfsuite")
+    import pycrfsuite
+
     from trellis.data.columns import read_columns
 
     def read(name, limit):

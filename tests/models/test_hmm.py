@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hmmlearn import hmm as hmmlearn
 
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
@@ -31,7 +32,6 @@ def probabilities(rng, model):
 
 
 def test_em_follows_hmmlearn_for_twenty_rounds():
-    hmmlearn = pytest.importorskip("hmmlearn.hmm")
     rng = np.random.default_rng(0)
     model = HMM(4, **CLOSED)
     batch = encoded(model, rng, n=200, n_words=30, longest=25, shortest=1)

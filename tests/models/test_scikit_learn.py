@@ -14,8 +14,6 @@ from trellis.models import CRF, HMM, MaxEnt, NaiveBayes
 
 from .corpora import random_labels, random_sentences
 
-sklearn = pytest.importorskip("sklearn", minversion="1.6")
-
 # What scikit-learn itself skips, with its reasons; nothing else may be skipped and nothing may fail.
 SKIPPED = {
     "check_sample_weights_pandas_series": "pandas is not installed",

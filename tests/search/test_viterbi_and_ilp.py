@@ -87,7 +87,6 @@ def test_viterbi_refuses_what_does_not_factor_by_name() -> None:
 @settings(max_examples=60)
 @given(problem=problems(kinds=LINEAR))
 def test_highspy_and_scipy_agree(problem: Problem) -> None:
-    pytest.importorskip("highspy")
     rows = problem.rows.canonical()
     for i in range(len(problem.scores)):
         one = scores_of(problem.scores, i)
