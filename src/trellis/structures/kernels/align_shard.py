@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.align_bundle import LARGEST_BUNDLE, project_linear
 from trellis.structures.kernels.align_hmm import add_jumps, set_places
-from trellis.structures.kernels.align_max import best_alignment, relax
+from trellis.structures.kernels.align_max import best_alignment
 from trellis.structures.kernels.align_project import AGREEMENT, HINTS, new_duals, posteriors, project
 from trellis.structures.kernels.align_work import HMM, new_work
 
@@ -196,11 +197,10 @@ def run_shard(
             if n_hints == 0:
                 here = constraints & ~HINTS
         if hard:
-            duals[0][:n_source, :n_target] = 0.0
-            duals[1][:] = 0.0
-            value, z1, z2, worst, evaluations = relax(
-                n_source, n_target, here, reliability, max_evaluations, duals, hinted, directions, first, second, out
-            )
+            value, z1, z2, worst, evaluations = project_linear(
+                n_source, n_target, here, reliability, tolerance, max_evaluations, LARGEST_BUNDLE, hinted, directions,
+                first, second, out,
+            )  # fmt: skip
         elif here == 0:
             z1 = posteriors(n_target, n_source, first.emission, directions[0], inv_gamma, beam, first)
             z2 = posteriors(n_source, n_target, second.emission, directions[1], inv_gamma, beam, second)
