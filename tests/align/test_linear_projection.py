@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 
 from tests.align.enumeration import alignments
 from tests.align.problem import LONGEST, N_SOURCE, N_TARGET, Problem
+from trellis.structures.kernels.align_columns import drop_columns, new_bundle
 from trellis.structures.kernels.align_max import best_alignment
 from trellis.structures.kernels.align_project import AGREEMENT, BIJECTIVE, HINT_LIMIT, HINTS
 
@@ -165,10 +166,10 @@ def test_it_stops_as_soon_as_the_residual_is_small_enough():
     assert few < many
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_scores_are_left_under_the_multipliers_of_the_bound(seed):
     problem = Problem(seed, sharpness=3.0)
-    for evaluations in (2, 5, 1000):
+    for evaluations in (2, 3, 4, 5, 6, 7, 1000):
         (value, s1, s2, *_), works, _ = problem.project_linear(AGREEMENT, max_evaluations=evaluations)
         directions, _ = problem.scores(1.0)
         best = [best_alignment(3, 3, works[k].tilted, directions[k], works[k], np.zeros(3, np.int32)) for k in range(2)]
@@ -204,6 +205,27 @@ def test_a_bundle_too_small_for_the_solution_still_bounds_it_with_averages_of_al
         weights, misfit = alignment_weights(problem, k, works[k], shares)
         assert misfit <= 1e-10
         np.testing.assert_allclose(weights.sum(), 1.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("most, kept", [(6, [0, 2, 3, 5]), (3, [0, 2, 5])])
+def test_dropping_columns_keeps_the_rest_whole(most, kept):
+    bundle = new_bundle(8, 3, 2)
+    rng = np.random.default_rng(0)
+    for k, (side, weight) in enumerate([(0, 0.7), (1, 0.0), (1, 0.8), (1, 0.2), (0, 0.0), (0, 0.3)]):
+        bundle.side[k], bundle.weight[k] = side, weight
+        bundle.path[k] = rng.integers(-1, 3, 3)
+        bundle.score[k], bundle.base[k] = rng.random(2)
+        bundle.uses[k] = rng.random(2)
+    bundle.overlap[:] = rng.random((8, 8))
+    want = {name: getattr(bundle, name)[kept].copy() for name in ("side", "path", "score", "base", "uses")}
+    overlap = bundle.overlap[np.ix_(kept, kept)].copy()
+    n = drop_columns(6, most, bundle)
+    assert n == len(kept)
+    for name, values in want.items():
+        np.testing.assert_array_equal(getattr(bundle, name)[:n], values)
+    np.testing.assert_array_equal(bundle.overlap[:n, :n], overlap)
+    for side in range(2):
+        np.testing.assert_allclose(bundle.weight[:n][bundle.side[:n] == side].sum(), 1.0, rtol=1e-12)
 
 
 def test_without_constraints_the_best_alignments_are_the_answer():
