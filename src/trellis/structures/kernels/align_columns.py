@@ -47,18 +47,18 @@ class Bounded(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def new_bundle(capacity, longest, n_bounded):
-    """Space for columns of paths up to the given length."""
+    """Space for columns of paths up to the given length; not filled, since few pairs need much of it."""
     return Bundle(
-        np.zeros(capacity, np.int64),
-        np.zeros((capacity, longest), np.int32),
-        np.zeros(capacity),
-        np.zeros((capacity, capacity)),
-        np.zeros((capacity, n_bounded)),
-        np.zeros(capacity),
-        np.zeros(capacity),
-        np.zeros(capacity),
-        np.zeros(capacity),
-        np.zeros(capacity, np.bool_),
+        np.empty(capacity, np.int64),
+        np.empty((capacity, longest), np.int32),
+        np.empty(capacity),
+        np.empty((capacity, capacity)),
+        np.empty((capacity, n_bounded)),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity, np.bool_),
     )
 
 
@@ -112,13 +112,11 @@ def add_column(n, side, path, n_source, n_target, constraints, hinted, bundle):
             bundle.uses[n, fertility + i] += 1.0
         if constraints & HINTS and (hinted[i, t] if side == 0 else hinted[t, i]):
             bundle.uses[n, hints + t] -= 1.0
-    if not constraints & AGREEMENT:
-        return
     for k in range(n + 1):
         common = 0
         for t in range(path.shape[0]):
             i = path[t]
-            if i < 0:
+            if i < 0 or not constraints & AGREEMENT:
                 continue
             if bundle.side[k] == side:
                 common += bundle.path[k, t] == i

@@ -54,7 +54,7 @@ class Shares(NamedTuple):
     first_weight: np.ndarray  # (2, L + 2)
     log_partition: np.ndarray  # (n_pairs, 2) log Z of each direction
     value: np.ndarray  # (n_pairs,) dual value V
-    residual: np.ndarray  # (n_pairs,)
+    residual: np.ndarray  # (n_pairs,) of KKT, or at γ = 0 ``align_bundle.residual_of``
     evaluations: np.ndarray  # (n_pairs,)
     best_forward: np.ndarray  # (n_target_tokens,) source place of each target word in the best alignment, −1: null
     best_backward: np.ndarray  # (n_source_tokens,)
