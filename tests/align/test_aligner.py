@@ -8,7 +8,10 @@ from tests.align.toy import WORD, toy_text
 from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
+from trellis.models.alignment import PairTable
+from trellis.structures.kernels.align_shard import ALIKE
 from trellis.tasks.align import SYMMETRIZE, Aligner
+from trellis.tasks.align_hints import extra_counts, mark_alike
 
 
 def error(aligner, pairs, links):
@@ -87,6 +90,54 @@ def test_a_dictionary_decides_what_the_text_cannot():
     crossed = Aligner(threads=1, priors={("alpha", "due"): 20.0, ("beta", "uno"): 20.0}).fit(pairs)
     assert set(straight.align(pairs[:1])[0]) == {(0, 0), (1, 1)}
     assert set(crossed.align(pairs[:1])[0]) == {(0, 1), (1, 0)}
+
+
+def test_words_spelled_alike_decide_what_the_text_cannot():
+    pairs = [(["alpha", "beta"], ["beta", "alpha"]) for _ in range(20)]
+    assert set(Aligner(threads=1).fit(pairs).align(pairs[:1])[0]) == {(0, 1), (1, 0)}
+    assert set(Aligner(threads=1, alike=0.0).fit(pairs).align(pairs[:1])[0]) == {(0, 0), (1, 1)}
+
+
+def test_what_a_dictionary_says_is_added_to_like_spelling_and_can_forbid_it():
+    table, _, source, target = _coded([(["same", "other"], ["same", "else"])])
+    extra = extra_counts(table, source, target, {("same", "same"): 2.0, ("other", "else"): 1.0, ("no", "no"): 1.0}, 0.5)
+    assert dict(zip(extra.at.tolist(), extra.amount.tolist(), strict=True)) == {0: 2.5, 3: 1.0}
+    assert np.all(np.diff(extra.at) > 0)
+    forbidden = extra_counts(table, source, target, {("same", "same"): -1.0}, 0.5)
+    assert forbidden.amount.tolist() == [-1.0]
+
+
+def test_names_that_training_never_saw_are_linked_in_new_text(toy):
+    new = [("the red Oslo sees the Bergen Bergen", "la olsO Oslo der Bergen la Bergen")]
+    source, target = (line.split() for line in new[0])
+    links = set(Aligner(threads=1).fit(toy[0]).align(new)[0])
+    assert (2, 2) in links
+    assert all(source[i] == target[j] for i, j in links if source[i] in ("Oslo", "Bergen"))
+    assert len([1 for i, _ in links if source[i] == "Bergen"]) == 2
+    without = set(Aligner(threads=1, alike=0.0).fit(toy[0]).align(new)[0])
+    assert without != links
+
+
+def test_equal_words_are_marked_only_where_the_table_lacks_them_and_within_their_piece():
+    table, bitext, source, target = _coded([(["a", "b"], ["a", "x"])])
+    source.frozen = target.frozen = True
+    words = [(["a", "n"], ["n", "a"]), (["b"], ["a"])]
+    bitext = code_pairs(words, source, target)
+    coded = table.look_up(bitext)
+    mark_alike(words, bitext, coded)
+    assert coded.cells.tolist() == [-1, 0, ALIKE, -1, table.place(source["b"], target["a"])]
+    left, right = ["x1"] * 300 + ["n"], ["n"] + ["y1"] * 300
+    bitext = code_pairs([(left, right)], source, target)
+    coded = table.look_up(bitext)
+    mark_alike([(left, right)], bitext, coded)
+    assert ALIKE not in coded.cells
+
+
+def _coded(pairs):
+    source, target = WordCodes(5), WordCodes(5)
+    bitext = code_pairs(pairs, source, target)
+    table, _ = PairTable.build(bitext, len(source.names), len(target.names))
+    return table, bitext, source, target
 
 
 def test_hints_are_followed():

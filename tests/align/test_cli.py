@@ -135,7 +135,10 @@ def test_a_line_without_separator_is_named(tmp_path, capfd):
         (["-i", "x", "--threshold", "2"], "threshold must"),
         (["-i", "x", "--model-out", "/no/such/folder/m"], "does not exist"),
         (["-i", "x", "-o", "-z"], "-o needs the name of a file"),
-        (["-i", "x", "--model", "m", "--priors", "p"], "without training"),
+        (["-i", "x", "--model", "m", "--priors", "p"], "so --priors has no meaning"),
+        (["-i", "x", "--model", "m", "--gamma", "0.5"], "so --gamma has no meaning"),
+        (["-i", "x", "--model", "m", "-I", "2"], "so --iterations has no meaning"),
+        (["-i", "x", "--model", "m", "--constraint", "none"], "it is --decode-constraint"),
     ],
 )
 def test_arguments_are_checked_before_any_work(tmp_path, monkeypatch, capfd, arguments, message):

@@ -103,6 +103,25 @@ def test_model1_posteriors_and_likelihood_are_those_of_enumeration():
     np.testing.assert_allclose(work.link.ravel(), weights @ link_matrix(n_obs, n_places), atol=1e-13)
 
 
+@pytest.mark.parametrize("n_obs, n_places, reach", [(3, 4, 1.5), (4, 3, 7.0), (3, 1, 2.0)])
+def test_model1_with_a_reach_is_that_of_enumeration_with_places_near_the_diagonal(n_obs, n_places, reach):
+    link, null, _, _ = scores(n_obs, n_places, 8)
+    middles = (np.arange(n_obs) + 0.5) * n_places / n_obs
+    near = np.exp(-np.abs(np.arange(n_places) + 0.5 - middles[:, None]) / reach)
+    near /= near.sum(axis=1, keepdims=True)
+    work = new_work(n_obs, n_places)
+    work.null_emission[:] = 0.3 * np.exp(null)
+    work.emission[:] = np.exp(link)
+    pull = np.exp((np.arange(n_places + 3) + 0.5) / reach)
+    align_model1.favour_diagonal(n_obs, n_places, pull, work.emission)
+    found = align_model1.independent_posteriors(n_obs, n_places, work.emission, 0.7 / n_places, work)
+    pulled = link + np.log(n_places * near)
+    log_probs = np.array([model1_log_prob(y, n_places, pulled, null, 0.3) for y in alignments(n_obs, n_places)])
+    np.testing.assert_allclose(found, logsumexp(log_probs), rtol=1e-12)
+    weights = np.exp(log_probs - logsumexp(log_probs))
+    np.testing.assert_allclose(work.link.ravel(), weights @ link_matrix(n_obs, n_places), atol=1e-13)
+
+
 def test_the_beam_drops_less_than_it_says():
     n_obs = n_places = 30
     rng = np.random.default_rng(5)

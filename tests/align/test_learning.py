@@ -9,7 +9,7 @@ from trellis.data.bitext import WordCodes, code_pairs
 from trellis.engine import engine_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.align_em import train_alignment
-from trellis.models.alignment import AlignmentConstraints, AlignmentModel, AlignmentStatistics, PairTable
+from trellis.models.alignment import AlignmentConstraints, AlignmentModel, AlignmentStatistics, ExtraCounts, PairTable
 from trellis.structures.kernels.align_update import exp_digamma
 
 ENGINE = engine_for(1)
@@ -56,22 +56,29 @@ def test_variational_update_is_the_digamma_of_counts():
     np.testing.assert_allclose(model.tables.pair[row, 0], want, rtol=1e-6)
 
 
-def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence():
+@pytest.mark.parametrize("extra", [{}, {0: 2.0, 3: 0.5, 11: 1.0}])
+def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
     table, pairs = coded(20)
-    model = AlignmentModel(table, concentration=0.1)
+    counts_before = ExtraCounts(np.array(list(extra), np.int64), np.array(list(extra.values())))
+    model = AlignmentModel(table, concentration=0.1, extra=counts_before)
     statistics = model.collect(pairs, AlignmentConstraints("none"), ENGINE)
     model.update(statistics, ENGINE, score=True)
 
-    def minus_kl(counts, alpha=0.1):
+    alphas = np.full(len(table), 0.1)
+    alphas[list(extra)] += list(extra.values())
+
+    def minus_kl(counts, alpha=None):
+        alpha = np.full(len(counts), 0.1) if alpha is None else alpha
         full = counts + alpha
-        kl = gammaln(full.sum()) - gammaln(full).sum() - gammaln(alpha * len(counts)) + len(counts) * gammaln(alpha)
+        kl = gammaln(full.sum()) - gammaln(full).sum() - gammaln(alpha.sum()) + gammaln(alpha).sum()
         return -(kl + (counts * (psi(full) - psi(full.sum()))).sum())
 
     want = minus_kl(statistics.null1) + minus_kl(statistics.null2)
     for e in range(table.n_sources):
-        want += minus_kl(statistics.pairs[table.row_offsets[e] : table.row_offsets[e + 1], 0])
+        row = slice(table.row_offsets[e], table.row_offsets[e + 1])
+        want += minus_kl(statistics.pairs[row, 0], alphas[row])
     for f in range(table.n_targets):
-        want += minus_kl(statistics.pairs[table.row_targets == f, 1])
+        want += minus_kl(statistics.pairs[table.row_targets == f, 1], alphas[table.row_targets == f])
     want += sum(places.log_prior(model.jump_pseudo_count) for places in model.places)
     np.testing.assert_allclose(model.log_prior(), want, rtol=1e-6)
 

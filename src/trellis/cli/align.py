@@ -53,6 +53,7 @@ class Format(StrEnum):
 
 
 def align(
+    context: typer.Context,
     source: Annotated[str | None, typer.Option("--source", "-s", help="Source sentences, one a line.")] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Target sentences, line by line beside.")] = None,
     joined: Annotated[
@@ -67,7 +68,7 @@ def align(
     ] = None,
     gamma: Annotated[float, typer.Option(help="1: posterior regularization, 0: LP-EM, between: unified EM.")] = 1.0,
     iterations: Annotated[int, typer.Option("--iterations", "-I", help="Rounds of the HMM.")] = 3,
-    model1_iterations: Annotated[int, typer.Option(help="Rounds of Model 1 before them.")] = 4,
+    model1_iterations: Annotated[int, typer.Option(help="Rounds of Model 1 before them.")] = 2,
     symmetrize: Annotated[Symmetrize, typer.Option(help="How two directions become one.")] = Symmetrize.POSTERIOR,
     threshold: Annotated[
         float | None, typer.Option(help="Least posterior of a link. Default: 0.4, or the model's.")
@@ -80,6 +81,9 @@ def align(
     priors: Annotated[
         str | None, typer.Option(help="Dictionary: source TAB target [TAB weight]; below 0: never.")
     ] = None,
+    alike: Annotated[
+        float, typer.Option(min=0.0, help="Pseudo-count of words spelled alike on both sides; 0: none.")
+    ] = 1.0,
     hints: Annotated[str | None, typer.Option(help="Known links, a line a pair; empty lines give none.")] = None,
     reliability: Annotated[float, typer.Option(help="Least expected share of the hints that hold.")] = 0.9,
     prefix: Annotated[int, typer.Option(help="Letters by which words are told apart; 0: all.")] = 5,
@@ -121,8 +125,8 @@ def align(
     text = _Text(source, target, joined)
     for name, path in (("--model-out", model_out), ("--probabilities", probabilities)):
         _check_folder(name, path)
-    if model is not None and (model_out or priors):
-        raise DataError("--model aligns without training, so --model-out and --priors have no meaning beside it")
+    if model is not None:
+        _refuse_training_options(context)
     shared: dict[str, Any] = {
         "symmetrize": "backward" if reverse else symmetrize.value,
         "decode_constraint": None if decode_constraint is None else decode_constraint.value,
@@ -141,6 +145,7 @@ def align(
             model1_iterations=model1_iterations,
             prefix=prefix or None,
             variational=variational,
+            alike=alike,
             priors=None if priors is None else read_priors(priors),
             random_state=seed,
             verbose=not quiet,
@@ -168,6 +173,16 @@ def align(
         if probabilities is not None:
             _write_probabilities(aligner, probabilities)
     text.warn()
+
+
+def _refuse_training_options(context: typer.Context) -> None:
+    """Options that only training reads would do nothing beside --model; fast_align's -d and -v say nothing new."""
+    for name in ("constraint", "gamma", "iterations", "model1_iterations", "model_out", "priors", "alike", "prefix"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            instead = "; at decoding time it is --decode-constraint" if name == "constraint" else ""
+            raise DataError(f"--model aligns without training, so {option} has no meaning beside it{instead}")
 
 
 class _Text:

@@ -82,10 +82,17 @@ class WordCodes(dict[str, int]):
             self._number[name] = len(self.names)
             self.names.append(name)
 
-    def __missing__(self, word: str) -> int:
-        start = word
+    def find(self, word: str) -> int:
+        """The number of a word, −1 if it has none; gives out no new one."""
+        return self._number.get(self._start(word), -1)
+
+    def _start(self, word: str) -> str:
         if self.prefix is not None and len(word) > self.prefix and not any(c.isdigit() for c in word):
-            start = word[: self.prefix]
+            return word[: self.prefix]
+        return word
+
+    def __missing__(self, word: str) -> int:
+        start = self._start(word)
         number = self._number.get(start)
         if number is None:
             if self.frozen:

@@ -1,7 +1,7 @@
 """Training two directional alignment models tied by constraints: the same four verbs, one pair of models.
 
 Each round projects both directions' posteriors of every pair, collects expected counts of both, and updates both;
-Model 1 first, from uniform tables, then the HMM from Model 1's tables (Ganchev et al. 2010, sec. 5.5).
+Model 1 first, from the mean of the prior, then the HMM from Model 1's tables (Ganchev et al. 2010, sec. 5.5).
 At γ = 1 the objective Σ V + log-prior is the bound of posterior regularization and does not fall within a
 stage, as far as the projections converge (``tolerance``, ``max_evaluations``).
 """
@@ -26,7 +26,7 @@ def train_alignment(
     constraints: AlignmentConstraints,
     engine: Engine,
     *,
-    model1_rounds: int = 4,
+    model1_rounds: int = 2,
     hmm_rounds: int = 3,
     warm_start: bool = False,
     score: bool = False,
@@ -46,7 +46,7 @@ def train_alignment(
             if rounds == 0:
                 continue
             model.kind = kind
-            # At γ < 1 Model 1 starts from ties: best alignments of uniform tables mean nothing, so it stays at γ = 1.
+            # At γ < 1 Model 1 starts from ties: best alignments under tables without counts mean nothing, so it stays at γ = 1.
             held = constraints if kind == "hmm" else replace(constraints, gamma=1.0)
             duals = np.zeros(len(pairs.cells), np.float32) if warm_start and kind == "hmm" else None
             for _ in range(rounds):

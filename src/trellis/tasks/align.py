@@ -37,7 +37,7 @@ from trellis.models.alignment.files import learned_arrays, restored_model
 from trellis.models.estimator import Estimator
 from trellis.structures.kernels import align_links
 from trellis.structures.kernels.align_shard import Pairs
-from trellis.tasks.align_hints import Hint, hint_cells, prior_counts
+from trellis.tasks.align_hints import Hint, extra_counts, hint_cells, mark_alike
 
 SYMMETRIZE = {
     "posterior": align_links.POSTERIOR,
@@ -97,7 +97,8 @@ class Aligner(Estimator):
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
         "grow-diag-final-and"
     prefix : letters by which words are told apart, None: all
-    p_null, concentration, variational : see :class:`~trellis.models.alignment.AlignmentModel`
+    p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
+    alike : pseudo-count of a pair of words spelled alike (by their first letters), as of one that was seen linked
     priors : (source word, target word) -> pseudo-count of the pair, negative: the two are never linked
     reliability : least expected share of given links that hold
     tolerance, max_evaluations : where the projection of a pair stops in training; decoding has one evaluation more,
@@ -115,14 +116,16 @@ class Aligner(Estimator):
         *,
         decode_constraint: str | None = None,
         gamma: float = 1.0,
-        model1_iterations: int = 4,
+        model1_iterations: int = 2,
         iterations: int = 3,
         symmetrize: str = "posterior",
         threshold: float = 0.4,
         prefix: int | None = 5,
         p_null: float = 0.3,
-        concentration: float = 0.1,
+        concentration: float = 0.15,
+        reach: float = 40.0,
         variational: bool = True,
+        alike: float = 1.0,
         priors: Mapping[tuple[str, str], float] | None = None,
         reliability: float = 0.9,
         tolerance: float = 0.05,
@@ -142,7 +145,9 @@ class Aligner(Estimator):
         self.prefix = prefix
         self.p_null = p_null
         self.concentration = concentration
+        self.reach = reach
         self.variational = variational
+        self.alike = alike
         self.priors = priors
         self.reliability = reliability
         self.tolerance = tolerance
@@ -195,8 +200,9 @@ class Aligner(Estimator):
             table,
             p_null=self.p_null,
             concentration=self.concentration,
+            reach=self.reach,
             variational=self.variational,
-            pseudo=prior_counts(table, source, target, self.priors or {}),
+            extra=extra_counts(table, source, target, self.priors or {}, self.alike),
         )
         self.history_: History = train_alignment(
             model,
@@ -232,6 +238,7 @@ class Aligner(Estimator):
         for chunk in _chunks(pairs):
             bitext = code_pairs(chunk, self.source_codes_, self.target_codes_)
             coded = model.look_up(bitext)
+            mark_alike(chunk, bitext, coded)
             given = None if hints is None else hints[done : done + len(chunk)]
             yield from self._links(bitext, coded, hint_cells(bitext, coded, given))
             done += len(chunk)
@@ -242,8 +249,10 @@ class Aligner(Estimator):
         A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
         """
         model = self._model()
-        bitext = code_pairs(_tokenized(pairs), self.source_codes_, self.target_codes_)
+        words = list(_tokenized(pairs))
+        bitext = code_pairs(words, self.source_codes_, self.target_codes_)
         coded = model.look_up(bitext)
+        mark_alike(words, bitext, coded)
         constraints, engine = self._constraints(decode=True), engine_for(self.threads)
         grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
@@ -326,6 +335,8 @@ class Aligner(Estimator):
                 raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
         if self.model1_iterations + self.iterations == 0:
             raise DataError("there must be at least one round of training")
+        if not 0.0 <= self.alike < float("inf"):
+            raise DataError(f"alike must be a number from 0 on but is {self.alike}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
         self._constraints(decode=False)
@@ -334,10 +345,6 @@ class Aligner(Estimator):
     def _constraints(self, *, decode: bool) -> AlignmentConstraints:
         kind = self.decode_constraint if decode and self.decode_constraint is not None else self.constraint
         evaluations = self.max_evaluations + (1 if decode else 0)
-        if self.gamma == 0.0:
-            # A best alignment tells less than a posterior. Pairs of the Hansards need five evaluations in the mean; 24
-            # leave two in a hundred outside the tolerance, 12 leave ten.
-            evaluations *= 8
         return AlignmentConstraints(kind, self.gamma, self.tolerance, evaluations, self.reliability)
 
     def _links(self, bitext: Bitext, coded: Pairs, marks: NDArray[np.uint8]) -> Iterator[Links]:

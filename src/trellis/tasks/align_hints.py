@@ -1,4 +1,8 @@
-"""What a person knows about a text's links, brought into the form the model takes: hints on cells, priors on pairs."""
+"""What is known of a text's links beforehand, in the form the model takes: hints on cells, counts of pairs.
+
+Words that are spelled alike on both sides (names, numbers, marks) are often translations of each other, which helps
+most where a word is rare; a dictionary says the same of other pairs.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,10 @@ from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext, WordCodes
 from trellis.data.files import FilePath, numbered_lines, shown
-from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 from trellis.metrics.alignment import parse_links
-from trellis.models.alignment import PairTable
-from trellis.structures.kernels.align_shard import Pairs
+from trellis.models.alignment import ExtraCounts, PairTable
+from trellis.structures.kernels.align_shard import ALIKE, Pairs
 
 Hint = tuple[int, int]
 
@@ -40,27 +43,48 @@ def hint_cells(bitext: Bitext, coded: Pairs, hints: Sequence[Sequence[Hint]] | N
     return marks
 
 
-def prior_counts(
-    table: PairTable, source: WordCodes, target: WordCodes, priors: Mapping[tuple[str, str], float]
-) -> FloatArray:
-    """(n_pairs,) pseudo-counts of a dictionary, negative for forbidden pairs; empty for no dictionary.
+def extra_counts(
+    table: PairTable,
+    source: WordCodes,
+    target: WordCodes,
+    priors: Mapping[tuple[str, str], float],
+    alike: float,
+) -> ExtraCounts:
+    """Pseudo-counts of a dictionary, negative for forbidden pairs, and ``alike`` for words spelled alike.
 
     Words are told apart as in the text, by their first letters. Pairs that never meet in the text change nothing.
     """
-    if not priors:
-        return np.zeros(0)
-    frozen = source.frozen, target.frozen
-    source.frozen = target.frozen = True
-    pseudo = np.zeros(len(table))
+    found: dict[int, float] = {}
+    if alike > 0.0:
+        for e, name in enumerate(source.names):
+            found[table.place(e, target.find(name))] = alike
     for (left, right), weight in priors.items():
-        e, f = source[left], target[right]
-        if e < 0 or f < 0:
+        place = table.place(source.find(left), target.find(right))
+        before = found.get(place, 0.0)
+        found[place] = -1.0 if weight < 0 or before < 0 else before + weight
+    found.pop(-1, None)
+    at = np.array(sorted(found), np.int64)
+    return ExtraCounts(at, np.array([found[k] for k in at.tolist()]), alike)
+
+
+def mark_alike(words: Sequence[tuple[Sequence[str], Sequence[str]]], bitext: Bitext, coded: Pairs) -> None:
+    """Mark, in place, the cells of equal words that the table does not have: names and numbers of a new text."""
+    for pair, (left, right) in enumerate(words):
+        shared = set(left).intersection(right)
+        if not shared:
             continue
-        start, stop = table.row_offsets[e], table.row_offsets[e + 1]
-        for k in start + np.flatnonzero(table.row_targets[start:stop] == f):
-            pseudo[k] = -1.0 if weight < 0 or pseudo[k] < 0 else pseudo[k] + weight
-    source.frozen, target.frozen = frozen
-    return pseudo
+        first = int(bitext.pieces[pair])
+        for piece in range(first, int(bitext.pieces[pair + 1])):
+            i, i_end = (bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[first]).tolist()
+            j, j_end = (bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[first]).tolist()
+            columns = [(place, word) for place, word in enumerate(right[j:j_end]) if word in shared]
+            for row, word in enumerate(left[i:i_end]):
+                if word not in shared:
+                    continue
+                start = coded.cell_offsets[piece] + row * (j_end - j)
+                for place, other in columns:
+                    if other == word and coded.cells[start + place] < 0:
+                        coded.cells[start + place] = ALIKE
 
 
 def read_priors(path: FilePath) -> dict[tuple[str, str], float]:

@@ -4,5 +4,6 @@ from trellis.models.alignment.constraints import AlignmentConstraints
 from trellis.models.alignment.model import AlignmentModel
 from trellis.models.alignment.pair_table import PairTable
 from trellis.models.alignment.statistics import AlignmentStatistics
+from trellis.models.alignment.translation import ExtraCounts
 
-__all__ = ["AlignmentConstraints", "AlignmentModel", "AlignmentStatistics", "PairTable"]
+__all__ = ["AlignmentConstraints", "AlignmentModel", "AlignmentStatistics", "ExtraCounts", "PairTable"]

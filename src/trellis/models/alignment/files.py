@@ -21,6 +21,7 @@ def learned_arrays(model: AlignmentModel) -> tuple[dict[str, Any], dict[str, NDA
         "p_null": model.p_null,
         "concentration": model.concentration,
         "variational": model.variational,
+        "reach": model.reach,
         "n_targets": model.table.n_targets,
     }
     arrays: dict[str, NDArray[Any]] = {
@@ -38,7 +39,8 @@ def restored_model(names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
     table = PairTable(
         np.asarray(arrays["row_offsets"], np.int64), np.asarray(arrays["row_targets"], np.int32), names["n_targets"]
     )
-    model = AlignmentModel(table, names["kind"], names["p_null"], names["concentration"], names["variational"])
+    settings = (names[name] for name in ("kind", "p_null", "concentration", "variational", "reach"))
+    model = AlignmentModel(table, *settings)
     model.tables = Tables(**{name: arrays[name] for name in Tables._fields})
     model.places = (Places(arrays["jump0"], arrays["first0"]), Places(arrays["jump1"], arrays["first1"]))
     return model

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
-from trellis.data.ragged import FloatArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine, Shard
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
@@ -22,8 +21,8 @@ from trellis.models.alignment.constraints import AlignmentConstraints
 from trellis.models.alignment.pair_table import PairTable
 from trellis.models.alignment.places import SPAN, Places
 from trellis.models.alignment.statistics import AlignmentStatistics
-from trellis.models.alignment.translation import Prior, uniform_tables, updated_tables
-from trellis.structures.kernels import align_shard
+from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables, updated_tables
+from trellis.structures.kernels import align_linear, align_shard
 from trellis.structures.kernels.align_shard import Pairs, Shares, Tables
 from trellis.structures.kernels.align_work import HMM, MODEL1, Direction
 from trellis.structures.kernels.notice import tell_if_compiling
@@ -39,17 +38,19 @@ class AlignmentModel:
     kind : "model1" or "hmm"; may be changed between rounds, the tables stay
     p_null : probability that a word comes from no word, fixed
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
+    reach : of Model 1, words from the diagonal by which a place becomes e times less likely; inf: IBM's Model 1
     jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
-    pseudo : (n_pairs,) counts that a dictionary adds, negative for forbidden pairs, or empty
+    extra : pseudo-counts that a dictionary and like spelling add to some pairs
     """
 
     table: PairTable
     kind: str = "hmm"
     p_null: float = 0.3
-    concentration: float = 0.1
+    concentration: float = 0.15
     variational: bool = True
+    reach: float = 40.0
     jump_pseudo_count: float = 10.0
-    pseudo: FloatArray = field(default_factory=lambda: np.zeros(0), repr=False)
+    extra: ExtraCounts = field(default_factory=ExtraCounts, repr=False)
     beam: float = BEAM
     tables: Tables = field(init=False, repr=False)
     places: tuple[Places, Places] = field(init=False, repr=False)
@@ -61,18 +62,20 @@ class AlignmentModel:
             raise DataError(f"the probability of null must lie between 0 and 1 but is {self.p_null}")
         if not 1e-6 <= self.concentration <= 1e3:
             raise DataError(f"the concentration must lie between 1e-6 and 1000 but is {self.concentration}")
-        self.tables = uniform_tables(self.table, self._prior)
+        if not self.reach >= 1.0:
+            raise DataError(f"the reach must be at least one word but is {self.reach}")
+        self.tables = prior_tables(self.table, self._prior)
         self.places = (Places.initial(), Places.initial())
         self._log_prior: float | None = None
 
     @property
     def _prior(self) -> Prior:
-        return Prior(self.concentration, self.variational, self.pseudo)
+        return Prior(self.concentration, self.variational, self.extra)
 
     def scores(self, gamma: float = 1.0) -> tuple[Tables, tuple[Direction, Direction]]:
         """What kernels read: translation tables, and the two directions with jumps to the power 1/γ."""
         kind = KINDS[self.kind]
-        first, second = (places.direction(kind, self.p_null, gamma or 1.0) for places in self.places)
+        first, second = (places.direction(kind, self.p_null, gamma or 1.0, self.reach) for places in self.places)
         return self.tables, (first, second)
 
     def project(
@@ -91,21 +94,22 @@ class AlignmentModel:
         """
         gamma = constraints.gamma
         tables, directions = self.scores(gamma)
-        hard = gamma == 0.0
+        kernel = align_linear.run_linear_shard if gamma == 0.0 else align_shard.run_shard
         # Powers of scores make revivals common that the beam takes to be rare.
         beam = self.beam if gamma >= 1.0 else 0.0
         duals = np.zeros(0, np.float32) if warm is None else warm
-        tell_if_compiling(align_shard.run_shard)
+        tell_if_compiling(kernel)
 
         def run(shard: Shard) -> tuple[Shard, Shares]:
             start, stop = shard.instances.start, shard.instances.stop
             sizes = (o[stop] - o[start] for o in (pairs.cell_offsets, pairs.source_offsets, pairs.target_offsets))
             shares = align_shard.new_shares(stop - start, *sizes, SPAN)
-            align_shard.run_shard(
-                start, stop, pairs, tables, directions, constraints.code, constraints.reliability,
-                1.0 if hard else 1.0 / gamma, hard, beam, constraints.tolerance, constraints.max_evaluations,
-                constraints.hints, duals, collect, decode, shares,
-            )  # fmt: skip
+            what = start, stop, pairs, tables, directions, constraints.code, constraints.reliability
+            stop_at = constraints.tolerance, constraints.budget
+            if gamma == 0.0:
+                kernel(*what, *stop_at, constraints.hints, decode, shares)
+            else:
+                kernel(*what, 1.0 / gamma, beam, *stop_at, constraints.hints, duals, collect, decode, shares)
             refuse_impossible(shares, start)
             return shard, shares
 
@@ -165,7 +169,7 @@ class AlignmentModel:
         keep = (pair[:, 0] > factor * self.tables.unseen1[rows]) | (pair[:, 1] > factor * self.tables.unseen2[columns])
         keep |= pair[:, 0] == 0.0
         table, moved = self.table.kept(keep)
-        small = AlignmentModel(table, self.kind, self.p_null, self.concentration, self.variational)
+        small = AlignmentModel(table, self.kind, self.p_null, self.concentration, self.variational, self.reach)
         small.beam, small.places = self.beam, self.places
         small.tables = self.tables._replace(pair=pair[keep])
         return small, moved

@@ -76,6 +76,14 @@ class PairTable:
         moved = np.where(keep, running[:-1], -1).astype(np.int32)
         return PairTable(running[self.row_offsets], self.row_targets[keep], self.n_targets), moved
 
+    def place(self, source: int, target: int) -> int:
+        """The place of a pair, −1 if the table does not have it or a word is unknown (below 0)."""
+        if min(source, target) < 0:
+            return -1
+        start, stop = self.row_offsets[source], self.row_offsets[source + 1]
+        found = np.flatnonzero(self.row_targets[start:stop] == target)
+        return int(start + found[0]) if len(found) else -1
+
     def sources(self) -> LabelArray:
         """(n_pairs,) the source word of each pair."""
         return np.repeat(np.arange(self.n_sources, dtype=np.int32), np.diff(self.row_offsets))

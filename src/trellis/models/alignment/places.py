@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.data.bitext import LONGEST
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.structures.kernels.align_work import Direction
+from trellis.structures.kernels.align_work import NO_PULL, Direction
 
 WINDOW = 40
 SMALLEST_SHARE = 1e-8
@@ -46,11 +46,12 @@ class Places:
         first = np.exp(-0.3 * np.minimum(np.arange(WINDOW + 1), 12))
         return cls(jump / jump.sum(), first / first.sum())
 
-    def direction(self, kind: int, p_null: float, gamma: float) -> Direction:
-        """The arrays that kernels read."""
+    def direction(self, kind: int, p_null: float, gamma: float, reach: float = np.inf) -> Direction:
+        """The arrays that kernels read; reach : of Model 1, in words."""
         jump, first = self.jump[_JUMP_CLASS], self.first[_FIRST_CLASS]
         powered = jump ** (1.0 / gamma)
-        return Direction(kind, powered, powered[::-1].copy(), _running(jump), first, _running(first), p_null)
+        pull = np.exp((np.arange(SPAN + 1) + 0.5) / reach) if reach < np.inf else NO_PULL
+        return Direction(kind, powered, powered[::-1].copy(), _running(jump), first, _running(first), p_null, pull)
 
     def updated(
         self, jumps: FloatArray, jump_weight: FloatArray, firsts: FloatArray, first_weight: FloatArray, pseudo: float

@@ -10,13 +10,13 @@ probability of an entry without counts. The log-prior that belongs to the object
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Shard
 from trellis.models.alignment.pair_table import PairTable
 from trellis.structures.kernels import align_update
@@ -30,30 +30,59 @@ ROWS_A_SHARD = 2_000
 
 
 @dataclass(frozen=True)
+class ExtraCounts:
+    """Pseudo-counts that some pairs have beside α.
+
+    at : (n,) rising places in the table;  amount : (n,), negative: the pair is forbidden
+    alike : amount of a pair outside the table whose words are spelled alike
+    """
+
+    at: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    amount: FloatArray = field(default_factory=lambda: np.zeros(0))
+    alike: float = 0.0
+
+
+@dataclass(frozen=True)
 class Prior:
-    """concentration : α;  variational : which M-step;  pseudo : (n_pairs,) or empty, negative: forbidden."""
+    """concentration : α;  variational : which M-step;  extra : what some pairs have beside α."""
 
     concentration: float
     variational: bool
-    pseudo: FloatArray
+    extra: ExtraCounts
+
+    def of_no_count(self, more: float = 0.0) -> float:
+        """exp ψ(α + more), or α + more: what an entry without counts has before it is divided by its row's norm."""
+        x = self.concentration + more
+        return float(align_update.exp_digamma(x)) if self.variational else x
 
 
-def uniform_tables(table: PairTable, prior: Prior) -> Tables:
-    """Equal probability for every target word that stands opposite a source word somewhere, and the reverse."""
-    rows = np.diff(table.row_offsets)
-    columns = np.bincount(table.row_targets, minlength=table.n_targets)
+def prior_tables(table: PairTable, prior: Prior) -> Tables:
+    """The mean of the prior: of the words that stand opposite a word somewhere, all alike but for extra counts."""
+    alpha, at = prior.concentration, prior.extra.at
+    mass1, mass2 = (np.maximum(mass, alpha) for mass in _masses(table, prior))
     pair = np.empty((len(table), 2), np.float32)
-    pair[:, 0] = np.repeat(1.0 / np.maximum(rows, 1), rows)
-    pair[:, 1] = 1.0 / columns[table.row_targets]
-    if len(prior.pseudo):
-        pair[prior.pseudo < 0] = 0.0
+    pair[:, 0] = np.repeat(alpha / mass1, np.diff(table.row_offsets))
+    pair[:, 1] = (alpha / mass2)[table.row_targets]
+    pair[at] *= (1.0 + prior.extra.amount / alpha)[:, None]
+    pair[at[prior.extra.amount < 0]] = 0.0
     return Tables(
         pair,
         _with_unknown(np.full(table.n_targets, 1.0 / max(table.n_targets, 1))),
         _with_unknown(np.full(table.n_sources, 1.0 / max(table.n_sources, 1))),
-        _with_unknown(1.0 / np.maximum(rows, 1)),
-        _with_unknown(1.0 / np.maximum(columns, 1)),
+        _with_unknown(alpha / mass1),
+        _with_unknown(alpha / mass2),
+        np.array([1.0 + prior.extra.alike / alpha], np.float32),
     )
+
+
+def _masses(table: PairTable, prior: Prior) -> tuple[FloatArray, FloatArray]:
+    """Σ α by source word and by target word, with what pairs have beside it."""
+    of_source = prior.concentration * np.diff(table.row_offsets).astype(np.float64)
+    of_target = prior.concentration * np.bincount(table.row_targets, minlength=table.n_targets).astype(np.float64)
+    more = np.maximum(prior.extra.amount, 0.0)
+    np.add.at(of_source, np.searchsorted(table.row_offsets, prior.extra.at, "right") - 1, more)
+    np.add.at(of_target, table.row_targets[prior.extra.at], more)
+    return of_source, of_target
 
 
 def updated_tables(
@@ -69,11 +98,8 @@ def updated_tables(
     """The M-step, on the engine; ``out`` (n_pairs, 2) is overwritten. Returns tables and, if asked, log-prior."""
     alpha, variational = prior.concentration, prior.variational
     totals = np.zeros(table.n_sources), np.zeros(table.n_targets)
-    mass = (
-        alpha * np.diff(table.row_offsets).astype(np.float64),
-        alpha * np.bincount(table.row_targets, minlength=table.n_targets).astype(np.float64),
-    )
-    align_update.table_totals(table.row_offsets, table.row_targets, counts, prior.pseudo, *totals, *mass)
+    mass = _masses(table, prior)
+    align_update.table_totals(table.row_offsets, table.row_targets, counts, *totals)
     norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
 
     def rows(shard: Shard) -> float:
@@ -84,7 +110,8 @@ def updated_tables(
                 table.row_offsets,
                 table.row_targets,
                 counts,
-                prior.pseudo,
+                prior.extra.at,
+                prior.extra.amount,
                 alpha,
                 variational,
                 norms[0],
@@ -109,11 +136,12 @@ def updated_tables(
             log_prior += _lgamma_terms(total, weight)
     if score and variational:
         log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
-    unseen = align_update.exp_digamma(alpha) if variational else alpha
-    unseen_tables = [
+    unseen = prior.of_no_count()
+    alike = np.array([prior.of_no_count(prior.extra.alike) / unseen], np.float32)
+    unseen1, unseen2 = (
         _with_unknown(np.maximum(unseen / np.maximum(norm, 1e-300), align_update.SMALLEST)) for norm in norms
-    ]
-    return Tables(out, nulls[0], nulls[1], *unseen_tables), log_prior
+    )
+    return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike), log_prior
 
 
 def _norms(totals: FloatArray, mass: FloatArray, variational: bool) -> FloatArray:

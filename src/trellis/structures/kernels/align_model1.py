@@ -1,6 +1,10 @@
 """Posteriors of one sentence pair under IBM Model 1: every word picks its generating word by itself.
 
 P(y_t = i) = e_t(i) (1 − p₀)/I / Z_t,    P(y_t = null) = n_t / Z_t,    Z_t = n_t + Σ_i e_t(i) (1 − p₀)/I
+
+In long sentences too many places are alike to it. As in Dyer et al. 2013, places near the diagonal can be preferred,
+p(i | t) ∝ exp(−|i + ½ − (t + ½) I/J| / reach), which e_t(i) then holds the factor I p(i | t) of; what differs is that
+the reach is counted in words, so that short sentences hardly feel it.
 """
 
 from __future__ import annotations
@@ -36,3 +40,21 @@ def independent_posteriors(n_obs, n_places, emission, place, work):
             log_sum += np.log(product)
             product = 1.0
     return log_sum + np.log(product)
+
+
+@njit(nogil=True, cache=True)
+def favour_diagonal(n_obs, n_places, pull, emission):
+    """Multiply emission (≥ J, ≥ I) by I p(i | t); pull : (≥ I,) exp((i + ½) / reach), or empty for an endless reach."""
+    if pull.shape[0] == 0:
+        return
+    for t in range(n_obs):
+        centre = (t + 0.5) * n_places / n_obs
+        # exp(c / reach): logarithms of the table are linear in the place.
+        below = int(centre)
+        at = pull[below] * (pull[1] / pull[0]) ** (centre - below - 0.5)
+        total = 0.0
+        for i in range(n_places):
+            total += pull[i] / at if i + 0.5 <= centre else at / pull[i]
+        share = n_places / total
+        for i in range(n_places):
+            emission[t, i] *= share * (pull[i] / at if i + 0.5 <= centre else at / pull[i])

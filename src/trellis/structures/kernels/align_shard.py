@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from trellis.structures.kernels.align_bundle import LARGEST_BUNDLE, project_linear
 from trellis.structures.kernels.align_hmm import add_jumps, set_places
 from trellis.structures.kernels.align_max import best_alignment
+from trellis.structures.kernels.align_model1 import favour_diagonal
 from trellis.structures.kernels.align_project import AGREEMENT, HINTS, new_duals, posteriors, project
 from trellis.structures.kernels.align_work import HMM, new_work
+
+ALIKE = -2
+"""The cell of a pair that the table does not have and whose words are spelled alike."""
 
 
 class Pairs(NamedTuple):
@@ -31,6 +34,7 @@ class Tables(NamedTuple):
     pair : (n_pairs, 2) t₁(f | e), t₂(e | f);  null1 : (V_f + 1,) t₁(f | null), null2 : (V_e + 1,) t₂(e | null)
     unseen1 : (V_e + 1,) t₁ of a pair that is not in the table, given e;  unseen2 : (V_f + 1,) t₂ given f
     The last entry of each is that of unknown words.
+    alike : (1,) how many times likelier than such a pair one is whose words are spelled alike
     """
 
     pair: np.ndarray
@@ -38,6 +42,7 @@ class Tables(NamedTuple):
     null2: np.ndarray
     unseen1: np.ndarray
     unseen2: np.ndarray
+    alike: np.ndarray
 
 
 class Shares(NamedTuple):
@@ -84,7 +89,7 @@ def new_shares(n_pairs, n_cells, n_source, n_target, longest):
 
 @njit(nogil=True, cache=True)
 def gather(s, pairs, tables, directions, inv_gamma, first, second):
-    """Emissions of both directions of pair s, to the power 1/γ; return what scaling took from (log Z₁, log Z₂)."""
+    """Scores of both directions of pair s, to the power 1/γ; return what scaling took from (log Z₁, log Z₂)."""
     so, to = pairs.source_offsets[s], pairs.target_offsets[s]
     n_source, n_target = pairs.source_offsets[s + 1] - so, pairs.target_offsets[s + 1] - to
     cells = pairs.cells[pairs.cell_offsets[s] : pairs.cell_offsets[s + 1]]
@@ -99,10 +104,17 @@ def gather(s, pairs, tables, directions, inv_gamma, first, second):
                 e1[j, i] = tables.pair[k, 0]
                 row[j] = tables.pair[k, 1]
             else:
-                e1[j, i] = tables.unseen1[e]
-                row[j] = tables.unseen2[pairs.target[to + j]]
+                likelier = tables.alike[0] if k == ALIKE else np.float32(1.0)
+                e1[j, i] = tables.unseen1[e] * likelier
+                row[j] = tables.unseen2[pairs.target[to + j]] * likelier
     for j in range(n_target):
         n1[j] = tables.null1[pairs.target[to + j]] * directions[0].p_null
+    if directions[0].kind == HMM:
+        set_places(n_source, directions[0], inv_gamma, first)
+        set_places(n_target, directions[1], inv_gamma, second)
+    else:
+        favour_diagonal(n_target, n_source, directions[0].pull, e1)
+        favour_diagonal(n_source, n_target, directions[1].pull, e2)
     if inv_gamma == 1.0:
         return 0.0, 0.0
     return raise_rows(n_target, n_source, e1, n1, inv_gamma), raise_rows(n_source, n_target, e2, n2, inv_gamma)
@@ -157,51 +169,85 @@ def collect_places(direction_index, n_obs, n_places, direction, work, beam, out)
 
 
 @njit(nogil=True, cache=True)
-def run_shard(
-    start, stop, pairs, tables, directions, constraints, reliability, inv_gamma, hard, beam, tolerance,
-    max_evaluations, hints, warm, collect, decode, out,
-):  # fmt: skip
-    """Pairs start..stop−1 into ``out``; ``hard``: γ = 0, with inv_gamma 1.
-
-    collect : whether expected jumps are wanted;  decode : whether best alignments under q are wanted
-
-    hints : (n_cells,) 1 where a link is hinted, or empty;  warm : (n_cells,) λ/γ of the last round, updated, or empty
-    """
+def longest_sides(start, stop, pairs):
+    """Words of the longest source and of the longest target side of a run of pairs, at least 1."""
     longest_source, longest_target = 1, 1
     for s in range(start, stop):
         longest_source = max(longest_source, pairs.source_offsets[s + 1] - pairs.source_offsets[s])
         longest_target = max(longest_target, pairs.target_offsets[s + 1] - pairs.target_offsets[s])
+    return longest_source, longest_target
+
+
+@njit(nogil=True, cache=True)
+def mark_hints(s, n_source, n_target, constraints, pairs, hints, hinted):
+    """Fill ``hinted`` (≥ I, ≥ J) for pair s; return the constraints that concern it: hints only where it has some."""
+    if not constraints & HINTS:
+        return constraints
+    base = pairs.cell_offsets[s]
+    n_hints = 0
+    for i in range(n_source):
+        for j in range(n_target):
+            hinted[i, j] = hints[base + i * n_target + j]
+            n_hints += hinted[i, j]
+    return constraints if n_hints else constraints & ~HINTS
+
+
+@njit(nogil=True, cache=True)
+def hand_out(s, start, pairs, value, z1, z2, residual, evaluations, first, second, out):
+    """Put what was found for pair s into the results of the shard that begins with ``start``."""
+    so, to = pairs.source_offsets[s], pairs.target_offsets[s]
+    n_source, n_target = pairs.source_offsets[s + 1] - so, pairs.target_offsets[s + 1] - to
+    n = s - start
+    out.log_partition[n, 0] = z1
+    out.log_partition[n, 1] = z2
+    out.value[n] = value
+    out.residual[n] = residual
+    out.evaluations[n] = evaluations
+    base = pairs.cell_offsets[s] - pairs.cell_offsets[start]
+    for i in range(n_source):
+        for j in range(n_target):
+            out.forward[base + i * n_target + j] = first.link[j, i]
+            out.backward[base + i * n_target + j] = second.link[i, j]
+        out.null_backward[so - pairs.source_offsets[start] + i] = second.null_link[i]
+    for j in range(n_target):
+        out.null_forward[to - pairs.target_offsets[start] + j] = first.null_link[j]
+
+
+@njit(nogil=True, cache=True)
+def hand_out_best(s, start, pairs, directions, first, second, out):
+    """Put the best alignments of pair s under the log scores in ``tilted`` into the results of the shard."""
+    so, to = pairs.source_offsets[s], pairs.target_offsets[s]
+    n_source, n_target = pairs.source_offsets[s + 1] - so, pairs.target_offsets[s + 1] - to
+    forward = out.best_forward[to - pairs.target_offsets[start] :]
+    backward = out.best_backward[so - pairs.source_offsets[start] :]
+    best_alignment(n_target, n_source, first.tilted, directions[0], first, forward)
+    best_alignment(n_source, n_target, second.tilted, directions[1], second, backward)
+
+
+@njit(nogil=True, cache=True)
+def run_shard(
+    start, stop, pairs, tables, directions, constraints, reliability, inv_gamma, beam, tolerance, max_evaluations,
+    hints, warm, collect, decode, out,
+):  # fmt: skip
+    """Pairs start..stop−1 into ``out``, γ > 0; γ = 0 is :mod:`align_linear`.
+
+    collect : whether expected jumps are wanted;  decode : whether best alignments under q are wanted
+    hints : (n_cells,) 1 where a link is hinted, or empty;  warm : (n_cells,) λ/γ of the last round, updated, or empty
+    """
+    longest_source, longest_target = longest_sides(start, stop, pairs)
     first, second = new_work(longest_target, longest_source), new_work(longest_source, longest_target)
     duals, old = new_duals(longest_source, longest_target), new_duals(longest_source, longest_target)
     step, previous = new_duals(longest_source, longest_target), new_duals(longest_source, longest_target)
     hinted = np.zeros((longest_source, longest_target), np.uint8)
-    cell_base, source_base = pairs.cell_offsets[start], pairs.source_offsets[start]
-    target_base = pairs.target_offsets[start]
     for s in range(start, stop):
-        so, to, co = pairs.source_offsets[s], pairs.target_offsets[s], pairs.cell_offsets[s]
-        n_source, n_target = pairs.source_offsets[s + 1] - so, pairs.target_offsets[s + 1] - to
+        co = pairs.cell_offsets[s]
+        n_source = pairs.source_offsets[s + 1] - pairs.source_offsets[s]
+        n_target = pairs.target_offsets[s + 1] - pairs.target_offsets[s]
         if n_source == 0 or n_target == 0:
             continue
         lost1, lost2 = gather(s, pairs, tables, directions, inv_gamma, first, second)
-        if directions[0].kind == HMM:
-            set_places(n_source, directions[0], inv_gamma, first)
-        if directions[1].kind == HMM:
-            set_places(n_target, directions[1], inv_gamma, second)
-        here = constraints
-        if constraints & HINTS:
-            n_hints = 0
-            for i in range(n_source):
-                for j in range(n_target):
-                    hinted[i, j] = hints[co + i * n_target + j]
-                    n_hints += hinted[i, j]
-            if n_hints == 0:
-                here = constraints & ~HINTS
-        if hard:
-            value, z1, z2, worst, evaluations = project_linear(
-                n_source, n_target, here, reliability, tolerance, max_evaluations, LARGEST_BUNDLE, hinted, directions,
-                first, second, out,
-            )  # fmt: skip
-        elif here == 0:
+        here = mark_hints(s, n_source, n_target, constraints, pairs, hints, hinted)
+        if here == 0:
             z1 = posteriors(n_target, n_source, first.emission, directions[0], inv_gamma, beam, first)
             z2 = posteriors(n_source, n_target, second.emission, directions[1], inv_gamma, beam, second)
             value, worst, evaluations = z1 + z2, 0.0, 1
@@ -219,32 +265,14 @@ def run_shard(
                 for i in range(n_source):
                     for j in range(n_target):
                         warm[co + i * n_target + j] = duals[0][i, j]
-        n = s - start
-        out.log_partition[n, 0] = z1 + lost1
-        out.log_partition[n, 1] = z2 + lost2
-        out.value[n] = value + lost1 + lost2
-        out.residual[n] = worst
-        out.evaluations[n] = evaluations
+        value += lost1 + lost2
+        hand_out(s, start, pairs, value, z1 + lost1, z2 + lost2, worst, evaluations, first, second, out)
         if not (-np.inf < value < np.inf):
             continue
-        base = co - cell_base
-        for i in range(n_source):
-            for j in range(n_target):
-                out.forward[base + i * n_target + j] = first.link[j, i]
-                out.backward[base + i * n_target + j] = second.link[i, j]
-            out.null_backward[so - source_base + i] = second.null_link[i]
-        for j in range(n_target):
-            out.null_forward[to - target_base + j] = first.null_link[j]
         if decode:
-            if not hard:
-                take_logs(n_target, n_source, first, here)
-                take_logs(n_source, n_target, second, here)
-            best_alignment(n_target, n_source, first.tilted, directions[0], first, out.best_forward[to - target_base :])
-            best_alignment(
-                n_source, n_target, second.tilted, directions[1], second, out.best_backward[so - source_base :]
-            )
-        if collect and not hard:
-            if directions[0].kind == HMM:
-                collect_places(0, n_target, n_source, directions[0], first, beam, out)
-            if directions[1].kind == HMM:
-                collect_places(1, n_source, n_target, directions[1], second, beam, out)
+            take_logs(n_target, n_source, first, here)
+            take_logs(n_source, n_target, second, here)
+            hand_out_best(s, start, pairs, directions, first, second, out)
+        if collect and directions[0].kind == HMM:
+            collect_places(0, n_target, n_source, directions[0], first, beam, out)
+            collect_places(1, n_source, n_target, directions[1], second, beam, out)

@@ -3,7 +3,7 @@
 variational   t(f | e) = exp ψ(c(e, f) + α) / exp ψ(N(e) + A(e))        mean-field variational Bayes
 mean          t(f | e) = (c(e, f) + α) / (N(e) + A(e))                  maximum a posteriori under Dirichlet(1 + α)
 
-α is the concentration plus what a dictionary adds to the pair; A(e) is its sum over the pairs of e.
+α is the concentration plus what is known of the pair beforehand; A(e) is its sum over the pairs of e.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ def exp_digamma(x):
 
 
 @njit(nogil=True, cache=True)
-def table_totals(row_offsets, row_targets, counts, pseudo, totals1, totals2, mass1, mass2):
-    """Σ of the counts and of the dictionary's pseudo-counts by source word (1) and by target word (2).
-
-    pseudo : (n_pairs,) or empty; a negative entry forbids its pair, and a forbidden pair has no counts
-    """
+def table_totals(row_offsets, row_targets, counts, totals1, totals2):
+    """Σ of the counts by source word (1) and by target word (2)."""
     for e in range(row_offsets.shape[0] - 1):
         for k in range(row_offsets[e], row_offsets[e + 1]):
             f = row_targets[k]
             totals1[e] += counts[k, 0]
             totals2[f] += counts[k, 1]
-            if pseudo.shape[0] and pseudo[k] > 0.0:
-                mass1[e] += pseudo[k]
-                mass2[f] += pseudo[k]
 
 
 @njit(nogil=True, cache=True)
-def update_rows(start, stop, row_offsets, row_targets, counts, pseudo, alpha, variational, norm1, norm2, score, out):
+def update_rows(
+    start, stop, row_offsets, row_targets, counts, extra_at, extra, alpha, variational, norm1, norm2, score, out,
+):  # fmt: skip
     """out[k] = the two translation probabilities of the pairs of source words start..stop−1.
 
+    extra_at, extra : rising places of pairs that have more than α, and how much more; below 0: forbidden
     norm1, norm2 : what to divide by, by source and by target word. Returns, if ``score``, the pairs' part of the
     log-prior (see ``trellis.models.alignment.translation``).
     """
     prior = 0.0
+    following = np.searchsorted(extra_at, row_offsets[start])
     for e in range(start, stop):
         for k in range(row_offsets[e], row_offsets[e + 1]):
             a = alpha
-            if pseudo.shape[0]:
-                if pseudo[k] < 0.0:
+            if following < extra_at.shape[0] and extra_at[following] == k:
+                more = extra[following]
+                following += 1
+                if more < 0.0:
                     out[k, 0] = 0.0
                     out[k, 1] = 0.0
                     continue
-                a += pseudo[k]
+                a += more
             for d in range(2):
                 x = counts[k, d] + a
                 norm = norm1[e] if d == 0 else norm2[row_targets[k]]

@@ -11,12 +11,16 @@ MODEL1 = 0
 HMM = 1
 
 
+NO_PULL = np.zeros(0)
+
+
 class Direction(NamedTuple):
     """How places follow each other in one direction.
 
     jump, jump_reversed : (2 L + 1,) c(d) and c(−d) at [L + d], to the power 1/γ;  L longer than any sentence
     jump_sums : (2 L + 2,) Σ_{l<k} of the unpowered jumps
     first : (L + 1,) unnormalised weights of the first place;  first_sums : (L + 2,)
+    pull : (L + 1,) exp((i + ½) / reach) of Model 1 (``align_model1.favour_diagonal``), or empty: places are alike
     """
 
     kind: int
@@ -26,6 +30,7 @@ class Direction(NamedTuple):
     first: np.ndarray
     first_sums: np.ndarray
     p_null: float
+    pull: np.ndarray = NO_PULL
 
 
 class Work(NamedTuple):
