@@ -95,10 +95,18 @@ def test_empty_sides_are_counted_and_keep_their_lines(text, tmp_path, capfd):
     (tmp_path / "s").write_text("\n" + (text / "s").read_text())
     (tmp_path / "t").write_text("la\n" + (text / "t").read_text())
     assert run("align", "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "-q") == 0
-    assert "1 pairs have an empty side" in capfd.readouterr().err
+    assert "1 pair has an empty side" in capfd.readouterr().err
     lines = (tmp_path / "o").read_text().split("\n")
     assert lines[0] == ""
     assert len(lines) == 122
+
+
+def test_two_hundred_thousand_empty_lines_are_as_many_lines_out_and_change_no_link(text, tmp_path, capfd):
+    for name in "st":
+        (tmp_path / name).write_text((text / name).read_text() + "\n" * 200_000)
+    assert run("align", "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "-q") == 0
+    assert "200000 pairs have an empty side" in capfd.readouterr().err
+    assert (tmp_path / "o").read_text() == (text / "links").read_text() + "\n" * 200_000
 
 
 @pytest.mark.parametrize(
@@ -168,7 +176,7 @@ def test_very_long_sentences_are_aligned_in_pieces_with_a_warning(text, tmp_path
     assert run("align", "-i", text / "st", "-o", tmp_path / "o", "--model-out", model, "-q") == 0
     for arguments in (["--model", model], []):
         assert run("align", "-i", long, "-o", tmp_path / "o", *arguments, "-q") == 0
-        assert "1 pairs with more than 256 words" in capfd.readouterr().err
+        assert "more than 256 words on a side: 1 pair cut" in capfd.readouterr().err
         lines = (tmp_path / "o").read_text().splitlines()
         assert len(lines) == 121
         if arguments:
@@ -184,6 +192,25 @@ def test_a_full_disk_is_one_message(text):
     assert done.returncode == 2
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs limits on the size of files")
+def test_a_disk_that_fills_up_in_the_middle_leaves_the_old_output(text, tmp_path):
+    model, out = tmp_path / "m", tmp_path / "o"
+    assert run("align", "-i", text / "st", "-o", out, "--model-out", model, "-q") == 0
+    out.write_text("precious")
+    many = tmp_path / "many"
+    many.write_text((text / "st").read_text() * 20)
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+    call = f"from trellis.cli.app import main; main(['align', '-i', {str(many)!r}, '-o', {str(out)!r}, '--model', "
+    done = subprocess.run(
+        [sys.executable, "-c", full + call + f"{str(model)!r}, '-q'])"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "src"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "cannot be written: File too large" in done.stderr
+    assert out.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["m", "many", "o"]
 
 
 def test_evaluate_names_what_is_wrong(text, tmp_path, capfd):

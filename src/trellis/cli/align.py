@@ -223,11 +223,13 @@ class _Text:
         from trellis.data.bitext import LONGEST
 
         if self.n_empty:
-            typer.echo(f"Warning: {self.n_empty} pairs have an empty side; their lines are empty.", err=True)
+            have = "pair has" if self.n_empty == 1 else "pairs have"
+            typer.echo(f"Warning: {self.n_empty} {have} an empty side: no links, an empty line.", err=True)
         if self.n_long:
+            pairs = "pair" if self.n_long == 1 else "pairs"
             typer.echo(
-                f"Warning: {self.n_long} pairs with more than {LONGEST} words on a side were cut into pieces "
-                "at equal shares of both sides, and aligned piece by piece.",
+                f"Warning: more than {LONGEST} words on a side: {self.n_long} {pairs} "
+                "cut into pieces at equal shares of both sides, and aligned piece by piece.",
                 err=True,
             )
 

@@ -46,7 +46,7 @@ def train_alignment(
             if rounds == 0:
                 continue
             model.kind = kind
-            # At γ < 1 Model 1 starts from ties: best alignments under tables without counts mean nothing, so it stays at γ = 1.
+            # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             held = constraints if kind == "hmm" else replace(constraints, gamma=1.0)
             duals = np.zeros(len(pairs.cells), np.float32) if warm_start and kind == "hmm" else None
             for _ in range(rounds):

@@ -1,0 +1,101 @@
+"""What the alignment benchmarks share: texts with gold, running peers, reading their links."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+import venv
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from trellis.data.bitext import read_two_files
+from trellis.metrics.alignment import read_links, score_links
+
+
+@dataclass
+class Text:
+    """Training files with gold sentences first, and their gold."""
+
+    name: str
+    size: int
+    source: Path
+    target: Path
+    test: list
+    dev: list
+
+    def gold_pairs(self):
+        return list(islice(read_two_files(self.source, self.target), len(self.test) + len(self.dev)))
+
+
+def data_folder() -> Path:
+    named = os.environ.get("TRELLIS_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not (folder / "align").is_dir():
+        raise SystemExit(f"no alignment data in {folder}: set TRELLIS_DATA to the folder that holds align/")
+    return folder / "align"
+
+
+def make_text(name: str, size: int, folder: Path, work: Path) -> Text:
+    languages = ("en", "fr") if name == "hansards" else ("en", "es")
+    parts = [part for part in ("test", "dev") if (folder / name / f"{part}.gold").exists()]
+    paths = []
+    for language in languages:
+        path = work / f"{name}-{size}.{language}"
+        with open(path, "w", encoding="utf-8") as out:
+            for part in parts:
+                out.write((folder / name / f"{part}.{language}").read_text(encoding="utf-8"))
+            with open(folder / name / f"train.{language}", encoding="utf-8") as lines:
+                out.writelines(islice(lines, size))
+        paths.append(path)
+    gold = {part: read_links(folder / name / f"{part}.gold") for part in parts}
+    return Text(name, size, *paths, gold["test"], gold.get("dev", []))
+
+
+def aer(links, gold) -> float:
+    return 100 * score_links([set(row) for row in links], gold).aer
+
+
+def timed(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, processor seconds and peak megabytes of a program."""
+    began = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def find_eflomal() -> str | None:
+    """eflomal-align on PATH, or from an environment of its own made here."""
+    found = shutil.which("eflomal-align")
+    if found:
+        return found
+    home = Path("build") / "eflomal"
+    program = home / "bin" / "eflomal-align"
+    if not program.exists():
+        print("installing eflomal into build/eflomal", flush=True)
+        try:
+            venv.create(home, with_pip=True)
+            subprocess.run([home / "bin" / "pip", "install", "-q", "eflomal"], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"eflomal could not be installed ({error}) and is left out")
+            return None
+    os.environ["PATH"] = f"{program.parent.resolve()}{os.pathsep}{os.environ['PATH']}"
+    return str(program)
+
+
+def read_direction(path: Path, pairs, forward: bool) -> list[np.ndarray]:
+    """Best alignments of a Pharaoh file of one direction, as the place of each observed word."""
+    rows = []
+    for line, (source, target) in zip(path.read_text().splitlines(), pairs, strict=False):
+        row = np.full(len(target) if forward else len(source), -1, np.int32)
+        for link in line.split():
+            i, j = map(int, link.split("-"))
+            row[j if forward else i] = i if forward else j
+        rows.append(row)
+    return rows
