@@ -14,7 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from trellis.data.bitext import read_two_files
-from trellis.metrics.alignment import read_links, score_links
+from trellis.metrics.alignment import precision_recall_curve, read_links, score_links
+from trellis.tasks.align import Aligner
+
+NEAR_DEFAULT = [0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55]
 
 
 @dataclass
@@ -99,3 +102,12 @@ def read_direction(path: Path, pairs, forward: bool) -> list[np.ndarray]:
             row[j if forward else i] = i if forward else j
         rows.append(row)
     return rows
+
+
+def mean_aer(aligner: Aligner, pairs, gold) -> float:
+    """AER (%) of the posterior decoding, mean over thresholds near the default: no threshold is part of the choice."""
+    rows = []
+    for forward, backward in aligner.posteriors(pairs):
+        mean = 0.5 * (forward.astype(np.float64) + backward)
+        rows.append({(int(i), int(j)): float(mean[i, j]) for i, j in np.argwhere(mean >= NEAR_DEFAULT[0])})
+    return float(np.mean([100 * point.scores.aer for point in precision_recall_curve(rows, gold, NEAR_DEFAULT)]))

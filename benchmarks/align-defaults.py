@@ -20,18 +20,17 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from _align import data_folder, find_eflomal, timed
+from _align import data_folder, find_eflomal, mean_aer, timed
 
 from trellis.data.bitext import read_two_files
-from trellis.metrics.alignment import GoldLinks, precision_recall_curve, read_links
+from trellis.metrics.alignment import GoldLinks, read_links
 from trellis.tasks.align import Aligner
 
 SIZE = 10_000
 SPANISH = 6_000
 JUDGED = 1_000
-THRESHOLDS = [0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55]
 CHANGES: dict[str, list] = {
-    "constraint": ["none", "bijective", "both"],
+    "constraint": ["none", "bijective", "agreement"],
     "model1_iterations": [1, 3, 4],
     "iterations": [2, 4, 5],
     "prefix": [4, 6, None],
@@ -50,14 +49,6 @@ def peer_links(eflomal: str, source: Path, target: Path, work: Path) -> list[Gol
     timed([eflomal, "-s", str(source), "-t", str(target), "-f", str(forward), "-r", str(backward), "--overwrite"])
     both = zip(read_links(forward), read_links(backward), strict=True)
     return [GoldLinks(a.possible & b.possible, a.possible | b.possible) for a, b in both]
-
-
-def mean_aer(aligner: Aligner, pairs, gold) -> float:
-    rows = []
-    for forward, backward in aligner.posteriors(pairs):
-        mean = 0.5 * (forward.astype(np.float64) + backward)
-        rows.append({(int(i), int(j)): float(mean[i, j]) for i, j in np.argwhere(mean >= THRESHOLDS[0])})
-    return float(np.mean([100 * point.scores.aer for point in precision_recall_curve(rows, gold, THRESHOLDS)]))
 
 
 def main() -> None:

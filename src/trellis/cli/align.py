@@ -62,7 +62,7 @@ def align(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where links go (`.gz` is packed); without it, or bare, stdout.")
     ] = "-",
-    constraint: Annotated[Constraint, typer.Option(help="In training and decoding.")] = Constraint.AGREEMENT,
+    constraint: Annotated[Constraint, typer.Option(help="In training and decoding.")] = Constraint.BOTH,
     decode_constraint: Annotated[
         Constraint | None, typer.Option(help="At decoding time, where it differs from training.")
     ] = None,

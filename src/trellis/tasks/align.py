@@ -89,7 +89,7 @@ class Links:
 class Aligner(Estimator):
     """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
 
-    constraint : "agreement", "bijective", "both" or "none", in training
+    constraint : "both", "agreement", "bijective" or "none", in training
     decode_constraint : the same at decoding time; None: as in training
     gamma : temperature of the projection; 1 is posterior regularization, 0 LP-EM
     model1_iterations, iterations : rounds of Model 1 and of the HMM
@@ -112,7 +112,7 @@ class Aligner(Estimator):
 
     def __init__(
         self,
-        constraint: str = "agreement",
+        constraint: str = "both",
         *,
         decode_constraint: str | None = None,
         gamma: float = 1.0,

@@ -32,7 +32,7 @@ class AlignmentConstraints:
     1
     """
 
-    kind: str = "agreement"
+    kind: str = "both"
     gamma: float = 1.0
     tolerance: float = 0.05
     max_evaluations: int = 3
