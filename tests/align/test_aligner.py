@@ -115,7 +115,12 @@ def test_names_that_training_never_saw_are_linked_in_new_text(toy):
     assert all(source[i] == target[j] for i, j in links if source[i] in ("Oslo", "Bergen"))
     assert len([1 for i, _ in links if source[i] == "Bergen"]) == 2
     without = set(Aligner(threads=1, alike=0.0).fit(toy[0]).align(new)[0])
-    assert without != links
+    assert (2, 2) not in without
+
+
+def test_a_rare_word_does_not_collect_a_name_that_training_never_saw(toy):
+    aligner = Aligner(threads=1).fit([*toy[0], ("quux the cat", "la taco")])
+    assert (1, 1) in set(aligner.align([("quux Oslo cat", "taco Oslo")])[0])
 
 
 def test_equal_words_are_marked_only_where_the_table_lacks_them_and_within_their_piece():
@@ -131,6 +136,37 @@ def test_equal_words_are_marked_only_where_the_table_lacks_them_and_within_their
     coded = table.look_up(bitext)
     mark_alike([(left, right)], bitext, coded)
     assert ALIKE not in coded.cells
+
+
+@pytest.mark.parametrize("settings", [{}, {"alike": 0.03, "variational": False}, {"alike": 1e-4}, {"gamma": 0.0}])
+def test_a_loaded_aligner_gives_what_training_gave_where_words_are_shared(toy, tmp_path, settings):
+    shared = [
+        ("a cat a cat 1998 Oslo", "a taco Oslo 1998 un"),
+        ("Oslo Oslo", "Oslo Oslo Oslo"),
+        (["on", "a"] * 150, ["a", "on"] * 150),
+    ]
+    pairs = [*shared, *toy[0][:150]]
+    aligner = Aligner(threads=1, reach=float("inf"), **settings)
+    trained = [row.pharaoh(scores=True) for row in aligner.fit_align(pairs)]
+    aligner.save(tmp_path / "m")
+    loaded = Aligner.load(tmp_path / "m")
+    assert [row.pharaoh(scores=True) for row in loaded.align(pairs)] == trained
+    assert loaded.model_.reach == float("inf")
+
+
+def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
+    rng = np.random.default_rng(0)
+    pairs = [
+        ([f"s{k}" for k in rng.integers(5, size=30)], [f"t{k}" for k in rng.integers(5, size=30)]) for _ in range(5)
+    ]
+    distance = []
+    for reach in (2.0, float("inf")):
+        aligner = Aligner("none", threads=1, reach=reach, model1_iterations=1, iterations=0).fit(pairs)
+        forward = aligner.posteriors(pairs)[0][0]
+        away = np.abs(np.arange(30)[:, None] - np.arange(30))
+        distance.append((forward * away).sum() / forward.sum())
+    assert distance[0] < 3.0
+    assert distance[1] > 7.0
 
 
 def _coded(pairs):
@@ -195,6 +231,14 @@ def test_words_are_told_apart_by_their_first_letters():
 def test_mistakes_are_named(toy, tmp_path):
     with pytest.raises(NotFittedError, match="call fit first"):
         Aligner().align(toy[0])
+    for settings, message in (
+        ({"reach": 0.5}, "reach must be at least one word"),
+        ({"reach": float("nan")}, "reach must be at least one word"),
+        ({"alike": -1.0}, "alike must be a number from 0 on"),
+        ({"alike": float("inf")}, "alike must be a number from 0 on"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Aligner(**settings).fit(toy[0])
     with pytest.raises(UnknownNameError, match="did you mean 'grow-diag'"):
         Aligner(symmetrize="grow-dig").fit(toy[0])
     with pytest.raises(DataError, match="of 2 pairs none has words on both sides"):

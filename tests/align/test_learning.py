@@ -83,6 +83,32 @@ def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
     np.testing.assert_allclose(model.log_prior(), want, rtol=1e-6)
 
 
+def test_tables_start_at_the_mean_of_the_prior():
+    table, _ = coded(20)
+    extra = ExtraCounts(np.array([0, 4]), np.array([1.5, -1.0]), alike=0.7)
+    tables = AlignmentModel(table, concentration=0.5, extra=extra).tables
+    row = table.row_offsets[1] - table.row_offsets[0]
+    np.testing.assert_allclose(tables.pair[0, 0], 2.0 / (0.5 * row + 1.5), rtol=1e-6)
+    np.testing.assert_allclose(tables.pair[1, 0], 0.5 / (0.5 * row + 1.5), rtol=1e-6)
+    np.testing.assert_allclose(tables.alike1[0], 1.2 / (0.5 * row + 1.5), rtol=1e-6)
+    assert tables.pair[4].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("variational", [True, False])
+@pytest.mark.parametrize("concentration", [1e-6, 1e-3, 0.012, 1.0, 1e3])
+def test_unseen_and_alike_pairs_have_probabilities_at_any_concentration(concentration, variational):
+    table, pairs = coded(20)
+    extra = ExtraCounts(alike=1.0)
+    model = AlignmentModel(table, concentration=concentration, variational=variational, extra=extra)
+    for _ in range(2):
+        tables = model.tables
+        for unseen, alike in ((tables.unseen1, tables.alike1), (tables.unseen2, tables.alike2)):
+            assert unseen.min() > 0.0
+            assert np.all(alike >= unseen)
+            assert alike.max() <= 1.0
+        model.update(model.collect(pairs, AlignmentConstraints("none"), ENGINE), ENGINE)
+
+
 def test_expected_counts_are_a_link_or_a_null_for_every_word():
     table, pairs = coded(30)
     statistics = AlignmentModel(table).collect(pairs, AlignmentConstraints("agreement"), ENGINE)
@@ -122,6 +148,19 @@ def test_pruning_keeps_what_was_learned():
     assert len(small.table) < len(table) / 2
     kept = moved >= 0
     np.testing.assert_array_equal(small.tables.pair[moved[kept]], model.tables.pair[kept])
+
+
+def test_counts_of_a_new_text_leave_out_pairs_that_the_table_lacks():
+    source, target = WordCodes(None), WordCodes(None)
+    table, _ = PairTable.build(code_pairs([(["a"], ["x"]), (["b"], ["y"])], source, target), 2, 2)
+    source.frozen = target.frozen = True
+    new = table.look_up(code_pairs([(["a"], ["y"])], source, target))
+    assert AlignmentModel(table).collect(new, AlignmentConstraints("none"), ENGINE).pairs.sum() == 0.0
+
+
+def test_gamma_zero_may_evaluate_eight_times_as_often():
+    assert AlignmentConstraints(gamma=0.0, max_evaluations=3).budget == 24
+    assert AlignmentConstraints(gamma=0.1, max_evaluations=3).budget == 3
 
 
 def test_mistakes_in_parameters_are_named():

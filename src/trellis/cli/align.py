@@ -177,10 +177,13 @@ def align(
 
 def _refuse_training_options(context: typer.Context) -> None:
     """Options that only training reads would do nothing beside --model; fast_align's -d and -v say nothing new."""
-    for name in ("constraint", "gamma", "iterations", "model1_iterations", "model_out", "priors", "alike", "prefix"):
+    training = ["constraint", "gamma", "iterations", "model1_iterations", "model_out", "priors", "alike", "prefix"]
+    if not context.params["variational"]:
+        training.append("variational")
+    for name in training:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            option = "--" + name.replace("_", "-")
+            option = "--no-variational" if name == "variational" else "--" + name.replace("_", "-")
             instead = "; at decoding time it is --decode-constraint" if name == "constraint" else ""
             raise DataError(f"--model aligns without training, so {option} has no meaning beside it{instead}")
 

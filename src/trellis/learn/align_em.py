@@ -34,7 +34,7 @@ def train_alignment(
 ) -> History:
     """Train in place; the history has one entry a round, with its objective before the round's M-step.
 
-    warm_start : keep the dual variables of the HMM's rounds (4 bytes a cell)
+    warm_start : keep the dual variables of the HMM's rounds (4 bytes a cell); γ = 0 has none to keep
     score : compute the log-prior, so that objectives of one stage can be compared
     """
     history = History()
@@ -48,7 +48,8 @@ def train_alignment(
             model.kind = kind
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             held = constraints if kind == "hmm" else replace(constraints, gamma=1.0)
-            duals = np.zeros(len(pairs.cells), np.float32) if warm_start and kind == "hmm" else None
+            kept = warm_start and kind == "hmm" and held.gamma > 0.0
+            duals = np.zeros(len(pairs.cells), np.float32) if kept else None
             for _ in range(rounds):
                 began = time.monotonic()
                 statistics = model.collect(pairs, held, engine, warm=duals)

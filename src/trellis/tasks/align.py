@@ -98,12 +98,13 @@ class Aligner(Estimator):
         "grow-diag-final-and"
     prefix : letters by which words are told apart, None: all
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
-    alike : pseudo-count of a pair of words spelled alike (by their first letters), as of one that was seen linked
-    priors : (source word, target word) -> pseudo-count of the pair, negative: the two are never linked
+    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
+        words
+    priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     reliability : least expected share of given links that hold
     tolerance, max_evaluations : where the projection of a pair stops in training; decoding has one evaluation more,
         and gamma = 0 eight times as many
-    warm_start : keep dual variables between the HMM's rounds
+    warm_start : keep dual variables of agreement between the HMM's rounds, gamma > 0
     random_state : accepted as everywhere; nothing here is random
     threads : None: every core
 
@@ -238,7 +239,8 @@ class Aligner(Estimator):
         for chunk in _chunks(pairs):
             bitext = code_pairs(chunk, self.source_codes_, self.target_codes_)
             coded = model.look_up(bitext)
-            mark_alike(chunk, bitext, coded)
+            if self.alike > 0.0:
+                mark_alike(chunk, bitext, coded)
             given = None if hints is None else hints[done : done + len(chunk)]
             yield from self._links(bitext, coded, hint_cells(bitext, coded, given))
             done += len(chunk)
@@ -252,7 +254,8 @@ class Aligner(Estimator):
         words = list(_tokenized(pairs))
         bitext = code_pairs(words, self.source_codes_, self.target_codes_)
         coded = model.look_up(bitext)
-        mark_alike(words, bitext, coded)
+        if self.alike > 0.0:
+            mark_alike(words, bitext, coded)
         constraints, engine = self._constraints(decode=True), engine_for(self.threads)
         grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
@@ -337,6 +340,8 @@ class Aligner(Estimator):
             raise DataError("there must be at least one round of training")
         if not 0.0 <= self.alike < float("inf"):
             raise DataError(f"alike must be a number from 0 on but is {self.alike}")
+        if not self.reach >= 1.0:
+            raise DataError(f"the reach must be at least one word but is {self.reach}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
         self._constraints(decode=False)

@@ -162,12 +162,13 @@ class AlignmentModel:
     def pruned(self, factor: float = 1.25) -> tuple[AlignmentModel, NDArray[np.int32]]:
         """The model without pairs that are hardly likelier, in both directions, than pairs never seen.
 
-        Also the new place of each pair. Most pairs of a table only ever stood in the same sentence.
+        Also the new place of each pair. Most pairs of a table only ever stood in the same sentence. Pairs with extra
+        counts stay, whatever was learned of them, but their counts are not kept: this is a model to align with.
         """
         rows, columns = self.table.sources(), self.table.row_targets
         pair = self.tables.pair
         keep = (pair[:, 0] > factor * self.tables.unseen1[rows]) | (pair[:, 1] > factor * self.tables.unseen2[columns])
-        keep |= pair[:, 0] == 0.0
+        keep[self.extra.at] = True
         table, moved = self.table.kept(keep)
         small = AlignmentModel(table, self.kind, self.p_null, self.concentration, self.variational, self.reach)
         small.beam, small.places = self.beam, self.places

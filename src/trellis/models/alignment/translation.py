@@ -1,8 +1,11 @@
 """Translation tables of both directions: t₁(f | e), t₂(e | f), words that come from null, and pairs never seen.
 
 Every distribution has a Dirichlet prior with the same concentration α for each of its entries, that of null too: words
-and null must be smoothed alike, else one of them collects what the other loses. A pair outside the table has the
-probability of an entry without counts. The log-prior that belongs to the objective of the M-step is
+and null must be smoothed alike, else one of them collects what the other loses. Some pairs have more than α: those of
+a dictionary, and words spelled alike. A pair outside the table has the probability of an entry without counts, or, if
+its words are spelled alike, of an entry with nothing but that.
+
+The log-prior that belongs to the objective of the M-step is
 
     variational   −KL(Dir(α + c) ‖ Dir(α)), summed over distributions
     mean          Σ α log t
@@ -50,10 +53,13 @@ class Prior:
     variational: bool
     extra: ExtraCounts
 
-    def of_no_count(self, more: float = 0.0) -> float:
-        """exp ψ(α + more), or α + more: what an entry without counts has before it is divided by its row's norm."""
-        x = self.concentration + more
-        return float(align_update.exp_digamma(x)) if self.variational else x
+    def without_counts(self, extra: float = 0.0) -> float:
+        """exp ψ(α + extra), or α + extra: what an entry without counts has before its row's norm divides it."""
+        return self.weight(self.concentration + extra)
+
+    def weight(self, counts: float) -> float:
+        """exp ψ(counts), or the counts themselves."""
+        return float(align_update.exp_digamma(counts)) if self.variational else counts
 
 
 def prior_tables(table: PairTable, prior: Prior) -> Tables:
@@ -71,7 +77,8 @@ def prior_tables(table: PairTable, prior: Prior) -> Tables:
         _with_unknown(np.full(table.n_sources, 1.0 / max(table.n_sources, 1))),
         _with_unknown(alpha / mass1),
         _with_unknown(alpha / mass2),
-        np.array([1.0 + prior.extra.alike / alpha], np.float32),
+        _of_alike(alpha + prior.extra.alike, mass1, prior),
+        _of_alike(alpha + prior.extra.alike, mass2, prior),
     )
 
 
@@ -136,12 +143,19 @@ def updated_tables(
             log_prior += _lgamma_terms(total, weight)
     if score and variational:
         log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
-    unseen = prior.of_no_count()
-    alike = np.array([prior.of_no_count(prior.extra.alike) / unseen], np.float32)
-    unseen1, unseen2 = (
-        _with_unknown(np.maximum(unseen / np.maximum(norm, 1e-300), align_update.SMALLEST)) for norm in norms
-    )
-    return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike), log_prior
+    unseen, alike = prior.without_counts(), prior.without_counts(prior.extra.alike)
+    unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, align_update.SMALLEST)) for norm in norms)
+    alike1, alike2 = (_of_alike(alike, norm, prior) for norm in norms)
+    return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike1, alike2), log_prior
+
+
+def _of_alike(weight: float, norms: FloatArray, prior: Prior) -> Probabilities:
+    """Probability of a pair outside the table that is spelled alike, by its given word; an unknown one, last, is taken
+    to have been seen once, with another."""
+    unknown = prior.weight(prior.concentration + prior.extra.alike + 1.0)
+    shares = np.append(weight / norms, prior.without_counts(prior.extra.alike) / unknown)
+    held: Probabilities = np.clip(shares, align_update.SMALLEST, 1.0).astype(np.float32)
+    return held
 
 
 def _norms(totals: FloatArray, mass: FloatArray, variational: bool) -> FloatArray:

@@ -18,7 +18,9 @@ ALIKE = -2
 
 
 class Pairs(NamedTuple):
-    """Coded sentence pairs; cells of pair s are at cell_offsets[s] + i · J + j. Codes and cells < 0 are unknown."""
+    """Coded sentence pairs; cells of pair s are at cell_offsets[s] + i · J + j. Codes < 0 are unknown
+    words; cells < 0 are not in the table (``ALIKE``, or −1).
+    """
 
     source: np.ndarray
     source_offsets: np.ndarray
@@ -33,8 +35,8 @@ class Tables(NamedTuple):
 
     pair : (n_pairs, 2) t₁(f | e), t₂(e | f);  null1 : (V_f + 1,) t₁(f | null), null2 : (V_e + 1,) t₂(e | null)
     unseen1 : (V_e + 1,) t₁ of a pair that is not in the table, given e;  unseen2 : (V_f + 1,) t₂ given f
+    alike1, alike2 : the same for a pair that is not in the table and whose words are spelled alike
     The last entry of each is that of unknown words.
-    alike : (1,) how many times likelier than such a pair one is whose words are spelled alike
     """
 
     pair: np.ndarray
@@ -42,7 +44,8 @@ class Tables(NamedTuple):
     null2: np.ndarray
     unseen1: np.ndarray
     unseen2: np.ndarray
-    alike: np.ndarray
+    alike1: np.ndarray
+    alike2: np.ndarray
 
 
 class Shares(NamedTuple):
@@ -103,10 +106,12 @@ def gather(s, pairs, tables, directions, inv_gamma, first, second):
             if k >= 0:
                 e1[j, i] = tables.pair[k, 0]
                 row[j] = tables.pair[k, 1]
+            elif k == ALIKE:
+                e1[j, i] = tables.alike1[e]
+                row[j] = tables.alike2[pairs.target[to + j]]
             else:
-                likelier = tables.alike[0] if k == ALIKE else np.float32(1.0)
-                e1[j, i] = tables.unseen1[e] * likelier
-                row[j] = tables.unseen2[pairs.target[to + j]] * likelier
+                e1[j, i] = tables.unseen1[e]
+                row[j] = tables.unseen2[pairs.target[to + j]]
     for j in range(n_target):
         n1[j] = tables.null1[pairs.target[to + j]] * directions[0].p_null
     if directions[0].kind == HMM:

@@ -104,11 +104,12 @@ def look_up_cells(
 
 @njit(nogil=True, cache=True)
 def add_cells(cells, forward, backward, counts):
-    """counts[cells[k]] += (forward[k], backward[k]), in the order of the cells."""
+    """counts[cells[k]] += (forward[k], backward[k]), in the order of the cells; cells < 0 are not in the table."""
     for k in range(cells.shape[0]):
         p = cells[k]
-        counts[p, 0] += forward[k]
-        counts[p, 1] += backward[k]
+        if p >= 0:
+            counts[p, 0] += forward[k]
+            counts[p, 1] += backward[k]
 
 
 @njit(nogil=True, cache=True)

@@ -147,6 +147,8 @@ def best_length(n, t, longest, bundle, rows):
         if change[k] != 0.0:
             for r in range(n_rows):
                 rows.change[r] += change[k] * bundle.uses[k, r]
+    if slope <= 0.0:
+        return 0.0
     if n_rows == 0:
         return longest if slope >= curve * longest else slope / curve
     # The slope falls piecewise linearly: Newton's steps on it, with bisection where one leaves what is known.
