@@ -25,7 +25,8 @@ class AlignmentConstraints:
     kind : "agreement", "bijective", "both" or "none"
     gamma : temperature of the projection; 1 posterior regularization, 0 LP-EM
     tolerance, max_evaluations : the projection of a pair stops at this KKT residual or after so many inferences; at
-        gamma 0 the residual is the larger of the violation and the duality gap in nats a word
+        gamma 0 (``budget``) after eight times as many, and the residual is the larger of the violation and the duality
+        gap in nats a word
     hints : (n_cells,) 1 where a link was given, empty for none;  reliability : least expected share of them that hold
 
     >>> AlignmentConstraints("agreement", gamma=0.8).code
