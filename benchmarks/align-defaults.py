@@ -34,7 +34,6 @@ CHANGES: dict[str, list] = {
     "model1_iterations": [1, 3, 4],
     "iterations": [2, 4, 5],
     "prefix": [4, 6, None],
-    "rare": [20, 300, 1_000_000],
     "concentration": [0.05, 0.1, 0.2],
     "p_null": [0.1, 0.2, 0.4],
     "alike": [0.0, 0.3, 3.0],

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, read_direction, timed
 
-from trellis.data.bitext import WordCodes, code_pairs, read_two_files, settle_rare
+from trellis.data.bitext import WordCodes, code_pairs, read_two_files
 from trellis.engine import engine_for
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.models.alignment import AlignmentConstraints, AlignmentModel, PairTable
@@ -147,7 +147,7 @@ def aer_of_file(path: Path, text: Text) -> float:
 def cost_of_agreement(text: Text, threads: int) -> None:
     """Time of the projected E-step over that of the plain one, by round of the HMM."""
     source, target = WordCodes(5), WordCodes(5)
-    bitext = settle_rare(code_pairs(read_two_files(text.source, text.target), source, target), source, target, 100)
+    bitext = code_pairs(read_two_files(text.source, text.target), source, target)
     table, pairs = PairTable.build(bitext, len(source.names), len(target.names))
     engine = engine_for(threads)
     model = AlignmentModel(table, kind="model1")

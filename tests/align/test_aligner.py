@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from tests.align.toy import WORD, toy_text
-from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs, settle_rare
+from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
 from trellis.models.alignment import PairTable
@@ -125,6 +125,7 @@ def test_a_rare_word_does_not_collect_a_name_that_training_never_saw(toy):
 
 def test_equal_words_are_marked_only_where_the_table_lacks_them_and_within_their_piece():
     table, bitext, source, target = _coded([(["a", "b"], ["a", "x"])])
+    source.frozen = target.frozen = True
     words = [(["a", "n"], ["n", "a"]), (["b"], ["a"])]
     bitext = code_pairs(words, source, target)
     coded = table.look_up(bitext)
@@ -170,7 +171,7 @@ def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
 
 def _coded(pairs):
     source, target = WordCodes(5), WordCodes(5)
-    bitext = settle_rare(code_pairs(pairs, source, target), source, target, 100)
+    bitext = code_pairs(pairs, source, target)
     table, _ = PairTable.build(bitext, len(source.names), len(target.names))
     return table, bitext, source, target
 
@@ -221,23 +222,10 @@ def test_pieces_tile_a_long_pair():
     assert new_target[[0, 4, 5]].tolist() == target.tolist()
 
 
-def test_rare_words_are_told_apart_by_their_first_letters():
-    words = ["nationale", "nationaux", "1234567", "1234568", "nationaux", "natio", "nation"]
-    for rare, want in ((2, [0, 1, 2, 3, 1, 4, 0]), (3, [0, 0, 1, 2, 0, 3, 0]), (0, [0, 1, 2, 3, 1, 4, 5])):
-        codes, other = WordCodes(5), WordCodes(5)
-        bitext = settle_rare(code_pairs([(words, ["x"])], codes, other), codes, other, rare)
-        assert bitext.source.tolist() == want
-        # What a loaded model knows are the names alone, and it codes the same text alike.
-        again = code_pairs([(words, ["x"])], WordCodes(5, codes.names), other)
-        assert again.source.tolist() == want
-    assert codes["unheard"] == -1
-    assert WordCodes(5, ["natio…"])["nationalement"] == 0
-
-
-def test_without_a_prefix_no_words_are_joined():
-    codes, other = WordCodes(None), WordCodes(None)
-    bitext = settle_rare(code_pairs([(["nationale", "nationaux"], [])], codes, other), codes, other, 100)
-    assert bitext.source.tolist() == [0, 1]
+def test_words_are_told_apart_by_their_first_letters():
+    codes = WordCodes(5)
+    bitext = code_pairs([(["nationale", "nationaux", "1234567", "1234568"], ["x"])], codes, WordCodes(5))
+    assert bitext.source.tolist() == [0, 0, 1, 2]
 
 
 def test_mistakes_are_named(toy, tmp_path):
@@ -246,7 +234,6 @@ def test_mistakes_are_named(toy, tmp_path):
     for settings, message in (
         ({"reach": 0.5}, "reach must be at least one word"),
         ({"reach": float("nan")}, "reach must be at least one word"),
-        ({"rare": -1}, "rare must not be negative"),
         ({"alike": -1.0}, "alike must be a number from 0 on"),
         ({"alike": float("inf")}, "alike must be a number from 0 on"),
     ):

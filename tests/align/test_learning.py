@@ -153,6 +153,7 @@ def test_pruning_keeps_what_was_learned():
 def test_counts_of_a_new_text_leave_out_pairs_that_the_table_lacks():
     source, target = WordCodes(None), WordCodes(None)
     table, _ = PairTable.build(code_pairs([(["a"], ["x"]), (["b"], ["y"])], source, target), 2, 2)
+    source.frozen = target.frozen = True
     new = table.look_up(code_pairs([(["a"], ["y"])], source, target))
     assert AlignmentModel(table).collect(new, AlignmentConstraints("none"), ENGINE).pairs.sum() == 0.0
 

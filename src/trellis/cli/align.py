@@ -86,8 +86,7 @@ def align(
     ] = 1.0,
     hints: Annotated[str | None, typer.Option(help="Known links, a line a pair; empty lines give none.")] = None,
     reliability: Annotated[float, typer.Option(help="Least expected share of the hints that hold.")] = 0.9,
-    prefix: Annotated[int, typer.Option(help="Letters by which rare words are told apart; 0: all.")] = 5,
-    rare: Annotated[int, typer.Option(min=0, help="Words seen less often are rare.")] = 100,
+    prefix: Annotated[int, typer.Option(help="Letters by which words are told apart; 0: all.")] = 5,
     probabilities: Annotated[
         str | None, typer.Option("--probabilities", "-p", help="Write the translation table here, with logarithms.")
     ] = None,
@@ -145,7 +144,6 @@ def align(
             iterations=iterations,
             model1_iterations=model1_iterations,
             prefix=prefix or None,
-            rare=rare,
             variational=variational,
             alike=alike,
             priors=None if priors is None else read_priors(priors),
@@ -179,17 +177,7 @@ def align(
 
 def _refuse_training_options(context: typer.Context) -> None:
     """Options that only training reads would do nothing beside --model; fast_align's -d and -v say nothing new."""
-    training = [
-        "constraint",
-        "gamma",
-        "iterations",
-        "model1_iterations",
-        "model_out",
-        "priors",
-        "alike",
-        "prefix",
-        "rare",
-    ]
+    training = ["constraint", "gamma", "iterations", "model1_iterations", "model_out", "priors", "alike", "prefix"]
     if not context.params["variational"]:
         training.append("variational")
     for name in training:

@@ -1,14 +1,14 @@
 """Sentence pairs: reading them from one file or two, and coding their words as numbers.
 
-Rare words are coded by their first ``prefix`` letters: the tables of an alignment model learn about *parlementaire* and
-*parlementaires* together, and know something of *parlementarisme* when it first occurs (docs/alignment.md gives the
-figures). Words with a digit in them stay whole.
+Words are coded by their first ``prefix`` letters: the tables of an alignment model learn about *parlement* and
+*parlementaires* together, which rare words need (docs/alignment.md gives the figures). Words with a digit in them
+stay whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
@@ -20,8 +20,6 @@ from trellis.errors import DataError
 Pair = tuple[list[str], list[str]]
 
 SEPARATOR = "|||"
-BEGINNING = "…"
-"""What the names of joined rare words end with."""
 LONGEST = 256
 """No side of a pair that is aligned as a whole has more words; longer pairs are cut (see ``cut_long_pairs``)."""
 
@@ -64,58 +62,44 @@ def read_joined_file(path: FilePath) -> Iterator[Pair]:
 
 
 class WordCodes(dict[str, int]):
-    """Numbers of words; ``names`` are the words, and the beginnings of rare ones, that have a number.
-
-    While a text is read every word gets a number of its own; ``settle`` then joins rare words with the same beginning.
+    """Numbers of words by their first letters; ``names`` are the beginnings that have a number.
 
     >>> codes = WordCodes(5)
-    >>> text = np.array([codes[word] for word in ["parlement", "le", "parlementaires", "le", "1998-1999"]])
-    >>> codes.settle(text, rare=2).tolist(), codes.names
-    ([0, 1, 0, 1, 2], ['parle…', 'le', '1998-1999'])
-    >>> codes["parlera"], codes["inconnu"]
-    (0, -1)
+    >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
+    [0, 1, 0, 2, 3]
+    >>> codes.frozen = True
+    >>> codes["inconnu"]
+    -1
     """
 
-    def __init__(self, prefix: int | None, names: Iterable[str] | None = None) -> None:
+    def __init__(self, prefix: int | None, names: Iterable[str] = ()) -> None:
         super().__init__()
         self.prefix = prefix
-        self.settled = names is not None
-        self.names: list[str] = list(names or ())
-        self._number = {name: number for number, name in enumerate(self.names)}
-
-    def settle(self, codes: LabelArray, rare: int) -> LabelArray:
-        """Join words that ``codes`` has less than ``rare`` times by their beginnings; the new numbers of the same text.
-
-        From now on words without a number have −1.
-        """
-        counts = np.bincount(codes, minlength=len(self.names)).tolist()
-        joined: dict[str, int] = {}
-        moved = np.empty(len(counts), np.int32)
-        for number, (name, count) in enumerate(zip(self.names, counts, strict=True)):
-            moved[number] = joined.setdefault(self._beginning(name) if count < rare else name, len(joined))
-        self.clear()
-        self.names, self._number, self.settled = list(joined), joined, True
-        return moved[codes]
+        self.frozen = False
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+        for name in names:
+            self._number[name] = len(self.names)
+            self.names.append(name)
 
     def find(self, word: str) -> int:
-        """The number of a word or of its beginning, −1 if neither has one; gives out no new one."""
-        number = self._number.get(word)
-        return self._number.get(self._beginning(word), -1) if number is None else number
+        """The number of a word, −1 if it has none; gives out no new one."""
+        return self._number.get(self._start(word), -1)
 
-    def _beginning(self, word: str) -> str:
-        if self.prefix is None or len(word) <= self.prefix or any(c.isdigit() for c in word):
-            return word
-        return word[: self.prefix] + BEGINNING
+    def _start(self, word: str) -> str:
+        if self.prefix is not None and len(word) > self.prefix and not any(c.isdigit() for c in word):
+            return word[: self.prefix]
+        return word
 
     def __missing__(self, word: str) -> int:
-        if self.settled:
-            number = self.find(word)
-            if number < 0:
+        start = self._start(word)
+        number = self._number.get(start)
+        if number is None:
+            if self.frozen:
                 return -1
-        else:
             number = len(self.names)
-            self._number[word] = number
-            self.names.append(word)
+            self._number[start] = number
+            self.names.append(start)
         self[word] = number
         return number
 
@@ -148,11 +132,6 @@ class Bitext:
     def n_cut(self) -> int:
         """Pairs that were too long to be aligned whole."""
         return int(np.count_nonzero(np.diff(self.pieces) > 1))
-
-
-def settle_rare(bitext: Bitext, source: WordCodes, target: WordCodes, rare: int) -> Bitext:
-    """The text with its rare words joined by their beginnings (``WordCodes.settle``)."""
-    return replace(bitext, source=source.settle(bitext.source, rare), target=target.settle(bitext.target, rare))
 
 
 def code_pairs(pairs: Iterable[Pair | Sequence[Sequence[str]]], source: WordCodes, target: WordCodes) -> Bitext:

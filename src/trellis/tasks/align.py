@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.archive import read_archive, write_archive
-from trellis.data.bitext import LONGEST, Bitext, WordCodes, code_pairs, settle_rare, words_of
+from trellis.data.bitext import LONGEST, Bitext, WordCodes, code_pairs, words_of
 from trellis.data.files import FilePath
 from trellis.engine import engine_for
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
@@ -96,9 +96,9 @@ class Aligner(Estimator):
     symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
         "grow-diag-final-and"
-    prefix, rare : words seen less than ``rare`` times are told apart by their first ``prefix`` letters; None: by all
+    prefix : letters by which words are told apart, None: all
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
-    alike : pseudo-count of a pair of words spelled alike, by the letters that tell them apart; in new text, of equal
+    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     reliability : least expected share of given links that hold
@@ -122,7 +122,6 @@ class Aligner(Estimator):
         symmetrize: str = "posterior",
         threshold: float = 0.4,
         prefix: int | None = 5,
-        rare: int = 100,
         p_null: float = 0.3,
         concentration: float = 0.15,
         reach: float = 40.0,
@@ -145,7 +144,6 @@ class Aligner(Estimator):
         self.symmetrize = symmetrize
         self.threshold = threshold
         self.prefix = prefix
-        self.rare = rare
         self.p_null = p_null
         self.concentration = concentration
         self.reach = reach
@@ -194,7 +192,7 @@ class Aligner(Estimator):
     ) -> tuple[Bitext, Pairs, NDArray[np.uint8]]:
         self._check()
         source, target = WordCodes(self.prefix), WordCodes(self.prefix)
-        bitext = settle_rare(code_pairs(_tokenized(pairs), source, target), source, target, self.rare)
+        bitext = code_pairs(_tokenized(pairs), source, target)
         if bitext.n_empty == len(bitext):
             raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
         table, coded = PairTable.build(bitext, len(source.names), len(target.names))
@@ -220,6 +218,7 @@ class Aligner(Estimator):
         self.model_, moved = model.pruned()
         # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
         np.take(moved, coded.cells, out=coded.cells, mode="clip")
+        source.frozen = target.frozen = True
         self.source_codes_, self.target_codes_ = source, target
         self.threshold_ = self.threshold
         return bitext, coded, marks
@@ -321,6 +320,7 @@ class Aligner(Estimator):
             aligner.threshold_ = overrides.get("threshold", archive.header["threshold"])
         except (KeyError, TypeError) as error:
             raise ModelFileError(f"{path}: the aligner in this file is incomplete ({error})") from error
+        aligner.source_codes_.frozen = aligner.target_codes_.frozen = True
         return aligner
 
     def _model(self) -> AlignmentModel:
@@ -344,8 +344,6 @@ class Aligner(Estimator):
             raise DataError(f"the reach must be at least one word but is {self.reach}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
-        if self.rare < 0:
-            raise DataError(f"rare must not be negative but is {self.rare}")
         self._constraints(decode=False)
         self._constraints(decode=True)
 

@@ -52,7 +52,7 @@ def extra_counts(
 ) -> ExtraCounts:
     """Pseudo-counts of a dictionary, negative for forbidden pairs, and ``alike`` for words spelled alike.
 
-    Words are told apart as in the text, rare ones by their first letters. Pairs that never meet in it change nothing.
+    Words are told apart as in the text, by their first letters. Pairs that never meet in the text change nothing.
     """
     found: dict[int, float] = {}
     if alike > 0.0:
