@@ -151,7 +151,7 @@ def cost_of_agreement(text: Text, threads: int) -> None:
     table, pairs = PairTable.build(bitext, len(source.names), len(target.names))
     engine = engine_for(threads)
     model = AlignmentModel(table, kind="model1")
-    for _ in range(2):
+    for _ in range(4):
         model.update(model.collect(pairs, AlignmentConstraints("agreement"), engine), engine)
     model.kind = "hmm"
     print(f"\n{text.name}, {text.size:,} pairs: seconds of an E-step of both directions")

@@ -50,6 +50,17 @@ def test_dual_value_of_an_unfinished_projection_bounds_the_finished_one():
     np.testing.assert_allclose(values[0], free, rtol=1e-12)
 
 
+@pytest.mark.parametrize("constraints", [AGREEMENT, BIJECTIVE, AGREEMENT | BIJECTIVE])
+def test_a_projection_stopped_at_any_point_is_no_worse_than_none(constraints):
+    for seed in range(60):
+        problem = Problem(seed, sharpness=8.0)
+        start = problem.project(constraints, max_evaluations=1)[0][0]
+        for evaluations in (2, 3, 4, 5):
+            (value, *_, spent), *_ = problem.project(constraints, max_evaluations=evaluations)
+            assert value <= start + 1e-9
+            assert spent <= evaluations + 1
+
+
 @pytest.mark.parametrize("constraints", [HINTS, HINTS | AGREEMENT])
 def test_hints_hold_with_their_reliability(constraints):
     problem = Problem(4)

@@ -67,8 +67,8 @@ def align(
         Constraint | None, typer.Option(help="At decoding time, where it differs from training.")
     ] = None,
     gamma: Annotated[float, typer.Option(help="1: posterior regularization, 0: LP-EM, between: unified EM.")] = 1.0,
-    iterations: Annotated[int, typer.Option("--iterations", "-I", help="Rounds of the HMM.")] = 3,
-    model1_iterations: Annotated[int, typer.Option(help="Rounds of Model 1 before them.")] = 2,
+    iterations: Annotated[int, typer.Option("--iterations", "-I", help="Rounds of the HMM.")] = 2,
+    model1_iterations: Annotated[int, typer.Option(help="Rounds of Model 1 before them.")] = 4,
     symmetrize: Annotated[Symmetrize, typer.Option(help="How two directions become one.")] = Symmetrize.POSTERIOR,
     threshold: Annotated[
         float | None, typer.Option(help="Least posterior of a link. Default: 0.4, or the model's.")

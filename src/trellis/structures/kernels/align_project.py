@@ -202,7 +202,8 @@ def project(
 ):  # fmt: skip
     """Minimise V from where ``duals`` stand; the posteriors of the last evaluation are left in first and second.
 
-    Returns (V, log Z₁, log Z₂, KKT residual, evaluations). Emissions and places have been set; V is +∞ if a
+    Returns (V, log Z₁, log Z₂, KKT residual, evaluations), where evaluations exceed ``max_evaluations`` by one if the last
+    of them was no better than what came before. Emissions and places have been set; V is +∞ if a
     direction has no possible alignment. duals, old, step, previous : as ``new_duals`` makes them
     """
     ignore = min(1e-3, tolerance * 0.02)
@@ -234,9 +235,17 @@ def project(
             )
             evaluations += 1
             # What rounding adds to V must not look like a rise.
-            if new_value <= value + 1e-4 * length * slope + 1e-12 * (1.0 + abs(value)):
+            allowed = value + 1e-4 * length * slope + 1e-12 * (1.0 + abs(value))
+            if new_value <= allowed or length < 1e-6:
                 break
-            if evaluations >= max_evaluations or length < 1e-6:
+            if evaluations >= max_evaluations:
+                # No step was found in time: back to where V was least, rather than on to where it is not.
+                move(n_source, n_target, constraints, duals, old, step, 0.0)
+                z1, z2, new_value = evaluate(
+                    n_source, n_target, constraints, reliability, inv_gamma, beam, duals, hinted, directions, first,
+                    second,
+                )  # fmt: skip
+                evaluations += 1
                 break
             length *= 0.5
         value = new_value
