@@ -202,8 +202,9 @@ def project(
 ):  # fmt: skip
     """Minimise V from where ``duals`` stand; the posteriors of the last evaluation are left in first and second.
 
-    Returns (V, log Z₁, log Z₂, KKT residual, evaluations); evaluations exceed ``max_evaluations`` by one if the last step
-    was none. Emissions and places have been set; V is +∞ if a direction has no possible alignment. duals, old, step, previous : as ``new_duals`` makes them
+    Returns (V, log Z₁, log Z₂, KKT residual, evaluations); there is one evaluation more than ``max_evaluations`` if the
+    last step was too long. Emissions and places have been set; V is +∞ if a direction has no possible alignment.
+    duals, old, step, previous : as ``new_duals`` makes them
     """
     ignore = min(1e-3, tolerance * 0.02)
     z1, z2, value = evaluate(
