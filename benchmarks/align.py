@@ -35,6 +35,7 @@ PAPER = {  # Samdani et al. 2012, Table 2: the better of the two directions
     ("hansards", 100_000): {"EM": 15.03, "PR": 8.09, "CoDL": 8.93, "UEM": 6.87},
     ("europarl-en-es", 50_000): {"EM": 24.46, "PR": 19.84, "CoDL": 22.99, "UEM": 18.93},
 }
+PLAIN = {"prefix": None, "alike": 0.0, "reach": float("inf")}  # whole words, nothing known of them: as in the papers
 SENTENCE = (  # ours, with a word that makes a good garbage collector
     "the scrupulous committee will examine this difficult question again tomorrow",
     "demain le comite scrupuleux examinera de nouveau cette question difficile",
@@ -171,17 +172,16 @@ def cost_of_agreement(text: Text, threads: int) -> None:
         model.update(statistics, engine)
 
 
-def grids(aligner: Aligner, path: Path) -> None:
-    """Posteriors of one sentence pair before and after projection (Ganchev et al. 2010, Figure 5)."""
+def grids(training: list, path: Path) -> None:
+    """Posteriors of a pair of the training text before and after projection (Ganchev et al. 2010, Figure 5)."""
     from trellis.report.alignment import plot_posterior_grids
 
     source, target, gold = SENTENCE
+    aligner = Aligner("none", **PLAIN).fit([*training, (source, target)])
     rows = {}
-    settings = aligner.get_params()
     for name, decode in (("regular", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
         aligner.set_params(decode_constraint=decode, tolerance=1e-3, max_evaluations=300)
         rows[name] = aligner.posteriors([(source, target)])[0]
-    aligner.set_params(**settings)
     plot_posterior_grids(source.split(), target.split(), rows, path, parse_links(gold))
     print(f"  posteriors of one sentence drawn in {path}")
 
@@ -192,11 +192,10 @@ def curves(text: Text, folder: Path) -> None:
 
     training = list(read_two_files(text.source, text.target))
     pairs = text.gold_pairs()[: len(text.test)]
+    grids(training, folder / "align-grids.png")
     drawn = {}
     for name, constraint in (("regular", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
-        aligner = Aligner(constraint, prefix=None, alike=0.0, reach=float("inf")).fit(training)
-        if constraint == "none":
-            grids(aligner, folder / "align-grids.png")
+        aligner = Aligner(constraint, **PLAIN).fit(training)
         for projection, decode in (("no", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
             aligner.decode_constraint = decode
             rows = []
