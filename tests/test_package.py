@@ -189,9 +189,12 @@ def test_mistyped_command_is_corrected(capfd):
 
 
 def test_ctrl_c_says_interrupted_and_exits_with_130():
+    # A shell starts what it puts into the background with this signal ignored, and children inherit that.
     code = """if True:
-        import time
+        import signal, time
         from trellis.cli.app import app, main
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @app.command()
         def sleep():

@@ -136,6 +136,8 @@ def test_interrupt_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
         .replace("rounds == 5", "False")
         .replace("max_rounds=9", "max_rounds=100_000")
     )
+    # A shell starts what it puts into the background with this signal ignored, and children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:
