@@ -1,6 +1,6 @@
 """Word alignment on Hansards and Europarl: error rates, time and memory, beside eflomal, fast_align and a paper.
 
-    make bench-align                                everything: about half an hour on two cores
+    make bench-align                                everything: about a quarter of an hour on two cores
     make bench-align ARGS="--sizes 10000 --no-es"   a quick look
 
 Training text is the first N pairs, after the test (and dev) sentences. Thresholds and γ are chosen on ``dev``
