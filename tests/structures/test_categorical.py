@@ -165,7 +165,7 @@ def test_an_empty_batch_is_answered() -> None:
     structure = Categorical(np.zeros((0, 3)))
     assert structure.infer().node.shape == (0, 3)
     assert structure.infer().log_partition.shape == (0,)
-    assert structure.argmax().labels.shape == (0,)
+    assert structure.argmax().outputs.shape == (0,)
     assert structure.kbest(2).labels.shape == (2, 0)
     assert structure.sample(4, np.random.default_rng(0)).shape == (4, 0)
     assert structure.entropy().shape == (0,)

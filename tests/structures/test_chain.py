@@ -231,7 +231,7 @@ def test_batches_without_slots_are_answered(offsets: list[int]) -> None:
     assert posterior.node.shape == (0, 3)
     assert posterior.edge.shape == (0, 3, 3)
     np.testing.assert_array_equal(posterior.edge_counts, np.zeros((1, 3, 3)))
-    assert chain.argmax().labels.shape == (0,)
+    assert chain.argmax().outputs.shape == (0,)
     assert chain.sample(2, np.random.default_rng(0)).shape == (2, 0)
     assert chain.kbest(3).score.shape == (3, n)
     np.testing.assert_array_equal(chain.entropy(), np.zeros(n))
@@ -266,7 +266,7 @@ def test_repeated_calls_with_one_generator_break_ties_anew() -> None:
     chain = Chain([0, 3], **UNEVEN_TIES)
     listing = chain_twin([0, 3], **UNEVEN_TIES).listings[0]
     rng = np.random.default_rng(9)
-    found = [tuple(chain.argmax(rng).labels.tolist()) for _ in range(1500)]
+    found = [tuple(chain.argmax(rng).outputs.tolist()) for _ in range(1500)]
     assert_frequencies(found, dict.fromkeys(listing.tied, 1 / len(listing.tied)))
 
 

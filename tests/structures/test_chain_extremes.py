@@ -144,7 +144,7 @@ def test_an_unreachable_label_with_huge_scores_has_no_probability_and_no_influen
         assert_probabilities_agree(posterior.edge[:, :2, :2], alone.edge_marginals)
         assert_logs_agree(chain.entropy(), alone.entropy)
         assert_logs_agree(chain.argmax().score, alone.best_score)
-        np.testing.assert_array_equal(chain.argmax().labels, alone.argmax)
+        np.testing.assert_array_equal(chain.argmax().outputs, alone.argmax)
         assert_logs_agree(chain.kbest(5).score[:, 0], alone.listings[0].best_scores(5))
         assert np.all(chain.sample(50, np.random.default_rng(2)) < 2)
 
@@ -232,7 +232,7 @@ def test_a_known_output_of_twenty_thousand_tokens_is_certain() -> None:
     chain = Chain([0, LONG], rng.normal(size=(LONG, 2)), rng.normal(size=(2, 2)))
     certain = chain.clamp(labels)
     assert_logs_agree(certain.infer().log_partition, chain.score(labels))
-    np.testing.assert_array_equal(certain.argmax().labels, labels)
+    np.testing.assert_array_equal(certain.argmax().outputs, labels)
     assert np.all(certain.log_prob(labels) <= 0.0)
     assert_logs_agree(certain.log_prob(labels) / LONG, [0.0])
     # The entropy is zero up to the rounding of scores as large as the log-partition.

@@ -20,13 +20,14 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, UnknownNameError
+from trellis.structures.parts import Parts
 
 
 def compile_constraints(
     constraints: Sequence[Constraint | Rule] | Constraint | Rule,
     batch: Batch,
     label_names: Vocabulary,
-    structure: str = "chain",
+    parts: Parts,
 ) -> Rows:
     """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
 
@@ -34,12 +35,13 @@ def compile_constraints(
     count counts every instance once.
 
     >>> from trellis.constraints import count
+    >>> from trellis.structures import ChainParts
     >>> batch = Batch.from_sentences([["a", "b"], ["c", "d", "e"]])
-    >>> rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]))
+    >>> rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]), ChainParts(batch.offsets, 2))
     >>> len(rows), rows.bound.tolist(), rows.coefficient.tolist()
     (2, [-1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0])
     """
-    context = Context.of(batch, label_names, structure)
+    context = Context(batch, label_names, parts)
     listed = _named(constraints)
     assembly = _Assembly(context, tuple(constraint.name for constraint in listed))
     for number, constraint in enumerate(listed):

@@ -41,11 +41,11 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     slot, label, value = _gather(code, split.here)
     slot_b, label_b, value_b = _gather(code, split.before)
     slots, values = [slot, slot_b], [value, value_b]
-    parts = [slot * k + label, (slot_b - 1) * k + label_b]
+    parts = [context.parts.label(slot, label), context.parts.label(slot_b - 1, label_b)]
     if split.edge is not None:
         slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), k * k))
         slots.append(slot_e)
-        parts.append(context.parts.n_node_parts + slot_e * (k * k) + within)
+        parts.append(context.parts.transition(slot_e, within // k, within % k))
         values.append(value_e)
     return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
 

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.structures.parts import CategoricalParts, ChainParts, Parts
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.structures.parts import Parts
+from trellis.structures.results import Posterior
 
 COUPLING = -1
 """The instance of a row that names parts of more than one instance."""
@@ -94,19 +96,8 @@ class Rows:
         """Local rows are rows 0 .. n_local − 1."""
         return int(np.count_nonzero(self.instance != COUPLING))
 
-    @property
-    def touches_edges(self) -> bool:
-        """Whether any entry names an edge part."""
-        return bool(np.any(self.part >= self.parts.n_node_parts))
-
     @cached_property
-    def first_edges(self) -> IntArray:
-        """(n_rows,): the first entry of each row that names an edge part, or the row's end. Entries are by part."""
-        nodes = np.concatenate(([0], np.cumsum(self.part < self.parts.n_node_parts)))
-        return np.asarray(self.start[:-1] + nodes[self.start[1:]] - nodes[self.start[:-1]], dtype=np.int64)
-
-    @cached_property
-    def reach(self) -> FloatArray:
+    def largest(self) -> FloatArray:
         """(n_rows,): the largest |coefficient| of each row."""
         largest = np.zeros(len(self))
         filled = np.flatnonzero(np.diff(self.start))
@@ -119,21 +110,30 @@ class Rows:
         """(n_entries,): the row of each entry."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
 
-    def expect(self, node: FloatArray, edge: FloatArray | None = None) -> FloatArray:
-        """E_q[φ_r] of every row from node marginals (n_slots, K) and edge marginals (n_slots, K, K)."""
-        n_node = self.parts.n_node_parts
-        is_node = self.part < n_node
-        values = np.empty(len(self.part))
-        values[is_node] = node.reshape(-1)[self.part[is_node]]
-        if edge is not None:
-            values[~is_node] = edge.reshape(-1)[self.part[~is_node] - n_node]
-        elif not np.all(is_node):
-            raise ValueError("rows name edge parts: edge marginals are needed")
-        return self._sum(values)
+    @cached_property
+    def entry_instance(self) -> IntArray:
+        """(n_entries,): the instance of each entry's part."""
+        return self.parts.instance_of(self.part)
 
-    def evaluate(self, labels: LabelArray) -> FloatArray:
+    @cached_property
+    def mask(self) -> Any:
+        """The change of scores that forbids what is forbidden."""
+        return self.parts.change(self.forbidden, np.full(len(self.forbidden), -np.inf))
+
+    def expect(self, q: Posterior, weights: FloatArray | None = None) -> FloatArray:
+        """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""
+        if not len(self):
+            return np.zeros(0)
+        marginals = q.at(self.part)
+        return self._sum(marginals if weights is None else marginals * weights[self.entry_instance])
+
+    def pull(self, dual: FloatArray) -> FloatArray:
+        """−Aᵀ dual, entry by entry: what dual variables (n_rows,) add to the score of each entry's part."""
+        return -dual[self.entry_row] * self.coefficient
+
+    def evaluate(self, outputs: Any) -> FloatArray:
         """φ_r(y) of every row for one output of every instance."""
-        used = self.parts.of(labels)
+        used = self.parts.of(outputs)
         hit = np.searchsorted(used, self.part)
         is_used = np.zeros(len(self.part), dtype=np.bool_)
         inside = hit < len(used)
@@ -149,10 +149,6 @@ class Rows:
         """How far values of the rows are beyond their bounds: (φ − b)⁺, or |φ − b| for an equality."""
         over = values - self.bound
         return np.where(self.equality, np.abs(over), np.maximum(over, 0.0))
-
-    def is_hard(self) -> BoolArray:
-        """(n_rows,): whether the row's group is hard."""
-        return np.asarray(self.groups.kind[self.group] == Kind.HARD)
 
     def select(self, keep: BoolArray) -> Rows:
         """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
@@ -174,19 +170,18 @@ class Rows:
         )
 
     def with_explicit_sparsity(self) -> Rows:
-        """The same, with every l1/linf block written out as rows (one a slot and label): for small problems."""
-        k = self.parts.n_labels
+        """The same, with every l1/linf block written out as rows (one per occurrence and label): for small problems."""
         out = self
         for block in self.sparsity:
-            n, n_groups = len(block.slots) * k, block.n_keys * k
-            number = len(out.names)
-            labels = np.tile(np.arange(k), len(block.slots))
+            k, n = block.width, len(block) * block.width
+            n_groups, number = block.n_keys * k, len(out.names)
+            labels = np.tile(np.arange(k), len(block))
             new = np.full(n, COUPLING)
             out = replace(
                 out,
                 names=(*out.names, block.name),
                 start=np.concatenate([out.start, out.start[-1] + 1 + np.arange(n)]),
-                part=np.concatenate([out.part, np.repeat(block.slots, k) * k + labels]),
+                part=np.concatenate([out.part, block.parts.reshape(-1)]),
                 coefficient=np.concatenate([out.coefficient, np.ones(n)]),
                 bound=np.concatenate([out.bound, np.zeros(n)]),
                 equality=np.concatenate([out.equality, np.zeros(n, dtype=np.bool_)]),
@@ -205,7 +200,7 @@ class Rows:
     def weighted(self, weights: FloatArray) -> Rows:
         """The same, with coupling rows that count the parts of instance i weights[i] times."""
         of_coupling = np.repeat(self.instance == COUPLING, np.diff(self.start))
-        factor = np.where(of_coupling, weights[self.parts.instance_of(self.part)], 1.0)
+        factor = np.where(of_coupling, weights[self.entry_instance], 1.0)
         return replace(self, coefficient=self.coefficient * factor)
 
     def with_forbidden(self, keep: BoolArray) -> Rows:
@@ -250,43 +245,18 @@ class Rows:
         Every coupling row is kept, with the entries that fall into the shard (perhaps none), so coupling rows have
         the same order in every shard; its bound is the whole row's.
         """
-        low, high = int(self.parts.offsets[first]), int(self.parts.offsets[last])
         inside = (self.instance >= first) & (self.instance < last)
         rows = self.select(inside | (self.instance == COUPLING))
-        slot, within = _split(self.parts, rows.part)
-        keep = (slot >= low) & (slot < high)
-        lengths = np.bincount(rows.entry_row[keep], minlength=len(rows))
-        parts = _parts_of_shard(self.parts, first, last)
-        slot_f, within_f = _split(self.parts, self.forbidden)
-        keep_f = (slot_f >= low) & (slot_f < high)
+        keep, part = self.parts.within(rows.part, first, last)
+        keep_f, forbidden = self.parts.within(self.forbidden, first, last)
         return replace(
             rows,
-            parts=parts,
-            start=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-            part=_join(parts, slot[keep] - low, within[keep]),
+            parts=self.parts.shard(first, last),
+            start=offsets_of(np.bincount(rows.entry_row[keep], minlength=len(rows))),
+            part=part,
             coefficient=rows.coefficient[keep],
             instance=np.where(rows.instance == COUPLING, COUPLING, rows.instance - first),
-            forbidden=_join(parts, slot_f[keep_f] - low, within_f[keep_f]),
+            forbidden=forbidden,
             forbidden_by=self.forbidden_by[keep_f],
-            sparsity=tuple(block.shard(low, high) for block in self.sparsity),
+            sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
         )
-
-
-def _split(parts: Parts, numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Slot of each part and its place among the slot's parts: label k, or K + a·K + b for an edge."""
-    k = parts.n_labels
-    is_edge = numbers >= parts.n_node_parts
-    within_edges = numbers - parts.n_node_parts
-    slot = np.where(is_edge, within_edges // (k * k), numbers // k)
-    return slot, np.where(is_edge, k + within_edges % (k * k), numbers % k)
-
-
-def _join(parts: Parts, slot: IntArray, within: IntArray) -> IntArray:
-    k = parts.n_labels
-    return np.where(within < k, slot * k + within, parts.n_node_parts + slot * k * k + within - k)
-
-
-def _parts_of_shard(parts: Parts, first: int, last: int) -> Parts:
-    if isinstance(parts, ChainParts):
-        return ChainParts(parts.offsets[first : last + 1] - parts.offsets[first], parts.n_labels)
-    return CategoricalParts(last - first, parts.n_labels)

@@ -89,10 +89,10 @@ class ConstrainedPrediction(Estimator):
             if decoding == "posterior":
                 return node.argmax(axis=1).astype(np.int32), node
             if not constrained:
-                return step.scores_of(number).argmax().labels, node
+                return step.scores_of(number).argmax().outputs, node
             if gamma == 0.0:
                 return node.argmax(axis=1).astype(np.int32), node
-            return step.projector.shard_rows[number].q_scores(answer).argmax().labels, node
+            return step.projector.shard_rows[number].q_scores(answer).argmax().outputs, node
 
         outcome = step.projector.run(step.scores_of, gamma, then=decode, engine=step.engine)
         n_labels = len(self.model.label_names_)

@@ -46,7 +46,7 @@ class SequenceModel(SavedEstimator):
     def predict(self, X: Any) -> list[list[str]]:
         """The best label sequence of each sentence (Viterbi)."""
         batch = self._encoded(X)
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
         return self.decode(batch, np.concatenate([np.empty(0, np.int32), *parts]))
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
@@ -63,7 +63,7 @@ class SequenceModel(SavedEstimator):
         weights = np.repeat(batch.weights, batch.lengths)[known]
         if not weights.sum() > 0:
             raise DataError("no token has a known label and a positive weight, so there is no accuracy")
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
         right = np.concatenate([np.empty(0, np.int32), *parts])[known] == batch.labels[known]
         return float(np.average(right, weights=weights))
 

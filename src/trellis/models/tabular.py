@@ -65,7 +65,7 @@ class TabularModel(SavedEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""
         batch = self.encode(X)
-        return self.decode(batch, self.scores(batch).argmax().labels)
+        return self.decode(batch, self.scores(batch).argmax().outputs)
 
     def decode(self, batch: Batch, labels: LabelArray) -> NDArray[Any]:
         """Label names of each row of a batch; ``labels`` (n_rows,)."""

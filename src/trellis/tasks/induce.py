@@ -185,7 +185,7 @@ class Inducer(Estimator):
         def then(number: int, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
             part, node = step.free_parts[number], answer.posterior.node
             if self.decoding == "viterbi":
-                states = step.scores_of(number).argmax().labels
+                states = step.scores_of(number).argmax().outputs
             else:
                 states = node.argmax(axis=1).astype(np.int32)
             # Only the maxima of the words in it: posteriors of the whole text are never in memory together.

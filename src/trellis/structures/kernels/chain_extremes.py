@@ -71,15 +71,13 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
 
 
 @njit(nogil=True, cache=True)
-def parts_never_least(
-    rows, sign, margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K, nodes, edges
-):
-    """Parts that no output of least value uses, for each of ``rows`` with coefficients times ``sign``.
+def parts_never_least(margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K, nodes, edges):
+    """Parts that no output of least value uses, row by row.
 
     An edge is left out where one of its two nodes is listed. Writes node parts and edge parts as far as ``nodes`` and
     ``edges`` are long enough and returns how many of each there are: call once with empty arrays to learn that.
 
-    rows, sign, margin : (n,) row numbers, ±1, and by how much two sums may differ and yet count as equal
+    margin : (n_rows,) by how much two sums may differ and yet count as equal
     """
     longest = 0
     for i in range(len(offsets) - 1):
@@ -88,8 +86,7 @@ def parts_never_least(
     forward, backward = np.zeros((longest, K)), np.zeros((longest, K))
     used = np.zeros((longest, K), dtype=np.bool_)
     n_nodes, n_edges = 0, 0
-    for j in range(len(rows)):
-        r = rows[j]
+    for r in range(len(margin)):
         p, e = start[r], first_edge[r]
         last_p, last_e = first_edge[r], start[r + 1]
         while p < last_p or e < last_e:
@@ -107,10 +104,10 @@ def parts_never_least(
                 f += 1
             node[:length], edge[:length] = 0.0, 0.0
             for i in range(p, q):
-                node[part[i] // K - first, part[i] % K] = sign[j] * coefficient[i]
+                node[part[i] // K - first, part[i] % K] = coefficient[i]
             for i in range(e, f):
                 within = (part[i] - n_node) % (K * K)
-                edge[(part[i] - n_node) // (K * K) - first, within // K, within % K] = sign[j] * coefficient[i]
+                edge[(part[i] - n_node) // (K * K) - first, within // K, within % K] = coefficient[i]
             p, e = q, f
             forward[0] = node[0]
             for t in range(1, length):
@@ -126,7 +123,7 @@ def parts_never_least(
                     for b in range(K):
                         smallest = min(smallest, edge[t + 1, a, b] + node[t + 1, b] + backward[t + 1, b])
                     backward[t, a] = smallest
-            limit = forward[length - 1].min() + margin[j]
+            limit = forward[length - 1].min() + margin[r]
             for t in range(length):
                 for k in range(K):
                     used[t, k] = forward[t, k] + backward[t, k] <= limit
