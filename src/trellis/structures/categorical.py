@@ -59,6 +59,9 @@ class CategoricalParts(Parts):
 
     place_of = instance_of
 
+    def sizes(self) -> IntArray:
+        return np.full(self.n_slots, self.n_labels, dtype=np.int64)
+
     def of(self, outputs: LabelArray) -> IntArray:
         y = check_labels(outputs, self.n_slots, self.n_labels)
         return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
@@ -69,6 +72,12 @@ class CategoricalParts(Parts):
     def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
         kept = (parts >= first * self.n_labels) & (parts < last * self.n_labels)
         return kept, parts[kept] - first * self.n_labels
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        return parts // self.n_labels, parts % self.n_labels
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        return instance * self.n_labels + local
 
     def zeros(self) -> Categorical:
         return Categorical(np.zeros((self.n_slots, self.n_labels)))

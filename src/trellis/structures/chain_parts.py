@@ -67,6 +67,9 @@ class ChainParts(Parts):
     def transition(self, slot: Any, before: Any, label: Any) -> Any:
         return self.n_node_parts + (slot * self.n_labels + before) * self.n_labels + label
 
+    def sizes(self) -> IntArray:
+        return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)
+
     def has_boundary(self) -> BoolArray:
         """(n_slots,): whether a boundary lies before the slot, that is, it is not an instance's first."""
         inner = np.ones(self.n_slots, dtype=np.bool_)
@@ -104,6 +107,15 @@ class ChainParts(Parts):
         kept = (slot >= low) & (slot < high)
         moved = np.where(is_edge, edge - low * k * k + (high - low) * k, parts - low * k)
         return kept, moved[kept]
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        instance, n, k = self.instance_of(parts), self.n_node_parts, self.n_labels
+        low, length = self.offsets[instance], np.diff(self.offsets)[instance]
+        return instance, np.where(parts < n, parts - low * k, parts - n - low * k * k + length * k)
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        k, low, length = self.n_labels, self.offsets[instance], np.diff(self.offsets)[instance]
+        return np.where(local < length * k, local + low * k, local - length * k + low * k * k + self.n_node_parts)
 
     def zeros(self) -> Chain:
         from trellis.structures.chain import Chain

@@ -79,6 +79,28 @@ class JointParts(Parts):
             start += member.shard(first, last).n_parts
         return kept, moved[kept]
 
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        instance, local = np.empty(parts.shape, dtype=np.int64), np.empty(parts.shape, dtype=np.int64)
+        before = np.zeros(self.n_instances, dtype=np.int64)
+        for number, member in enumerate(self.members):
+            mine = self._mine(parts, number)
+            instance[mine], inside = member.split(parts[mine] - self.starts[number])
+            local[mine] = inside + before[instance[mine]]
+            before += member.sizes()
+        return instance, local
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        parts, low = np.empty(local.shape, dtype=np.int64), np.zeros(self.n_instances, dtype=np.int64)
+        for number, member in enumerate(self.members):
+            high = low + member.sizes()
+            mine = (local >= low[instance]) & (local < high[instance])
+            parts[mine] = member.join(instance[mine], local[mine] - low[instance[mine]]) + self.starts[number]
+            low = high
+        return parts
+
+    def sizes(self) -> IntArray:
+        return np.asarray(sum(member.sizes() for member in self.members))
+
     def zeros(self) -> Joint:
         return Joint(*(member.zeros() for member in self.members))
 

@@ -60,6 +60,25 @@ class Parts(ABC):
     def zeros(self) -> Structure:
         """Scores of 0 for every part: all outputs alike."""
 
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        """The instance of each part, and its number among the parts of that instance alone."""
+        instance, local = self.instance_of(parts), np.empty(len(parts), dtype=np.int64)
+        for i in np.unique(instance).tolist():
+            local[instance == i] = self.within(parts[instance == i], i, i + 1)[1]
+        return instance, local
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        """The parts with these numbers among the parts of their instances alone: undoes :meth:`split`."""
+        everything, parts = np.arange(self.n_parts, dtype=np.int64), np.empty(len(local), dtype=np.int64)
+        for i in np.unique(instance).tolist():
+            kept, numbers = self.within(everything, i, i + 1)
+            parts[instance == i] = everything[kept][np.argsort(numbers)][local[instance == i]]
+        return parts
+
+    def sizes(self) -> IntArray:
+        """(n_instances,): how many parts each instance has."""
+        return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
+
     def place_of(self, parts: IntArray) -> IntArray:
         """A number of each part such that an output uses at most one part of a number: the slot of a label, say.
 
