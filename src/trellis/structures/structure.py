@@ -107,6 +107,10 @@ class Structure(ABC):
         """Outputs put together of the likeliest part of each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be put together of single parts: decode them whole")
 
+    def max_marginals(self) -> FloatArray | None:
+        """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""
+        return None
+
     def polytope(self, closed: IntArray) -> Polytope:
         """The outputs that use none of the ``closed`` parts as a 0/1 program."""
         raise DataError(f"{self.parts.outputs_are} have no 0/1 program")
