@@ -157,10 +157,10 @@ class Rows:
 
     def select(self, keep: BoolArray) -> Rows:
         """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
-        return self.take(np.flatnonzero(keep))
+        return self._renumbered(np.flatnonzero(keep))
 
-    def take(self, numbers: IntArray) -> Rows:
-        """The rows with these numbers in this order, with their groups renumbered; the rest stays."""
+    def _renumbered(self, numbers: IntArray) -> Rows:
+        """The rows with these numbers in this order, with their groups renumbered."""
         used, group = np.unique(self.group[numbers], return_inverse=True)
         return replace(self._ordered(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
 
@@ -234,6 +234,21 @@ class Rows:
     def coupling(self) -> Rows:
         return self.select(self.instance == COUPLING)
 
+    def take(self, numbers: IntArray, parts: Parts) -> Rows:
+        """The local rows of the instances with these (rising) numbers, over ``parts``, which are theirs alone."""
+        rows = self.select(np.isin(self.instance, numbers))
+        instance, local = self.parts.split(rows.part)
+        empty = self.forbidden[:0]
+        return replace(
+            rows,
+            parts=parts,
+            part=parts.join(np.searchsorted(numbers, instance), local),
+            instance=np.searchsorted(numbers, rows.instance),
+            forbidden=empty,
+            forbidden_by=empty,
+            sparsity=(),
+        )
+
     def shard(self, first: int, last: int) -> Rows:
         """What concerns instances first..last−1, in the part numbers of that shard alone.
 
@@ -242,7 +257,7 @@ class Rows:
         """
         n_local = self.n_local
         low, high = np.searchsorted(self.instance[:n_local], [first, last])
-        rows = self.take(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
+        rows = self._renumbered(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
         keep, part = self.parts.within(rows.part, first, last)
         keep_f, forbidden = self.parts.within(self.forbidden, first, last)
         return replace(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,13 @@ class JointParts(Parts):
     def __post_init__(self) -> None:
         sizes = {member.n_instances for member in self.members}
         if len(sizes) != 1:
-            raise DataError(f"the members of a joint structure must have the same instances, got {sorted(sizes)} of them")
+            raise DataError(
+                f"the members of a joint structure must have the same instances, got {sorted(sizes)} of them"
+            )
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "+".join(member.kind for member in self.members)
 
     @cached_property
     def starts(self) -> IntArray:
@@ -137,7 +144,8 @@ class JointParts(Parts):
         return np.concatenate(found), settled
 
     def _mine(self, parts: IntArray, number: int) -> BoolArray:
-        return (parts >= self.starts[number]) & (parts < self.starts[number + 1])
+        mine: BoolArray = (parts >= self.starts[number]) & (parts < self.starts[number + 1])
+        return mine
 
     def _each(self, parts: IntArray, function: Any) -> IntArray:
         out = np.empty(parts.shape, dtype=np.int64)
@@ -170,7 +178,6 @@ class Joint(Structure):
         self.members = members
         self.first = members[0].first
         self._parts = JointParts(tuple(member.parts for member in members))
-        self.kind = "+".join(member.kind for member in members)
 
     @property
     def parts(self) -> JointParts:
@@ -180,7 +187,7 @@ class Joint(Structure):
         asked: list[IntArray | None] = [None] * len(self.members)
         if at is not None:
             starts = self._parts.starts
-            asked = [at[(at >= a) & (at < b)] - a for a, b in zip(starts[:-1], starts[1:], strict=True)]
+            asked = [at[(at >= a) & (at < b)] - a for a, b in pairwise(starts)]
         members = [m.infer(weights=weights, at=wanted) for m, wanted in zip(self.members, asked, strict=True)]
         return JointPosterior(members, self._parts.starts)
 
@@ -204,14 +211,21 @@ class Joint(Structure):
         return Joint(*(member.flat() for member in self.members))
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
     ) -> JointPosterior:
         starts = self._parts.starts
-        members = []
+        members: list[Any] = []
         for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
             mine = (part >= a) & (part < b)
             asked = None if at is None else at[(at >= a) & (at < b)] - a
-            members.append(member.posterior(part[mine] - a, value[mine], weights=weights, at=asked))
+            top = None if members else log_partition  # the log-partition of all of them is a sum
+            members.append(member.posterior(part[mine] - a, value[mine], log_partition=top, weights=weights, at=asked))
         return JointPosterior(members, starts)
 
     def expected_score(self, q: JointPosterior, weights: FloatArray) -> float:
