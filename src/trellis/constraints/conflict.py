@@ -35,7 +35,7 @@ class Conflict:
         else:
             what = f"{where}: constraints {' and '.join(map(repr, self.names))} cannot hold together"
         if self.slack is None:
-            remedy = "together with the zeros of the scores they leave no possible output: allow more, or make one soft"
+            remedy = "together with the model's own zeros they leave no possible output: allow more, or make one soft"
         else:
             remedy = f"a slack of {self.slack:.4g} (L∞) would resolve it, or make one of them soft (a penalty)"
         return InfeasibleError(f"{what}; {remedy}.", instances=instances, constraints=self.names, slack=self.slack)
@@ -47,7 +47,7 @@ def find_conflict(
     """A smallest conflicting set of the constraints of rows that cannot all hold.
 
     feasible : whether hard and slack rows, and what they forbid, can hold
-    least_violation : by how much the worst of such rows is exceeded at best; None where what is forbidden leaves nothing
+    least_violation : by how much the worst of such rows is exceeded at best; None where nothing is left to output
     """
     strict = strict_rows(rows)
     kept = np.unique(np.concatenate((strict.constraint, strict.forbidden_by))).tolist()
