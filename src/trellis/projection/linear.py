@@ -53,7 +53,7 @@ def run_linear(
             segments, number, log_partition=segment.scores.argmax().score, weights=weights_of(shard),
             at=shard_rows[shard.index].part,
         )  # fmt: skip
-        integral = averaged.integral(segment.first + len(segment.scores))[segment.first :]
+        integral = averaged.integral(segment)
         return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)
 
     def one(shard: Shard) -> tuple[T, Averaged]:
