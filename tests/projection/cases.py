@@ -362,10 +362,10 @@ def random_block(rng: np.random.Generator, batch: Any, name: str) -> Sparsity:
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, weighted: bool = True, **options: Any) -> Problem:
+def problems(draw: st.DrawFn, *, weighted: bool = True, kinds: tuple[str, ...] = KINDS, **options: Any) -> Problem:
     """Structure, sizes, scopes, strengths and shape of rows are drawn; scores and coefficients from a drawn seed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kind = draw(st.sampled_from(KINDS))
+    kind = draw(st.sampled_from(kinds))
     k = draw(st.integers(2, 4 if kind == "categorical" else 3))
     lengths = tuple(draw(st.lists(st.integers(0, 4 if k == 2 else 3), min_size=1, max_size=3).filter(any)))
     batch = random_case(rng, kind, lengths=lengths, k=k, spread=draw(st.sampled_from([0.5, 2.0])))

@@ -51,7 +51,7 @@ def run_linear(
         # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
         q = averaged.posterior(
             segments, number, log_partition=segment.scores.argmax().score, weights=weights_of(shard),
-            at=shard_rows[shard.index].part,
+            at=np.concatenate((shard_rows[shard.index].rows.part, shard_rows[shard.index].coupled)),
         )  # fmt: skip
         integral = averaged.integral(segment)
         return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)

@@ -77,9 +77,10 @@ class ShardRows:
         self.local = LocalRows(rows.local())
         self.coupling = rows.coupling()
         self.sparsity = rows.sparsity
-        self.part = np.concatenate(
-            [rows.part, *(block.parts.reshape(-1) for block in self.sparsity if len(block))]
+        self.coupled = np.concatenate(
+            [self.coupling.part, *(block.parts.reshape(-1) for block in self.sparsity)]
         )  # fmt: skip
+        """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
 
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
@@ -96,8 +97,7 @@ class ShardRows:
             state = local.reliable_start(self.local.rows)
             q, values = local.posterior, local.value
         else:
-            at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
-            q = tilted.infer(weights=weights, at=at)
+            q = tilted.infer(weights=weights, at=self._wanted(asked))
             values = q.log_partition
         return ShardAnswer(
             posterior=q,
@@ -114,12 +114,14 @@ class ShardRows:
     ) -> LocalSolution:
         fast = None if asked.generic else fast_path(tilted.kind)
         project_rows = lock_step.project_rows if fast is None or not fast.takes(rows.rows) else fast.project_rows
-        at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
         found: LocalSolution = project_rows(
             tilted, rows, gamma, state, weights=asked.weights, tolerance=asked.tolerance,
-            most_evaluations=asked.most_evaluations, at=at if rows is self.local else None,
+            most_evaluations=asked.most_evaluations, at=self._wanted(asked) if rows is self.local else None,
         )  # fmt: skip
         return found
+
+    def _wanted(self, asked: Asked) -> IntArray:
+        return self.coupled if asked.at is None else np.concatenate((self.coupled, asked.at))
 
     def _anneal(self, tilted: Structure, local: LocalSolution, asked: Asked) -> LocalState:
         """Another start for the instances that did not converge: their solution at a high γ, followed down to γ.
