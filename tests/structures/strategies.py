@@ -17,6 +17,8 @@ from hypothesis.extra import numpy as hnp
 
 from trellis.structures import Categorical, Chain
 
+from .enumeration import Enumeration, of_subsets
+from .subsets import Subsets
 from .twins import Twin, categorical_twin, chain_twin
 
 MAX_LENGTH = 6
@@ -171,3 +173,78 @@ def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
     if draw(st.booleans()):
         arguments["gamma"] = draw(st.sampled_from([0.25, 0.5, 2.0, 3.0]))
     return arguments
+
+
+@dataclass(frozen=True)
+class SubsetCase:
+    """A drawn batch of subsets."""
+
+    arguments: dict[str, Any]
+
+    def structure(self) -> Subsets:
+        return Subsets(**self.arguments)
+
+    def listed(self) -> Enumeration:
+        return of_subsets(**self.arguments)
+
+
+@st.composite
+def subsets(draw: st.DrawFn, *, feasible: bool = True, n_instances: int | None = None) -> SubsetCase:
+    """Up to three instances of up to four elements, with and without bounds on sizes."""
+    palette = draw(palettes(exact=True))
+    n = draw(st.integers(0, 3)) if n_instances is None else n_instances
+    sizes = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    offsets = np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))]).astype(np.int64)
+    arguments: dict[str, Any] = {"offsets": offsets, "first": draw(st.sampled_from([0, 7000]))}
+    arguments["value"] = draw(_scores((int(offsets[-1]),), palette))
+    if draw(st.booleans()):
+        arguments["least"] = np.array([draw(st.integers(0, size)) for size in sizes], dtype=np.int64)
+        arguments["most"] = np.array(
+            [draw(st.integers(int(least), size)) for least, size in zip(arguments["least"], sizes, strict=True)],
+            dtype=np.int64,
+        )
+        if feasible:
+            for a, least in zip(offsets.tolist(), arguments["least"].tolist(), strict=False):
+                planted = arguments["value"][a : a + least]
+                planted[planted == -math.inf] = 0.0
+    return SubsetCase(arguments)
+
+
+# what the contract of every structure is asked about
+
+
+def choices(listed: Enumeration) -> st.SearchStrategy[tuple[int, ...]]:
+    """An output of the batch, possible or not: the number of one for each instance."""
+    return st.tuples(*(st.integers(0, len(score) - 1) for score in listed.score))
+
+
+def some_instances(listed: Enumeration) -> st.SearchStrategy[list[int]]:
+    """Numbers of instances in any order, some of them twice."""
+    return st.lists(st.sampled_from(range(len(listed))), max_size=4) if len(listed) else st.just([])
+
+
+@st.composite
+def changes(draw: st.DrawFn, listed: Enumeration, *, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Parts that outputs use, some of them more than once and in any order, and what is added there."""
+    usable = np.flatnonzero(listed.usable)
+    if not len(usable):
+        return np.zeros(0, np.int64), np.zeros(0)
+    part = draw(st.lists(st.sampled_from(usable.tolist()), max_size=6))
+    value = draw(st.lists(st.sampled_from(draw(palettes(exact=exact))), min_size=len(part), max_size=len(part)))
+    return np.array(part, dtype=np.int64), np.array(value)
+
+
+@st.composite
+def rows(draw: st.DrawFn, listed: Enumeration) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Up to four rows over the parts of one instance or of several, parts increasing; sums are exact."""
+    usable = np.flatnonzero(listed.usable)
+    each = [
+        np.sort(draw(st.lists(st.sampled_from(usable.tolist()), max_size=6, unique=True))).astype(np.int64)
+        for _ in range(draw(st.integers(0, 4)) if len(usable) else 0)
+    ]
+    part = np.concatenate([np.zeros(0, np.int64), *each])
+    value = draw(hnp.arrays(np.float64, len(part), elements=st.sampled_from(INTEGERS)))
+    return np.cumsum([0, *map(len, each)]).astype(np.int64), part, value
+
+
+GAMMAS = st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0])
