@@ -1,98 +1,14 @@
-"""Subsets, which bring only what a structure must bring: what they are given in return is right."""
+"""Subsets bring only what a structure must bring: what the general forms do not settle or do not have, they say."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trellis.errors import ConstraintError, DataError
 
-from .contract import (
-    assert_changes_agree,
-    assert_expected_scores_agree,
-    assert_infeasible_is_named,
-    assert_instances_agree,
-    assert_parts_agree,
-    assert_polytope_agrees,
-    assert_posteriors_agree,
-    assert_refuses,
-    assert_rows_agree,
-    assert_scores_agree,
-    assert_shards_agree,
-)
-from .strategies import GAMMAS, SubsetCase, changes, choices, rows, subsets
+from .contract import assert_refuses
 from .subsets import SubsetParts, Subsets
-
-drawn = settings(max_examples=100, deadline=None)
-
-
-@given(st.data())
-@drawn
-def test_parts_and_scores_agree_with_enumeration(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    listed = case.listed()
-    choice = data.draw(choices(listed))
-    assert_parts_agree(case.structure().parts, listed, choice)
-    assert_scores_agree(case.structure(), listed, choice)
-
-
-@given(subsets())
-@drawn
-def test_parts_are_told_by_instance_and_number_inside_it(case: SubsetCase) -> None:
-    assert_shards_agree(case.structure().parts)
-
-
-@given(st.data())
-@drawn
-def test_changes_agree_with_enumeration(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    listed = case.listed()
-    assert_changes_agree(case.structure(), listed, *data.draw(changes(listed)), data.draw(GAMMAS))
-
-
-@given(st.data())
-@drawn
-def test_instances_are_taken_in_any_order(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    numbers = data.draw(
-        st.lists(st.integers(0, len(case.structure()) - 1), max_size=4) if len(case.listed()) else st.just([])
-    )
-    assert_instances_agree(case.structure(), case.listed(), numbers)
-
-
-@given(st.data())
-@drawn
-def test_posteriors_and_expected_scores_agree_with_enumeration(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    structure, listed = case.structure(), case.listed()
-    chosen = data.draw(st.lists(choices(listed), min_size=1, max_size=3))
-    assert_posteriors_agree(structure, listed, chosen)
-    assert_expected_scores_agree(structure, listed, *data.draw(changes(listed)), chosen[0])
-
-
-@given(st.data())
-@drawn
-def test_extremes_of_rows_agree_with_enumeration(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    listed = case.listed()
-    assert_rows_agree(case.structure().parts, listed, *data.draw(rows(listed)))
-
-
-@given(st.data())
-@drawn
-def test_the_program_has_the_outputs_as_points(data: st.DataObject) -> None:
-    case = data.draw(subsets())
-    listed = case.listed()
-    assert_polytope_agrees(case.structure(), listed, np.unique(data.draw(changes(listed))[0]))
-
-
-@given(subsets(feasible=False))
-@drawn
-def test_an_impossible_instance_is_named(case: SubsetCase) -> None:
-    if case.listed().infeasible:
-        assert_infeasible_is_named(case.structure(), case.listed())
 
 
 def one_row(value: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
