@@ -85,7 +85,9 @@ class Structure(ABC):
 
     def instances(self, start: int, stop: int) -> Self:
         """Scores of instances start..stop−1."""
-        return self.take(np.arange(start, stop, dtype=np.int64))
+        some = self.take(np.arange(start, stop, dtype=np.int64))
+        object.__setattr__(some, "first", self.first + start)
+        return some
 
     def posterior(
         self,
