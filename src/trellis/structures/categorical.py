@@ -7,6 +7,7 @@ Parts are (instance, label), numbered  label(i, k) = i·K + k.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,9 @@ class CategoricalParts(Parts):
     def of(self, outputs: LabelArray) -> IntArray:
         y = check_labels(outputs, self.n_slots, self.n_labels)
         return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     def shard(self, first: int, last: int) -> CategoricalParts:
         return CategoricalParts(last - first, self.n_labels)
@@ -219,6 +223,9 @@ class Categorical(Structure):
         node = np.bincount(part, value, minlength=self.node.size).astype(np.float64, copy=False)
         top = np.zeros(len(self.node)) if log_partition is None else log_partition
         return LabelPosterior(node.reshape(self.node.shape), top)
+
+    def max_marginals(self) -> FloatArray:
+        return self.node.reshape(-1)
 
     def polytope(self, closed: IntArray) -> Polytope:
         return self.as_chain().polytope(closed, n_parts=self.node.size)

@@ -289,6 +289,13 @@ class Chain(Structure):
         top = np.zeros(len(self)) if log_partition is None else log_partition
         return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
 
+    def max_marginals(self) -> FloatArray:
+        k, n = self.n_labels, self.n_slots
+        best = np.empty(n * k * (1 + k))
+        of_node, of_edge = best[: n * k].reshape(n, k), best[n * k :].reshape(n, k, k)
+        chain_max.max_marginals(*self._arrays(), of_node, of_edge)
+        return best
+
     def polytope(self, closed: IntArray, n_parts: int | None = None) -> Polytope:
         t, n = self.tables, self.n_slots
         node = self.node.copy()

@@ -14,7 +14,9 @@ holes: no output uses them, no row may name them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +102,12 @@ class ChainParts(Parts):
         right = np.flatnonzero(self.has_boundary())
         labels = self.label(np.arange(self.n_slots, dtype=np.int64), y)
         return np.concatenate([labels, self.transition(right, y[right - 1], y[right])])
+
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        return [outputs[low:high] for low, high in pairwise(self.offsets.tolist())]
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     def shard(self, first: int, last: int) -> ChainParts:
         return ChainParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels)

@@ -72,6 +72,12 @@ class JointParts(Parts):
             [m.of(y) + s for m, y, s in zip(self.members, outputs, self.starts[:-1], strict=True)]
         ).astype(np.int64, copy=False)
 
+    def split_outputs(self, outputs: Sequence[Any]) -> list[Any]:
+        return list(zip(*(m.split_outputs(y) for m, y in zip(self.members, outputs, strict=True)), strict=True))
+
+    def join_outputs(self, pieces: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(m.join_outputs([piece[number] for piece in pieces]) for number, m in enumerate(self.members))
+
     def shard(self, first: int, last: int) -> JointParts:
         return JointParts(tuple(member.shard(first, last) for member in self.members))
 
@@ -227,6 +233,18 @@ class Joint(Structure):
 
     def likeliest(self, q: JointPosterior) -> tuple[Any, ...]:
         return tuple(m.likeliest(one) for m, one in zip(self.members, q.members, strict=True))
+
+    def max_marginals(self) -> FloatArray | None:
+        """Of a part of one member: with the best outputs of all the others."""
+        of_members = [member.max_marginals() for member in self.members]
+        best = [member.argmax().score for member in self.members]
+        together, made = np.asarray(sum(best)), []
+        for member, mine, own in zip(self.members, of_members, best, strict=True):
+            if mine is None:
+                return None
+            others = (together - own)[member.parts.instance_of(np.arange(len(mine)))]
+            made.append(mine + others)
+        return np.concatenate(made)
 
     def polytope(self, closed: IntArray) -> Polytope:
         starts = self._parts.starts

@@ -13,6 +13,7 @@ parts increasing inside a row.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -80,6 +81,19 @@ class Parts(ABC):
     def sizes(self) -> IntArray:
         """(n_instances,): how many parts each instance has."""
         return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
+
+    def split_outputs(self, outputs: Any) -> list[Any]:
+        """The output of each instance by itself, in the form that a batch of this one instance has."""
+        return [outputs[i : i + 1] for i in range(self.n_instances)]
+
+    def join_outputs(self, pieces: Sequence[Any]) -> Any:
+        """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`.
+
+        Here and there the form is taken to be an array or a list with one entry per instance.
+        """
+        if all(isinstance(piece, list) for piece in pieces):
+            return [output for piece in pieces for output in piece]
+        return np.concatenate(pieces)
 
     def place_of(self, parts: IntArray) -> IntArray:
         """A number of each part such that an output uses at most one part of a number: the slot of a label, say.

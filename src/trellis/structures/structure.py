@@ -118,6 +118,10 @@ class Structure(ABC):
         """Outputs put together of the likeliest part of each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be put together of single parts: decode them whole")
 
+    def max_marginals(self) -> FloatArray | None:
+        """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""
+        return None
+
     def mean(self, other: Any) -> Self:
         """Half the sum of two scores over the same outputs: the geometric mean of two distributions."""
         raise DataError(f"there is no mean of two scores of {self.parts.outputs_are}")
