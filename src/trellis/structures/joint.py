@@ -31,7 +31,9 @@ class JointParts(Parts):
     def __post_init__(self) -> None:
         sizes = {member.n_instances for member in self.members}
         if len(sizes) != 1:
-            raise DataError(f"the members of a joint structure must have the same instances, got {sorted(sizes)} of them")
+            raise DataError(
+                f"the members of a joint structure must have the same instances, got {sorted(sizes)} of them"
+            )
 
     @cached_property
     def starts(self) -> IntArray:
@@ -207,6 +209,24 @@ class Joint(Structure):
             asked = None if at is None else at[(at >= a) & (at < b)] - a
             members.append(member.posterior(part[mine] - a, value[mine], weights=weights, at=asked))
         return JointPosterior(members, starts)
+
+    def mixture(
+        self,
+        outputs: Sequence[Any],
+        shares: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> JointPosterior:
+        starts, members = self._parts.starts, []
+        for number, (member, a, b) in enumerate(zip(self.members, starts[:-1], starts[1:], strict=True)):
+            asked = None if at is None else at[(at >= a) & (at < b)] - a
+            mine = [one[number] for one in outputs]
+            members.append(member.mixture(mine, shares, weights=weights, at=asked))
+        return JointPosterior(members, starts)
+
+    def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:
+        return self.mixture([outputs], np.ones((1, len(self))), weights=weights)
 
     def expected_score(self, q: JointPosterior, weights: FloatArray) -> float:
         return sum(m.expected_score(one, weights) for m, one in zip(self.members, q.members, strict=True))

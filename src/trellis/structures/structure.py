@@ -9,6 +9,7 @@ serves every projection. Fast paths that know more of a structure than its parts
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -93,6 +94,19 @@ class Structure(ABC):
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
         return PartPosterior(marginal, np.zeros(len(self)))
+
+    def mixture(
+        self,
+        outputs: Sequence[Any],
+        shares: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> Any:
+        """The posterior that is an average of outputs, shares[k, i] of the k-th one in instance i."""
+        used = [self.parts.of(one) for one in outputs]
+        value = [share[self.parts.instance_of(part)] for part, share in zip(used, shares, strict=True)]
+        return self.posterior(np.concatenate(used), np.concatenate(value), weights=weights, at=at)
 
     def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> Any:
         """The posterior that is certain of given outputs."""
