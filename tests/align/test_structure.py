@@ -165,9 +165,11 @@ def test_expected_scores_and_entropy_are_those_of_enumeration(twin):
     np.testing.assert_allclose(structure.entropy(), entropy, atol=1e-9)
 
 
-def test_mixtures_are_averages_of_alignments_with_their_jumps():
+def test_averages_of_alignments_have_their_jumps():
     twin = Twin([2], [2], np.zeros(4), np.zeros(2), np.ones(2 * SPAN + 1), np.ones(SPAN + 1))
-    q = twin.structure().mixture([np.array([0, 1]), np.array([1, -1])], np.array([[0.25], [0.75]]), weights=np.array([2.0]))
+    structure = twin.structure()
+    used = [structure.parts.of(np.array(y)) for y in ([0, 1], [1, -1])]
+    q = structure.average(used, np.array([0.25, 0.75]), weights=np.array([2.0]))
     assert q.at(np.arange(6)).tolist() == [0.25, 0.0, 0.75, 0.25, 0.0, 0.75]
     assert q.places.jumps[SPAN + 1] == pytest.approx(2 * (0.25 * 2 + 0.75))
     assert q.places.firsts[:2].tolist() == [0.5, 1.5]

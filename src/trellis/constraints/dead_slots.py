@@ -51,7 +51,8 @@ def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, .
 def _places(every: IntArray, part: IntArray) -> IntArray:
     """Where parts stand among the label parts ``every``, which increase; parts that are none of them are left out."""
     place = np.minimum(np.searchsorted(every, part), len(every) - 1)
-    return place[every[place] == part]
+    found: IntArray = place[every[place] == part]
+    return found
 
 
 def _verdict(forbidden: BoolArray, context: Context) -> str:

@@ -22,7 +22,8 @@ from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError
-from trellis.structures.parts import ChainParts, Parts
+from trellis.structures.chain_parts import ChainParts
+from trellis.structures.parts import Parts
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ With low = min_y φ(y) and high = max_y φ(y) over all outputs (``Parts.extremes
 
     always holds      if b ≥ high      it is dropped
     never holds       if b < low       a hard one is refused, with the least slack low − b
-    forbids parts     if b = low       E_q[φ] ≤ low only if q puts no mass on outputs of larger φ. Where those are exactly
-                                       the outputs that use a part which no output of least φ uses
+    forbids parts     if b = low       E_q[φ] ≤ low only if q puts no mass on outputs of larger φ. Where those are
+                                       exactly the outputs that use a part which no output of least φ uses
                                        (``Parts.never_least``), forbidding these parts says it all; else the row stays
 """
 

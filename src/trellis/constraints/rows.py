@@ -239,6 +239,21 @@ class Rows:
     def coupling(self) -> Rows:
         return self.select(self.instance == COUPLING)
 
+    def take(self, numbers: IntArray, parts: Parts) -> Rows:
+        """The local rows of the instances with these (rising) numbers, over ``parts``, which are theirs alone."""
+        rows = self.select(np.isin(self.instance, numbers))
+        instance, local = self.parts.split(rows.part)
+        empty = self.forbidden[:0]
+        return replace(
+            rows,
+            parts=parts,
+            part=parts.join(np.searchsorted(numbers, instance), local),
+            instance=np.searchsorted(numbers, rows.instance),
+            forbidden=empty,
+            forbidden_by=empty,
+            sparsity=(),
+        )
+
     def shard(self, first: int, last: int) -> Rows:
         """What concerns instances first..last−1, in the part numbers of that shard alone.
 

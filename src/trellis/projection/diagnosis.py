@@ -7,7 +7,7 @@ filter then drops every constraint without which the rest still conflicts: of wh
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,8 @@ import numpy as np
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import FEASIBLE, average_outputs
-from trellis.projection.mask import Mask
-from trellis.structures.chain import Chain
+from trellis.projection.columns import FEASIBLE, Segment, average_outputs
+from trellis.structures.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Conflict:
     slack: float | None
 
 
-def find_conflict(scores: Chain, rows: Rows) -> Conflict | None:
+def find_conflict(scores: Sequence[Structure], rows: Rows) -> Conflict | None:
     """A smallest conflicting set of constraints of these instances, or None if they can all hold."""
     strict = rows.select(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)))
     involved = np.unique(np.concatenate([strict.constraint, rows.forbidden_by])).tolist()
@@ -52,18 +51,23 @@ def find_conflict(scores: Chain, rows: Rows) -> Conflict | None:
     return Conflict(tuple(rows.names[number] for number in kept), slack)
 
 
-def least_violation(scores: Chain, rows: Rows, constraints: Collection[int]) -> float | None:
+def least_violation(scores: Sequence[Structure], rows: Rows, constraints: Collection[int]) -> float | None:
     """The least possible largest violation with only some constraints in force; None if no output is left."""
     forbid = np.isin(rows.forbidden_by, list(constraints))
     chosen = rows.select(np.isin(rows.constraint, list(constraints))).with_forbidden(forbid)
-    masked = Mask.of(chosen).apply(scores)
+    segments, first = [], 0
+    for one in scores:
+        closed = chosen.parts.within(chosen.forbidden, first, first + len(one))[1]
+        segments.append(Segment.of(one.forbid(closed), chosen, first))
+        first += len(one)
     try:
-        masked.argmax()
+        for segment in segments:
+            segment.scores.argmax()
     except InfeasibleError:
         return None
     if not len(chosen):
         return 0.0
-    return max(0.0, -average_outputs(masked, chosen, feasibility=True).value)
+    return max(0.0, -average_outputs(segments, chosen, feasibility=True).value)
 
 
 def forbidden_as_rows(rows: Rows) -> Rows:
@@ -108,25 +112,30 @@ def conflict_error(conflict: Conflict, where: str, instances: tuple[int, ...]) -
     return InfeasibleError(f"{what}; {help_}.", instances=instances, constraints=conflict.names, slack=conflict.slack)
 
 
-def refuse_conflict(scores: Chain, rows: Rows) -> None:
-    """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus if rows couple."""
+def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
+    """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus (shard by shard)."""
     conflict = find_conflict(scores, rows)
     if conflict is None:
         return
-    if len(scores) == 1:
-        raise conflict_error(conflict, f"instance {scores.first}", (scores.first,))
+    if len(scores) == 1 and len(scores[0]) == 1:
+        number = scores[0].first
+        raise conflict_error(conflict, f"instance {number}", (number,))
     raise conflict_error(conflict, "over the corpus", ())
 
 
-def explain(error: InfeasibleError, scores: Chain, rows: Rows) -> None:
+def explain(error: InfeasibleError, scores: Structure, rows: Rows) -> None:
     """Raise a better error if constraints, and not the model alone, leave an instance of the shard without output."""
     for number in error.instances:
         i = number - scores.first
-        refuse_conflict(scores.instances(i, i + 1), rows.shard(i, i + 1).local())
+        if 0 <= i < len(scores):
+            refuse_conflict([scores.instances(i, i + 1)], rows.shard(i, i + 1).local())
 
 
-def explain_all(scores: Chain, rows: Rows) -> None:
-    """Look for a conflict inside each instance of a shard, then over all of them."""
-    for i in range(len(scores)):
-        refuse_conflict(scores.instances(i, i + 1), rows.shard(i, i + 1).local())
+def explain_all(scores: Sequence[Structure], rows: Rows) -> None:
+    """Look for a conflict inside each instance of the shards, then over all of them."""
+    first = 0
+    for one in scores:
+        for i in range(len(one)):
+            refuse_conflict([one.instances(i, i + 1)], rows.shard(first + i, first + i + 1).local())
+        first += len(one)
     refuse_conflict(scores, rows)

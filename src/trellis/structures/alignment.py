@@ -258,28 +258,60 @@ class Alignment(Structure):
         return Alignment.of_scores(self._parts, link, null, first=self.first)
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
-    ) -> AlignmentPosterior:
-        """Without the moves of an HMM, which links do not tell: an average of alignments is :meth:`mixture`."""
-        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
-        n_links = self._parts.n_links
-        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], np.zeros(len(self)))
-
-    def mixture(
         self,
-        outputs: Sequence[LabelArray],
-        shares: FloatArray,
+        part: IntArray,
+        value: FloatArray,
         *,
+        log_partition: FloatArray | None = None,
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> AlignmentPosterior:
-        out, weights = self.new_found(), check_weights(weights, len(self))
-        for places, share in zip(outputs, shares, strict=True):
-            align_max.add_paths(self.direction, self._parts.check(places), share, weights, out)
-        return self.posterior_of(out)
+        """Without the moves of an HMM, which links do not tell: see :meth:`average`."""
+        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
+        n_links = self._parts.n_links
+        top = np.zeros(len(self)) if log_partition is None else log_partition
+        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], top)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> AlignmentPosterior:
+        p = self._parts
+        part = np.concatenate([np.zeros(0, np.int64), *used])
+        start = offsets_of([len(parts) for parts in used])
+        instance, local = p.split(part)
+        width = np.maximum(np.diff(p.target_offsets)[instance], 1)
+        place = np.where(part < p.n_links, local // width if p.forward else local % width, NULL).astype(np.int32)
+        # An output names each observed word once: by words, its parts are its path.
+        order = np.lexsort((p.place_of(part), np.repeat(np.arange(len(used)), np.diff(start))))
+        filled = np.flatnonzero(np.diff(start))
+        return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], weights,
+                           log_partition)  # fmt: skip
 
     def certain(self, outputs: LabelArray, *, weights: FloatArray | None = None) -> AlignmentPosterior:
-        return self.mixture([outputs], np.ones((1, len(self))), weights=weights)
+        every, places = np.arange(len(self)), self._parts.check(outputs)
+        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), weights, None)
+
+    def _mixed(
+        self,
+        instance: IntArray,
+        start: IntArray,
+        path: LabelArray,
+        share: FloatArray,
+        weights: FloatArray | None,
+        log_partition: FloatArray | None,
+    ) -> AlignmentPosterior:
+        """The average of paths start[k] .. start[k + 1] − 1, each of one pair."""
+        out = self.new_found()
+        align_max.add_paths(self.direction, instance, start, path, share, check_weights(weights, len(self)), out)
+        if log_partition is not None:
+            out.log_partition[:] = log_partition
+        return self.posterior_of(out)
 
     def expected_score(self, q: AlignmentPosterior, weights: FloatArray) -> float:
         link, null = self.log_scores()

@@ -44,6 +44,7 @@ class AlignmentParts(Parts):
     source_offsets: IntArray
     target_offsets: IntArray
     forward: bool = True
+    kind = "alignment"
     outputs_are = "word alignments"
 
     @cached_property

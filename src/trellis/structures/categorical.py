@@ -22,6 +22,7 @@ from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
     Structure,
+    check_alike,
     check_gamma,
     check_number_of_samples,
     check_scores,
@@ -40,6 +41,7 @@ class CategoricalParts(Parts):
 
     n_slots: int
     n_labels: int
+    kind = "categorical"
     outputs_are = "labels"
     has_labels = True
 
@@ -58,6 +60,10 @@ class CategoricalParts(Parts):
         return check_parts(parts, self.n_parts) // self.n_labels
 
     place_of = instance_of
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        k = self.n_labels
+        return np.arange(self.n_parts, dtype=np.int64).reshape(-1, k), np.zeros((0, k, k), np.int64)
 
     def sizes(self) -> IntArray:
         return np.full(self.n_slots, self.n_labels, dtype=np.int64)
@@ -116,7 +122,6 @@ class Categorical(Structure):
 
     node: FloatArray
     first: int = 0
-    kind = "categorical"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node", check_scores("node", self.node, (None, None)))
@@ -200,13 +205,20 @@ class Categorical(Structure):
         return float(weights @ expect_scores(q.node, self.node).sum(axis=1))
 
     def likeliest(self, q: LabelPosterior) -> LabelArray:
-        return q.node.argmax(axis=1).astype(np.int32)
+        return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
     ) -> LabelPosterior:
         node = np.bincount(part, value, minlength=self.node.size).astype(np.float64, copy=False)
-        return LabelPosterior(node.reshape(self.node.shape), np.zeros(len(self.node)))
+        top = np.zeros(len(self.node)) if log_partition is None else log_partition
+        return LabelPosterior(node.reshape(self.node.shape), top)
 
     def polytope(self, closed: IntArray) -> Polytope:
         return self.as_chain().polytope(closed, n_parts=self.node.size)
@@ -214,6 +226,10 @@ class Categorical(Structure):
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Categorical:
         added = self.node if change is None else self.node + check_scores("added", change, self.node.shape)
         return Categorical(added / check_gamma(gamma), self.first)
+
+    def mean(self, other: Categorical) -> Categorical:
+        check_alike(self.node.shape, other.node.shape)
+        return Categorical((self.node + other.node) / 2.0, self.first)
 
     def flat(self) -> Categorical:
         return Categorical(np.where(self.node > -np.inf, 0.0, -np.inf), self.first)

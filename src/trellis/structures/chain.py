@@ -28,6 +28,7 @@ from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
     Structure,
+    check_alike,
     check_gamma,
     check_number_of_samples,
     check_weights,
@@ -55,8 +56,6 @@ class Chain(Structure):
     >>> chain.infer().node.round(3).tolist(), chain.argmax().outputs.tolist()
     ([[0.5, 0.5], [0.7, 0.3]], [0, 0])
     """
-
-    kind = "chain"
 
     def __init__(
         self,
@@ -264,10 +263,16 @@ class Chain(Structure):
         )
 
     def likeliest(self, q: LabelPosterior) -> LabelArray:
-        return q.node.argmax(axis=1).astype(np.int32)
+        return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
     ) -> LabelPosterior:
         k, n_node = self.n_labels, self.n_slots * self.n_labels
         weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
@@ -281,7 +286,8 @@ class Chain(Structure):
         if self.names_transition(at):
             edge = np.bincount(cell, share, minlength=n_node * k).astype(np.float64, copy=False)
             edge = edge.reshape(self.n_slots, k, k)
-        return LabelPosterior(node.reshape(-1, k), np.zeros(len(self)), self.own_counts(counts), edge)
+        top = np.zeros(len(self)) if log_partition is None else log_partition
+        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
 
     def polytope(self, closed: IntArray, n_parts: int | None = None) -> Polytope:
         t, n = self.tables, self.n_slots
@@ -319,6 +325,20 @@ class Chain(Structure):
         return Chain.over(
             tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=owner
         )
+
+    def mean(self, other: Chain) -> Chain:
+        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels))
+        if not np.array_equal(self.offsets, other.offsets):
+            raise DataError("models agree over the same instances, but the lengths of these differ")
+        a, b = self.tables, other.tables
+        pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
+        tables = ChainTables(
+            node=(self.node + other.node) / 2,
+            edge=(a.edge[pair // len(b.edge)] + b.edge[pair % len(b.edge)]) / 2,
+            start=(a.start + b.start) / 2,
+            stop=(a.stop + b.stop) / 2,
+        )
+        return Chain.over(tables, self.offsets, edge_index=index.astype(np.int32), first=self.first)
 
     def flat(self) -> Chain:
         t = self.tables

@@ -42,6 +42,7 @@ class ChainParts(Parts):
 
     offsets: IntArray
     n_labels: int
+    kind = "chain"
     outputs_are = "label sequences"
     has_labels = True
 
@@ -66,6 +67,12 @@ class ChainParts(Parts):
 
     def transition(self, slot: Any, before: Any, label: Any) -> Any:
         return self.n_node_parts + (slot * self.n_labels + before) * self.n_labels + label
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        slots, k = np.arange(self.n_slots, dtype=np.int64), np.arange(self.n_labels, dtype=np.int64)
+        right = np.flatnonzero(self.has_boundary())
+        pairs = self.transition(right[:, None, None], k[:, None], k)
+        return self.label(slots[:, None], k), pairs
 
     def sizes(self) -> IntArray:
         return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ class JointParts(Parts):
             raise DataError(
                 f"the members of a joint structure must have the same instances, got {sorted(sizes)} of them"
             )
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "+".join(member.kind for member in self.members)
 
     @cached_property
     def starts(self) -> IntArray:
@@ -133,7 +138,8 @@ class JointParts(Parts):
         return np.concatenate(found), settled
 
     def _mine(self, parts: IntArray, number: int) -> BoolArray:
-        return (parts >= self.starts[number]) & (parts < self.starts[number + 1])
+        mine: BoolArray = (parts >= self.starts[number]) & (parts < self.starts[number + 1])
+        return mine
 
     def _each(self, parts: IntArray, function: Any) -> IntArray:
         out = np.empty(parts.shape, dtype=np.int64)
@@ -166,7 +172,6 @@ class Joint(Structure):
         self.members = members
         self.first = members[0].first
         self._parts = JointParts(tuple(member.parts for member in members))
-        self.kind = "+".join(member.kind for member in members)
 
     @property
     def parts(self) -> JointParts:
@@ -176,7 +181,7 @@ class Joint(Structure):
         asked: list[IntArray | None] = [None] * len(self.members)
         if at is not None:
             starts = self._parts.starts
-            asked = [at[(at >= a) & (at < b)] - a for a, b in zip(starts[:-1], starts[1:], strict=True)]
+            asked = [at[(at >= a) & (at < b)] - a for a, b in pairwise(starts)]
         members = [m.infer(weights=weights, at=wanted) for m, wanted in zip(self.members, asked, strict=True)]
         return JointPosterior(members, self._parts.starts)
 
@@ -200,33 +205,43 @@ class Joint(Structure):
         return Joint(*(member.flat() for member in self.members))
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
     ) -> JointPosterior:
         starts = self._parts.starts
-        members = []
+        members: list[Any] = []
         for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
             mine = (part >= a) & (part < b)
             asked = None if at is None else at[(at >= a) & (at < b)] - a
-            members.append(member.posterior(part[mine] - a, value[mine], weights=weights, at=asked))
+            top = None if members else log_partition  # the log-partition of all of them is a sum
+            members.append(member.posterior(part[mine] - a, value[mine], log_partition=top, weights=weights, at=asked))
         return JointPosterior(members, starts)
 
-    def mixture(
+    def average(
         self,
-        outputs: Sequence[Any],
-        shares: FloatArray,
+        used: Sequence[IntArray],
+        share: FloatArray,
         *,
+        log_partition: FloatArray | None = None,
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> JointPosterior:
         starts, members = self._parts.starts, []
-        for number, (member, a, b) in enumerate(zip(self.members, starts[:-1], starts[1:], strict=True)):
+        for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
+            mine = [parts[(parts >= a) & (parts < b)] - a for parts in used]
             asked = None if at is None else at[(at >= a) & (at < b)] - a
-            mine = [one[number] for one in outputs]
-            members.append(member.mixture(mine, shares, weights=weights, at=asked))
+            top = None if members else log_partition
+            members.append(member.average(mine, share, log_partition=top, weights=weights, at=asked))
         return JointPosterior(members, starts)
 
     def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:
-        return self.mixture([outputs], np.ones((1, len(self))), weights=weights)
+        found = [m.certain(y, weights=weights) for m, y in zip(self.members, outputs, strict=True)]
+        return JointPosterior(found, self._parts.starts)
 
     def expected_score(self, q: JointPosterior, weights: FloatArray) -> float:
         return sum(m.expected_score(one, weights) for m, one in zip(self.members, q.members, strict=True))

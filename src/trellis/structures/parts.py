@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class Parts(ABC):
     """The parts of a batch. A new structure brings the abstract ones; the others have slow forms that always serve."""
 
+    kind: str = ""
+    """Under which fast paths are registered; none for the empty one."""
     outputs_are = "outputs"
     """What they are called in messages."""
     has_labels = False
@@ -132,6 +134,10 @@ class Parts(ABC):
     def transition(self, slot: Any, before: Any, label: Any) -> Any:
         """The part "the slot before has label ``before`` and the slot has ``label``"."""
         self._refuse("transitions between labels")
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        """Parts of all labels (n_slots, n_labels), and of all transitions (n_boundaries, n_labels, n_labels)."""
+        self._refuse("labels")
 
     def link(self, source: Any, target: Any) -> Any:
         """The part "source word i is linked to target word j" for places in the flat texts of the batch."""

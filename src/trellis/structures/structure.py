@@ -27,13 +27,16 @@ class Structure(ABC):
     first : number of the first instance in the corpus, for messages
     """
 
-    kind: str = ""
-    """Under which fast paths are registered; none for the empty one."""
     first: int = 0
 
     @property
     @abstractmethod
     def parts(self) -> Parts: ...
+
+    @property
+    def kind(self) -> str:
+        """Under which fast paths are registered."""
+        return self.parts.kind
 
     def __len__(self) -> int:
         return self.parts.n_instances
@@ -86,32 +89,42 @@ class Structure(ABC):
         return self.take(np.arange(start, stop, dtype=np.int64))
 
     def posterior(
-        self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None, at: IntArray | None = None
-    ) -> Any:
-        """The posterior whose marginals are ``value`` at ``part`` (repeated ones add up) and 0 elsewhere.
-
-        For averages of outputs; its log-partition is 0. ``weights`` and ``at`` as in :meth:`infer`
-        """
-        marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
-        return PartPosterior(marginal, np.zeros(len(self)))
-
-    def mixture(
         self,
-        outputs: Sequence[Any],
-        shares: FloatArray,
+        part: IntArray,
+        value: FloatArray,
         *,
+        log_partition: FloatArray | None = None,
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> Any:
-        """The posterior that is an average of outputs, shares[k, i] of the k-th one in instance i."""
-        used = [self.parts.of(one) for one in outputs]
-        value = [share[self.parts.instance_of(part)] for part, share in zip(used, shares, strict=True)]
-        return self.posterior(np.concatenate(used), np.concatenate(value), weights=weights, at=at)
+        """The posterior whose marginals are ``value`` at ``part`` (repeated ones add up) and 0 elsewhere.
+
+        For averages of outputs. Its log-partition is what it is given, or 0; ``weights`` and ``at`` as in :meth:`infer`
+        """
+        marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
+        return PartPosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> Any:
+        """The posterior that averages outputs of single instances, told by the parts they use; share : (n_outputs,).
+
+        Where parts tell everything, their marginals do; the rest is as in :meth:`posterior`.
+        """
+        part = np.concatenate([np.zeros(0, np.int64), *used])
+        value = np.repeat(share, [len(parts) for parts in used])
+        return self.posterior(part, value, log_partition=log_partition, weights=weights, at=at)
 
     def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> Any:
         """The posterior that is certain of given outputs."""
         used = self.parts.of(outputs)
-        return self.posterior(used, np.ones(len(used)), weights=weights)
+        return self.posterior(used, np.ones(len(used)), log_partition=self.score(outputs), weights=weights)
 
     def expected_score(self, q: Any, weights: FloatArray) -> float:
         """Σ_i weight_i E_{q_i}[score], for a q that was asked of this structure or of a change of it."""
@@ -120,6 +133,10 @@ class Structure(ABC):
     def likeliest(self, q: Any) -> Any:
         """Outputs put together of the likeliest part of each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be put together of single parts: decode them whole")
+
+    def mean(self, other: Any) -> Self:
+        """Half the sum of two scores over the same outputs: the geometric mean of two distributions."""
+        raise DataError(f"there is no mean of two scores of {self.parts.outputs_are}")
 
     def polytope(self, closed: IntArray) -> Polytope:
         """The outputs that use none of the ``closed`` parts as a 0/1 program."""
@@ -164,6 +181,15 @@ def check_weights(weights: Any, n: int) -> FloatArray:
     if checked.shape != (n,) or not np.all(np.isfinite(checked)):
         raise DataError(f"expected a finite weight for each of {n} instances, got shape {checked.shape}")
     return checked
+
+
+def check_alike(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Refuse two models over different slots or labels."""
+    for mine, theirs, what in zip(one, other, ("instances", "labels"), strict=True):
+        if mine != theirs:
+            raise DataError(
+                f"models agree over the same {what}, but there are {mine} and {theirs}: give maps of labels"
+            )
 
 
 def check_number_of_samples(n: int) -> None:

@@ -116,24 +116,29 @@ def score_pairs(direction, path, score):
 
 
 @njit(nogil=True, cache=True)
-def add_paths(direction, path, shares, weights, out):
-    """Add ``shares`` (n_pairs,) times the links of given alignments to ``out``, and their jumps times weights too."""
+def add_paths(direction, instance, start, path, share, weights, out):
+    """Add share[k] times the links of path start[k] .. start[k + 1] − 1, which is one of pair instance[k], to ``out``.
+
+    Its jumps count as often as the weight of the pair says.
+    """
     moves = direction.moves
     sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
-    for s in range(shares.shape[0]):
+    for k in range(instance.shape[0]):
+        s = instance[k]
         n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-        weight, base = shares[s] * weights[s], direction.pairs.link_offsets[s]
-        anchor = n_places
+        weight, base = share[k] * weights[s], direction.pairs.link_offsets[s]
+        is_hmm = moves.kind == HMM and n_obs > 0 and n_places > 0
+        anchor, log_norm = n_places, 0.0
         for t in range(n_obs + 1):
-            i = path[o + t] if t < n_obs else n_places
+            i = path[start[k] + t] if t < n_obs else n_places
             if i == NULL:
-                out.null[o + t] += shares[s]
-                out.log_norm[0] += weight * np.log(moves.p_null) if n_places > 0 else 0.0
+                out.null[o + t] += share[k]
+                log_norm += np.log(moves.p_null)
                 continue
             if t < n_obs:
-                out.link[base + t * step + i * place_step] += shares[s]
-                out.log_norm[0] += weight * np.log(1.0 - moves.p_null)
-            if moves.kind != HMM or n_obs == 0 or n_places == 0:
+                out.link[base + t * step + i * place_step] += share[k]
+                log_norm += np.log(1.0 - moves.p_null)
+            if not is_hmm:
                 continue
             if anchor == n_places:
                 total = moves.first_sums[n_places + 1]
@@ -145,5 +150,7 @@ def add_paths(direction, path, shares, weights, out):
                 out.ends[middle + i - anchor] += weight
                 out.jump_weight[middle - anchor] += weight / total
                 out.jump_weight[middle + n_places - anchor + 1] -= weight / total
-            out.log_norm[0] -= weight * np.log(total)
+            log_norm -= np.log(total)
             anchor = i
+        if is_hmm:
+            out.log_norm[0] += weight * log_norm

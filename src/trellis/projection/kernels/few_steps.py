@@ -1,4 +1,4 @@
-"""The E-step of one l1/linf block over chains, by a few compiled dual steps a round.
+"""The E-step of one l1/linf block over chains, by a few compiled dual steps per round.
 
     min_θ  Σ_i w_i log Z_i(θ)    s.t. θ ≥ 0,  Σ_{slots t of key w} θ_tk ≤ σ/γ          (Graça et al. 2009, eq. 9)
     q(y) ∝ exp(score(y)/γ − Σ_t θ_{t, y_t})
@@ -20,7 +20,6 @@ still rise in this E-step. With enough steps the residual goes to 0 and the answ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -34,14 +33,15 @@ from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import DataError
 from trellis.projection.duals import CorpusProjection, Duals
 from trellis.projection.kernels import sparse_chain, sparse_step
-from trellis.projection.shard import ShardAnswer, as_chain
+from trellis.projection.local import LocalState
+from trellis.projection.shard import ShardAnswer
 from trellis.structures.chain import Chain
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_sum
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
-from trellis.structures.results import Posterior
-from trellis.structures.structure import Structure, check_gamma
+from trellis.structures.results import LabelPosterior
+from trellis.structures.structure import check_gamma
 
 T = TypeVar("T")
 Dual = NDArray[Any]
@@ -52,18 +52,6 @@ LARGEST_SINGLE = 256.0
 """Up to this σ/γ dual variables are kept in single precision: a rounding of 32 · 6e-8 nats is far below any gap."""
 SLOWER, FASTER, FASTEST = 0.5, 1.1, 1.0
 """Factors of the speed after a step that raised the dual and after one that lowered it, and its limit."""
-
-
-@dataclass(frozen=True)
-class FewSteps(CorpusProjection[T]):
-    """An outcome with what is known of its quality.
-
-    gap : Σ over keys and labels, in units of γ nats;  largest : (n_keys, K) maxima of the marginals
-    kkt_residual : an upper bound of ‖θ − P(θ + q)‖∞, which the general solver reports
-    """
-
-    gap: float = 0.0
-    largest: FloatArray | None = None
 
 
 class FewStepsProjector:
@@ -82,15 +70,16 @@ class FewStepsProjector:
             )
         if most_steps < 1:
             raise DataError(f"few_dual_steps must be at least 1, got {most_steps}")
-        self.block, self.n_labels = rows.sparsity[0], rows.parts.n_labels
+        parts: Any = rows.parts
+        self.block, self.n_labels = rows.sparsity[0], rows.sparsity[0].width
         self.most_steps, self.tolerance = most_steps, tolerance
         self.shards = [Shard(i, range(int(a), int(b))) for i, (a, b) in enumerate(pairwise(bounds))]
         order = np.argsort(self.block.key, kind="stable")
         self.key_start = np.searchsorted(self.block.key[order], np.arange(self.block.n_keys + 1)).astype(np.int64)
-        self.slot_of = self.block.slots[order].astype(np.int32)
-        row_of = np.full(rows.parts.n_slots, -1, np.int32)
+        self.slot_of = (self.block.first[order] // self.n_labels).astype(np.int32)
+        row_of = np.full(parts.n_slots, -1, np.int32)
         row_of[self.slot_of] = np.arange(len(order), dtype=np.int32)
-        first_slots = rows.parts.offsets[bounds]
+        first_slots = parts.offsets[bounds]
         self.row_of: list[LabelArray] = [row_of[int(a) : int(b)] for a, b in pairwise(first_slots)]
         self.tasks = self._tasks()
         self._marginal: Dual | None = None
@@ -112,14 +101,14 @@ class FewStepsProjector:
 
     def run(
         self,
-        scores_of: Callable[[int], Structure],
+        scores_of: Callable[[int], Any],
         gamma: float = 1.0,
         *,
         then: Callable[[int, ShardAnswer], T],
         weights: FloatArray | None = None,
         duals: Duals | None = None,
         engine: Engine | None = None,
-    ) -> FewSteps[T]:
+    ) -> CorpusProjection[T]:
         """Take steps; ``then(shard number, answer)`` is called on each shard's posterior at the last evaluation.
 
         duals : of the round before. They are moved in place, and are those of the outcome
@@ -145,7 +134,7 @@ class FewStepsProjector:
         def one(shard: Shard, last: bool) -> tuple[float, T | None]:
             number = shard.index
             mine = None if weights is None else weights[shard.instances.start : shard.instances.stop]
-            chain = _tempered(as_chain(scores_of(number)), gamma, tempered)
+            chain = _tempered(scores_of(number).as_chain(), gamma, tempered)
             answer = _evaluate(chain, self.row_of[number], theta, marginal, mine, whole=last)
             return answer.value, then(number, answer) if last else None
 
@@ -177,7 +166,7 @@ class FewStepsProjector:
                     pull += float(sums[2])
             # Near the optimum the dual changes by less than what rounding θ does to it.
             rounding = 1e-13 * abs(value) + float(np.finfo(theta.dtype).eps) * (1.0 + pull)
-        return FewSteps(
+        return CorpusProjection(
             results, duals, -gamma * (value - gap), residual, self.block.name, evaluations,
             residual <= self.tolerance, gap, largest,
         )  # fmt: skip
@@ -189,7 +178,7 @@ def _tempered(chain: Chain, gamma: float, known: dict[int, tuple[ChainTables, Ch
         return chain
     divided = known.get(id(chain.tables))
     if divided is None or divided[0] is not chain.tables:
-        divided = chain.tables, chain.tilt(gamma=gamma).tables
+        divided = chain.tables, chain.temper(gamma).tables
         known[id(chain.tables)] = divided
     return Chain.over(
         divided[1], chain.offsets, node_index=chain.node_index, edge_index=chain.edge_index, first=chain.first
@@ -220,16 +209,18 @@ def _evaluate(
         change = np.zeros((high - low, k))
         if given[i] > 0.0:
             change[rows >= 0] = -theta[rows[rows >= 0]] / given[i]
-        q = chain.instances(i, i + 1).tilt(change).infer(weights=given[i : i + 1])
+        one = chain.instances(i, i + 1)
+        q = one.add(np.arange(change.size), change.reshape(-1)).infer(weights=given[i : i + 1])
         marginal[rows[rows >= 0]] = q.node[rows >= 0]
         log_partition[i] = q.log_partition[0]
         if whole and q.edge_counts is not None:
             posterior[low:high] = q.node
             counts += q.edge_counts
     return ShardAnswer(
-        posterior=Posterior(posterior, log_partition, counts, None),
+        posterior=LabelPosterior(posterior, log_partition, counts, None),
         tilted=chain,
         local=None,
+        state=LocalState(np.zeros(0)),
         value=float(given @ log_partition),
         coupling=np.zeros(0),
         sparsity=(),
