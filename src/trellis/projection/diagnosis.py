@@ -32,6 +32,7 @@ class Conflict:
 
 def find_conflict(scores: Sequence[Structure], rows: Rows) -> Conflict | None:
     """A smallest conflicting set of constraints of these instances, or None if they can all hold."""
+    rows = rows.written_out()
     strict = rows.select(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)))
     involved = np.unique(np.concatenate([strict.constraint, rows.forbidden_by])).tolist()
     everything = least_violation(scores, strict, involved)

@@ -58,9 +58,10 @@ def run_linear(
 
     def one(shard: Shard) -> tuple[T, Averaged]:
         mine, scores = shard_rows[shard.index], scores_of(shard.index)
-        segments = [Segment.whole(scores.apply(mine.rows.mask), mine.local.rows)]
-        start = None if duals is None else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
-        averaged = _average(segments, mine.local.rows, weights_of(shard), start, [scores], mine.rows)
+        local = mine.local.rows.written_out()
+        segments = [Segment.whole(scores.apply(mine.rows.mask), local)]
+        start = None if duals is None or rows.implicit else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
+        averaged = _average(segments, local, weights_of(shard), start, [scores], mine.rows)
         return then(shard.index, answer(shard, segments, 0, averaged)), averaged
 
     if not projector.couples:
@@ -72,12 +73,14 @@ def run_linear(
     else:
         scores = [scores_of(shard.index) for shard in shards]
         masked = [one_scores.apply(mine.rows.mask) for mine, one_scores in zip(shard_rows, scores, strict=True)]
-        explicit = rows.with_explicit_sparsity()
+        explicit = rows.with_explicit_sparsity().written_out()
         segments = [Segment.of(m, explicit, shard.instances.start) for m, shard in zip(masked, shards, strict=True)]
-        start = None if duals is None or rows.sparsity else duals.row
+        start = None if duals is None or rows.sparsity or rows.implicit else duals.row
         averaged = _average(segments, explicit, weights, start, scores, rows)
         results = [then(shard.index, answer(shard, segments, shard.index, averaged)) for shard in shards]
         row, value, gap = averaged.multipliers[: len(rows)], -averaged.value, averaged.bound - averaged.value
+    if rows.implicit:
+        row = np.zeros(len(rows))  # multipliers of rows that are not written out are not kept
     blocks = tuple(np.zeros((len(block), block.width)) for block in rows.sparsity)
     out = Duals(row, blocks, tuple(None for _ in shards))
     return CorpusProjection(results, out, float(value), float(gap), None, 0, True)

@@ -25,7 +25,7 @@ from trellis.projection.diagnosis import explain, refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals
 from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import Asked, ShardAnswer, ShardRows
+from trellis.projection.shard import PATIENT, Asked, ShardAnswer, ShardRows
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
@@ -170,7 +170,7 @@ class Projector:
         evaluations = coupled.evaluations + sum(end.evaluations for end in finished)
         culprit = None
         if not converged:
-            if worst > self.tolerance:
+            if worst > self.tolerance and self.most_evaluations >= PATIENT:
                 scores = scores_of(number).instances(where, where + 1)
                 refuse_conflict([scores], self.shard_rows[number].rows.shard(where, where + 1).local())
             if not coupled.converged and len(self.coupling):
@@ -211,6 +211,7 @@ class Projector:
         rows = self.shard_rows[number].local.rows
         mine = np.flatnonzero(rows.instance == where)
         names = {self.rows.names[int(c)] for c in rows.constraint[mine]}
+        names |= {self.rows.names[one.constraint] for one in rows.implicit}
         return " or ".join(sorted(names)) or None
 
     def _warn(self, residual: float, culprit: str | None) -> None:

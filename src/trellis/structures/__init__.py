@@ -14,5 +14,6 @@ from trellis.structures.structure import Structure
 
 __all__ = [
     "Alignment", "AlignmentParts", "AlignmentPosterior", "Argmax", "Categorical", "CategoricalParts", "Chain",
-    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior", "Parts", "Polytope", "Posterior", "Structure",
+    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
+    "Parts", "Polytope", "Posterior", "Structure",
 ]  # fmt: skip

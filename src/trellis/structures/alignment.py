@@ -15,7 +15,7 @@ before inference gathers them pair by pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,11 @@ class PlaceCounts:
     first_weight: FloatArray
     log_norm: float
 
-    def __iadd__(self, other: PlaceCounts) -> PlaceCounts:
-        for name in ("jumps", "jump_weight", "firsts", "first_weight"):
-            mine: FloatArray = getattr(self, name)
-            mine += getattr(other, name)
-        object.__setattr__(self, "log_norm", self.log_norm + other.log_norm)
-        return self
+    def __add__(self, other: PlaceCounts) -> PlaceCounts:
+        return PlaceCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __mul__(self, factor: float) -> PlaceCounts:
+        return PlaceCounts(*(getattr(self, f.name) * factor for f in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,6 @@ class Alignment(Structure):
     >>> q.link.round(3).tolist(), q.null.round(3).tolist(), alone.argmax().outputs.tolist()
     ([0.5, 0.167], [0.333], [0])
     """
-
-    kind = "alignment"
 
     def __init__(
         self,
@@ -295,7 +292,7 @@ class Alignment(Structure):
 
     def certain(self, outputs: LabelArray, *, weights: FloatArray | None = None) -> AlignmentPosterior:
         every, places = np.arange(len(self)), self._parts.check(outputs)
-        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), weights, None)
+        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), weights, self.score(places))
 
     def _mixed(
         self,

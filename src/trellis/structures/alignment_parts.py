@@ -86,6 +86,15 @@ class AlignmentParts(Parts):
             raise DataError("a link joins two words of the same sentence pair")
         return (self.link_offsets[pair] + i * width + j)[()]
 
+    def link_within(self, instance: int, source: int, target: int) -> int:
+        width = int(self.target_offsets[instance + 1] - self.target_offsets[instance])
+        height = int(self.source_offsets[instance + 1] - self.source_offsets[instance])
+        if not (0 <= source < height and 0 <= target < width):
+            raise DataError(
+                f"pair {instance + 1} has {height} and {width} words, so it has no link {source}-{target}"
+            )  # fmt: skip
+        return int(self.link_offsets[instance]) + source * width + target
+
     def null(self, observed: Any) -> Any:
         """The part "the observed word, by its place in the flat text, has no link"."""
         return self.n_links + observed
