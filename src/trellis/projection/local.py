@@ -147,11 +147,15 @@ class Entries:
 
 
 class LocalRows:
-    """The rows of instances, taken apart once for all rounds."""
+    """The rows of instances, taken apart once for all rounds.
+
+    layout : what a fast path has made of them, for it to find again
+    """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.scaled = ScaledRows.of(rows)
+        self.layout: Any = None
 
     def __len__(self) -> int:
         return len(self.rows)

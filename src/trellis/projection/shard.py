@@ -77,9 +77,10 @@ class ShardRows:
         self.local = LocalRows(rows.local())
         self.coupling = rows.coupling()
         self.sparsity = rows.sparsity
-        self.part = np.concatenate(
-            [rows.part, *(block.parts.reshape(-1) for block in self.sparsity if len(block))]
+        self.coupled = np.concatenate(
+            [self.coupling.part, *(block.parts.reshape(-1) for block in self.sparsity)]
         )  # fmt: skip
+        """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
 
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
@@ -93,8 +94,7 @@ class ShardRows:
             state = state if self.rows.implicit else local.reliable_start(self.local.rows)
             q, values = local.posterior, local.value
         else:
-            at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
-            q = tilted.infer(weights=weights, at=at)
+            q = tilted.infer(weights=weights, at=self._wanted(asked))
             values = q.log_partition
         return ShardAnswer(
             posterior=q,
@@ -133,12 +133,15 @@ class ShardRows:
     ) -> LocalSolution:
         fast = self._fast(rows, tilted, asked)
         project_rows = lock_step.project_rows if fast is None else fast.project_rows
-        at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
         found: LocalSolution = project_rows(
             tilted, rows, gamma, state, weights=asked.weights, tolerance=asked.tolerance,
-            most_evaluations=asked.most_evaluations, at=at if len(tilted) == self.rows.parts.n_instances else None,
+            most_evaluations=asked.most_evaluations,
+            at=self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None,
         )  # fmt: skip
         return found
+
+    def _wanted(self, asked: Asked) -> IntArray:
+        return self.coupled if asked.at is None else np.concatenate((self.coupled, asked.at))
 
     def _anneal(self, tilted: Structure, mine: LocalRows, local: LocalSolution, asked: Asked) -> LocalState:
         """Another start for the instances that did not converge: their solution at a high γ, followed down to γ.

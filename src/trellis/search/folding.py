@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.kernels.extremes import row_extremes
+from trellis.structures.kernels.chain_extremes import row_extremes
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.search.kernels import placed

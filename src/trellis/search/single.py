@@ -11,7 +11,7 @@ from trellis.data.ragged import IntArray
 from trellis.errors import DataError
 from trellis.structures.categorical import Categorical
 from trellis.structures.chain import Chain
-from trellis.structures.parts import ChainParts
+from trellis.structures.chain_parts import ChainParts
 from trellis.structures.structure import Structure
 
 

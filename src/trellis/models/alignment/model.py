@@ -32,7 +32,6 @@ from trellis.structures.kernels.align_work import Moves, Words
 KINDS = ("model1", "hmm")
 NEGLIGIBLE = 1e-9
 """Anchors with a smaller share of the mass are not expanded."""
-_NO_SCORES = np.zeros(0)
 
 
 class AlignmentModel(SavedEstimator):
@@ -155,11 +154,11 @@ class AlignmentModel(SavedEstimator):
 
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
-        t = self.tables_
+        t, none, b = self.tables_, np.zeros(0), batch
         words = (
-            Words(_NO_SCORES, _NO_SCORES, t.pair, 0, batch.cells, batch.target, batch.source, t.null1, t.unseen1, t.alike1),
-            Words(_NO_SCORES, _NO_SCORES, t.pair, 1, batch.cells, batch.source, batch.target, t.null2, t.unseen2, t.alike2),
-        )  # fmt: skip
+            Words(none, none, t.pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+            Words(none, none, t.pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+        )
         return Joint(
             *(
                 Alignment.over(part, word, moves, batch.first)  # type: ignore[arg-type]

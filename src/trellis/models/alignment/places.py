@@ -6,8 +6,8 @@
 The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
 at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
 contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than
-``WINDOW`` share one weight per side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that fall
-with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
+``WINDOW`` share one weight per side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that
+fall with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A batch of sentence pairs: coded words of both sides, and the place of every two of them in the table of word pairs."""
+"""A batch of sentence pairs: coded words of both sides, and the place of every two of them in the model's table."""
 
 from __future__ import annotations
 
