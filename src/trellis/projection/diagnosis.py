@@ -35,6 +35,8 @@ def least_violation(scores: Sequence[Structure], rows: Rows) -> float | None:
 def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus (shard by shard)."""
 
+    rows = rows.written_out()
+
     def feasible(some: Rows) -> bool:
         least = least_violation(scores, some)
         return least is not None and least <= FEASIBLE

@@ -184,6 +184,7 @@ class LocalSolution:
     curvature : the solver's Hessians, to start from when the model has changed a little
     residual, evaluations, ending, value : (n_instances,)
     value = min_θ f + g, so that −γ · value is the E-step's optimum
+    pull : a change of scores: what the rows add to them, where θ does not tell because rows were implicit
     """
 
     posterior: Any
@@ -193,6 +194,7 @@ class LocalSolution:
     evaluations: IntArray
     ending: IntArray
     value: FloatArray
+    pull: Any = None
 
     def reliable_start(self, rows: Rows) -> LocalState:
         """Where to start next time: at nothing for instances whose solver ended somewhere else."""

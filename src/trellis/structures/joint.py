@@ -228,6 +228,27 @@ class Joint(Structure):
             members.append(member.posterior(part[mine] - a, value[mine], log_partition=top, weights=weights, at=asked))
         return JointPosterior(members, starts)
 
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> JointPosterior:
+        starts, members = self._parts.starts, []
+        for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
+            mine = [parts[(parts >= a) & (parts < b)] - a for parts in used]
+            asked = None if at is None else at[(at >= a) & (at < b)] - a
+            top = None if members else log_partition
+            members.append(member.average(mine, share, log_partition=top, weights=weights, at=asked))
+        return JointPosterior(members, starts)
+
+    def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:
+        found = [m.certain(y, weights=weights) for m, y in zip(self.members, outputs, strict=True)]
+        return JointPosterior(found, self._parts.starts)
+
     def expected_score(self, q: JointPosterior, weights: FloatArray) -> float:
         return sum(m.expected_score(one, weights) for m, one in zip(self.members, q.members, strict=True))
 

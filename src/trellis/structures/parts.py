@@ -157,6 +157,14 @@ class Parts(ABC):
         """The part "source word i is linked to target word j" for places in the flat texts of the batch."""
         self._refuse("links between words")
 
+    def link_within(self, instance: int, source: int, target: int) -> int:
+        """The same for places in the two sentences of one instance."""
+        self._refuse("links between words")
+
+    def linked_words(self) -> tuple[IntArray, IntArray]:
+        """Of each link part, which are the first parts, the source and the target word: places in the flat texts."""
+        self._refuse("links between words")
+
     def member(self, number: int) -> tuple[Parts, int]:
         """One of several structures side by side, and the number of its first part."""
         self._refuse("members to choose from")

@@ -9,6 +9,7 @@ serves every projection. Fast paths that know more of a structure than its parts
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -104,6 +105,23 @@ class Structure(ABC):
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
         return PartPosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> Any:
+        """The posterior that averages outputs of single instances, told by the parts they use; share : (n_outputs,).
+
+        Where parts tell everything, their marginals do; the rest is as in :meth:`posterior`.
+        """
+        part = np.concatenate([np.zeros(0, np.int64), *used])
+        value = np.repeat(share, [len(parts) for parts in used])
+        return self.posterior(part, value, log_partition=log_partition, weights=weights, at=at)
 
     def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> Any:
         """The posterior that is certain of given outputs."""
