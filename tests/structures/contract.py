@@ -42,6 +42,7 @@ def assert_parts_agree(parts: Parts, listed: Enumeration, choice: tuple[int, ...
     for i, use in enumerate(listed.use):
         assert np.all(owner[use.any(axis=0)] == i)
     place = parts.place_of(every_part(parts))
+    assert np.all((place >= 0) & (place < max(parts.n_parts, 1)))
     assert len(np.unique(place[used])) == len(used), "an output uses a place at most once"
     for i in range(len(listed)):
         for j in range(i):
@@ -194,6 +195,7 @@ def assert_instances_agree(structure: Any, listed: Enumeration, numbers: list[in
         *((structure.instances(a, b), list(range(a, b))) for a in range(n + 1) for b in range(a, n + 1)),
     ):
         assert len(taken) == len(chosen)
+        assert_taken_are_named(taken, listed, chosen)
         parts = taken.parts
         everything = every_part(parts)
         posterior, best = taken.infer(at=everything), taken.argmax()
@@ -202,6 +204,19 @@ def assert_instances_agree(structure: Any, listed: Enumeration, numbers: list[in
         instance, local = parts.split(everything)
         before = structure.parts.join(np.array(chosen, dtype=np.int64)[instance], local)
         assert_probabilities_agree(posterior.at(everything), listed.marginals[before])
+
+
+def assert_taken_are_named(taken: Any, listed: Enumeration, chosen: list[int]) -> None:
+    """What becomes impossible after instances were taken is named by its number in the corpus."""
+    owner = taken.parts.instance_of(every_part(taken.parts))
+    for i, number in enumerate(chosen):
+        if np.all(listed.use[number].any(axis=1)):  # there is no output without any part, such as the empty set
+            closed = taken.forbid(np.flatnonzero(owner == i))
+            for same in (closed, closed.temper(2.0), closed.instances(0, len(closed)), closed.take(np.array([i]))):
+                for query in (same.infer, same.argmax):
+                    with pytest.raises(InfeasibleError) as caught:
+                        query()
+                    assert caught.value.instances == (listed.first + number,)
 
 
 def assert_posteriors_agree(structure: Any, listed: Enumeration, choices: list[tuple[int, ...]]) -> None:

@@ -253,22 +253,25 @@ def cases(draw: st.DrawFn, kind: str, *, feasible: bool = True, small: bool = Fa
     small : few enough to list the points of its 0/1 program
     """
     n = draw(st.integers(0, 2 if small or "+" in kind else 3))
-    return draw(_members(kind, n, feasible, longest=1 if small and "+" in kind else 2 if small or "+" in kind else 3))
+    longest = 3 - small - ("+" in kind)
+    return draw(_members(kind, n, feasible, longest, first=draw(st.sampled_from([0, 7000]))))
 
 
 @st.composite
-def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int) -> Any:
+def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, first: int) -> Any:
     names = re.findall(r"\([^)]*\)|[a-z]+", kind)
     if len(names) > 1 or kind.startswith("("):
         inner = names if len(names) > 1 else [kind[1:-1]]
-        return JointCase(tuple(draw(_members(name, n, feasible, longest)) for name in inner))
+        return JointCase(tuple(draw(_members(name, n, feasible, longest, first)) for name in inner))
     if kind == "subsets":
-        return draw(subsets(feasible=feasible, n_instances=n))
-    n_labels = draw(st.integers(1, longest))
-    if kind == "categorical":
-        return draw(categoricals(feasible=feasible, n_instances=n, n_labels=n_labels))
-    lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
-    return draw(chains(feasible=feasible, lengths=lengths, n_labels=n_labels))
+        case: Any = draw(subsets(feasible=feasible, n_instances=n))
+    elif kind == "categorical":
+        case = draw(categoricals(feasible=feasible, n_instances=n, n_labels=draw(st.integers(1, longest))))
+    else:
+        lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
+        case = draw(chains(feasible=feasible, lengths=lengths, n_labels=draw(st.integers(1, longest))))
+    case.arguments["first"] = first
+    return case
 
 
 # what the contract of every structure is asked about
