@@ -82,7 +82,7 @@ class Parts(ABC):
         return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
 
     def place_of(self, parts: IntArray) -> IntArray:
-        """A number of each part such that an output uses at most one part of a number: the slot of a label, say.
+        """The place of each part, in 0..n_parts−1: an output uses at most one part of a place (the slot, say).
 
         Parts of one place exclude each other, which makes a good first guess of how rows vary together.
         """
