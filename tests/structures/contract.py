@@ -165,6 +165,20 @@ def assert_changes_agree(
         assert_sums_agree(changed, expected)
 
 
+def assert_malformed_changes_are_refused(structure: Any) -> None:
+    """Wrong gammas, numbers that are no parts, NaN and plus infinity, parts and values of different lengths."""
+    n = structure.parts.n_parts
+    for gamma in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(DataError, match="gamma must be a positive number"):
+            structure.temper(gamma)
+    for part, value in (
+        ([0], [math.nan]), ([0], [math.inf]), ([n], [0.0]), ([-1], [0.0]), ([0, 1], [0.0]), ([0], [0.0, 0.0]),
+        ([[0]], [[0.0]]), (0, 0.0),
+    ):  # fmt: skip
+        with pytest.raises(DataError):
+            structure.add(np.array(part), np.array(value))
+
+
 def assert_sums_agree(structure: Any, listed: Enumeration) -> None:
     """Log-partitions, marginals and best scores; where something is impossible, errors that name it."""
     everything = every_part(structure.parts)

@@ -180,7 +180,7 @@ def partial_labels(twin: Twin) -> st.SearchStrategy[np.ndarray]:
 
 @st.composite
 def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
-    """Arguments of ``tilt``: any of node deltas, edge deltas and gamma. Deltas may be -inf."""
+    """Arguments of ``tilted``: any of node deltas, edge deltas and gamma. Deltas may be -inf."""
     palette = draw(palettes(exact=False))
     arguments: dict[str, Any] = {}
     if draw(st.booleans()):
@@ -190,6 +190,22 @@ def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
     if draw(st.booleans()):
         arguments["gamma"] = draw(st.sampled_from([0.25, 0.5, 2.0, 3.0]))
     return arguments
+
+
+def tilted(structure: Any, node: np.ndarray | None = None, edge: np.ndarray | None = None, gamma: float = 1.0) -> Any:
+    """(scores + deltas of all labels and of all pairs of labels) / gamma, as a change at parts.
+
+    node : (n_slots, K);  edge : (n_slots, K, K), not looked at where no boundary lies before the slot
+    """
+    labels, pairs = structure.parts.grid()
+    part, value = [np.zeros(0, np.int64)], [np.zeros(0)]
+    if node is not None:
+        part.append(labels.ravel())
+        value.append(node.ravel())
+    if edge is not None:
+        part.append(pairs.ravel())
+        value.append(edge[structure.parts.has_boundary()].ravel())
+    return structure.add(np.concatenate(part), np.concatenate(value), gamma)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class Subsets(Structure):
     def apply(self, change: tuple[np.ndarray, np.ndarray], gamma: float = 1.0) -> Subsets:
         part, added = change
         value = self.value.copy()
-        np.add.at(value, check_parts(part, len(value)), added)
+        np.add.at(value, part, added)
         return self._over(value / check_gamma(gamma))
 
     def take(self, numbers: np.ndarray) -> Subsets:

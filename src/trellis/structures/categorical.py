@@ -17,7 +17,7 @@ from trellis.errors import DataError
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.parts import Parts, check_labels, check_parts
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
@@ -90,7 +90,8 @@ class CategoricalParts(Parts):
         return Categorical(np.zeros((self.n_slots, self.n_labels)))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_instances, n_labels)."""
+        """(n_instances, n_labels), or None for nothing."""
+        part, value = check_change(part, value, self.n_parts)
         if not len(part):
             return None
         added = np.bincount(part, value, minlength=self.n_parts)
@@ -229,8 +230,7 @@ class Categorical(Structure):
         return self.as_chain().polytope(closed, n_parts=self.node.size)
 
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Categorical:
-        added = self.node if change is None else self.node + check_scores("added", change, self.node.shape)
-        return replace(self, node=added / check_gamma(gamma))
+        return replace(self, node=(self.node if change is None else self.node + change) / check_gamma(gamma))
 
     def mean(self, other: Categorical) -> Categorical:
         check_alike(self.node.shape, other.node.shape)

@@ -17,7 +17,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import DataError
-from trellis.structures.parts import Parts, check_parts
+from trellis.structures.parts import Parts, check_change, check_parts
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax, JointPosterior
 from trellis.structures.structure import Structure
@@ -122,6 +122,7 @@ class JointParts(Parts):
 
     def change(self, part: IntArray, value: FloatArray) -> tuple[Any, ...]:
         """A change of each member."""
+        part, value = check_change(part, value, self.n_parts)
         shares = self.shares(part)
         return tuple(member.change(own, value[mine]) for member, (mine, own) in zip(self.members, shares, strict=True))
 
