@@ -42,6 +42,7 @@ def assert_parts_agree(parts: Parts, listed: Enumeration, choice: tuple[int, ...
     for i, use in enumerate(listed.use):
         assert np.all(owner[use.any(axis=0)] == i)
     place = parts.place_of(every_part(parts))
+    assert np.all((place >= 0) & (place < max(parts.n_parts, 1)))
     assert len(np.unique(place[used])) == len(used), "an output uses a place at most once"
     for i in range(len(listed)):
         for j in range(i):
@@ -164,6 +165,20 @@ def assert_changes_agree(
         assert_sums_agree(changed, expected)
 
 
+def assert_malformed_changes_are_refused(structure: Any) -> None:
+    """Wrong gammas, numbers that are no parts, NaN and plus infinity, parts and values of different lengths."""
+    n = structure.parts.n_parts
+    for gamma in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(DataError, match="gamma must be a positive number"):
+            structure.temper(gamma)
+    for part, value in (
+        ([0], [math.nan]), ([0], [math.inf]), ([n], [0.0]), ([-1], [0.0]), ([0, 1], [0.0]), ([0], [0.0, 0.0]),
+        ([[0]], [[0.0]]), (0, 0.0),
+    ):  # fmt: skip
+        with pytest.raises(DataError):
+            structure.add(np.array(part), np.array(value))
+
+
 def assert_sums_agree(structure: Any, listed: Enumeration) -> None:
     """Log-partitions, marginals and best scores; where something is impossible, errors that name it."""
     everything = every_part(structure.parts)
@@ -194,6 +209,7 @@ def assert_instances_agree(structure: Any, listed: Enumeration, numbers: list[in
         *((structure.instances(a, b), list(range(a, b))) for a in range(n + 1) for b in range(a, n + 1)),
     ):
         assert len(taken) == len(chosen)
+        assert_taken_are_named(taken, listed, chosen)
         parts = taken.parts
         everything = every_part(parts)
         posterior, best = taken.infer(at=everything), taken.argmax()
@@ -202,6 +218,19 @@ def assert_instances_agree(structure: Any, listed: Enumeration, numbers: list[in
         instance, local = parts.split(everything)
         before = structure.parts.join(np.array(chosen, dtype=np.int64)[instance], local)
         assert_probabilities_agree(posterior.at(everything), listed.marginals[before])
+
+
+def assert_taken_are_named(taken: Any, listed: Enumeration, chosen: list[int]) -> None:
+    """What becomes impossible after instances were taken is named by its number in the corpus."""
+    owner = taken.parts.instance_of(every_part(taken.parts))
+    for i, number in enumerate(chosen):
+        if np.all(listed.use[number].any(axis=1)):  # there is no output without any part, such as the empty set
+            closed = taken.forbid(np.flatnonzero(owner == i))
+            for same in (closed, closed.temper(2.0), closed.instances(0, len(closed)), closed.take(np.array([i]))):
+                for query in (same.infer, same.argmax):
+                    with pytest.raises(InfeasibleError) as caught:
+                        query()
+                    assert caught.value.instances == (listed.first + number,)
 
 
 def assert_posteriors_agree(structure: Any, listed: Enumeration, choices: list[tuple[int, ...]]) -> None:

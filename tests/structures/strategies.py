@@ -180,7 +180,7 @@ def partial_labels(twin: Twin) -> st.SearchStrategy[np.ndarray]:
 
 @st.composite
 def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
-    """Arguments of ``tilt``: any of node deltas, edge deltas and gamma. Deltas may be -inf."""
+    """Arguments of ``tilted``: any of node deltas, edge deltas and gamma. Deltas may be -inf."""
     palette = draw(palettes(exact=False))
     arguments: dict[str, Any] = {}
     if draw(st.booleans()):
@@ -190,6 +190,22 @@ def tilts(draw: st.DrawFn, twin: Twin, *, edges: bool = True) -> dict[str, Any]:
     if draw(st.booleans()):
         arguments["gamma"] = draw(st.sampled_from([0.25, 0.5, 2.0, 3.0]))
     return arguments
+
+
+def tilted(structure: Any, node: np.ndarray | None = None, edge: np.ndarray | None = None, gamma: float = 1.0) -> Any:
+    """(scores + deltas of all labels and of all pairs of labels) / gamma, as a change at parts.
+
+    node : (n_slots, K);  edge : (n_slots, K, K), not looked at where no boundary lies before the slot
+    """
+    labels, pairs = structure.parts.grid()
+    part, value = [np.zeros(0, np.int64)], [np.zeros(0)]
+    if node is not None:
+        part.append(labels.ravel())
+        value.append(node.ravel())
+    if edge is not None:
+        part.append(pairs.ravel())
+        value.append(edge[structure.parts.has_boundary()].ravel())
+    return structure.add(np.concatenate(part), np.concatenate(value), gamma)
 
 
 @dataclass(frozen=True)
@@ -253,22 +269,25 @@ def cases(draw: st.DrawFn, kind: str, *, feasible: bool = True, small: bool = Fa
     small : few enough to list the points of its 0/1 program
     """
     n = draw(st.integers(0, 2 if small or "+" in kind else 3))
-    return draw(_members(kind, n, feasible, longest=1 if small and "+" in kind else 2 if small or "+" in kind else 3))
+    longest = 3 - small - ("+" in kind)
+    return draw(_members(kind, n, feasible, longest, first=draw(st.sampled_from([0, 7000]))))
 
 
 @st.composite
-def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int) -> Any:
+def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, first: int) -> Any:
     names = re.findall(r"\([^)]*\)|[a-z]+", kind)
     if len(names) > 1 or kind.startswith("("):
         inner = names if len(names) > 1 else [kind[1:-1]]
-        return JointCase(tuple(draw(_members(name, n, feasible, longest)) for name in inner))
+        return JointCase(tuple(draw(_members(name, n, feasible, longest, first)) for name in inner))
     if kind == "subsets":
-        return draw(subsets(feasible=feasible, n_instances=n))
-    n_labels = draw(st.integers(1, longest))
-    if kind == "categorical":
-        return draw(categoricals(feasible=feasible, n_instances=n, n_labels=n_labels))
-    lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
-    return draw(chains(feasible=feasible, lengths=lengths, n_labels=n_labels))
+        case: Any = draw(subsets(feasible=feasible, n_instances=n))
+    elif kind == "categorical":
+        case = draw(categoricals(feasible=feasible, n_instances=n, n_labels=draw(st.integers(1, longest))))
+    else:
+        lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
+        case = draw(chains(feasible=feasible, lengths=lengths, n_labels=draw(st.integers(1, longest))))
+    case.arguments["first"] = first
+    return case
 
 
 # what the contract of every structure is asked about

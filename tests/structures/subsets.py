@@ -21,7 +21,7 @@ from trellis.data.ragged import check_offsets, offsets_of
 from trellis.errors import DataError
 from trellis.structures import Argmax, PartPosterior, Parts, Polytope, Structure
 from trellis.structures.parts import check_parts
-from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
+from trellis.structures.structure import check_gamma, check_scores, expect_scores, numbers_of, refuse_impossible
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,16 @@ class Subsets(Structure):
         self.least = np.broadcast_to(np.asarray(least, dtype=np.int64), sizes.shape)
         self.most = np.broadcast_to(sizes if most is None else np.asarray(most, dtype=np.int64), sizes.shape)
         self.first = first
+        self.numbers: np.ndarray | None = None
 
     @property
     def parts(self) -> SubsetParts:
         return SubsetParts(self.offsets, self.least, self.most)
 
     def _over(self, value: np.ndarray) -> Subsets:
-        return Subsets(self.offsets, value, least=self.least, most=self.most, first=self.first)
+        changed = Subsets(self.offsets, value, least=self.least, most=self.most, first=self.first)
+        changed.numbers = self.numbers
+        return changed
 
     def _each(self) -> list[tuple[slice, int, int]]:
         """Elements, and the smallest and the largest size, of each instance."""
@@ -115,7 +118,7 @@ class Subsets(Structure):
             best = int(ties[0] if rng is None else rng.choice(ties))
             score[i] = totals[best]
             chosen[elements.start + order[: possible[best]]] = True
-        refuse_impossible(score, self.first)
+        refuse_impossible(score, self.first, self.numbers)
         return Argmax(chosen, score)
 
     def score(self, outputs: Any) -> np.ndarray:
@@ -127,18 +130,19 @@ class Subsets(Structure):
     def apply(self, change: tuple[np.ndarray, np.ndarray], gamma: float = 1.0) -> Subsets:
         part, added = change
         value = self.value.copy()
-        np.add.at(value, check_parts(part, len(value)), added)
+        np.add.at(value, part, added)
         return self._over(value / check_gamma(gamma))
 
     def take(self, numbers: np.ndarray) -> Subsets:
         elements = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in numbers]
-        return Subsets(
+        taken = Subsets(
             offsets_of(map(len, elements)),
             self.value[np.concatenate([np.zeros(0, np.int64), *elements])],
             least=self.least[numbers],
             most=self.most[numbers],
-            first=self.first,
         )
+        taken.numbers = numbers_of(numbers, self.first, self.numbers)
+        return taken
 
     def flat(self) -> Subsets:
         return self._over(np.where(self.value > -np.inf, 0.0, -np.inf))
@@ -163,7 +167,7 @@ class Subsets(Structure):
                 ]
                 with_e = value[e] + np.logaddexp.reduce(logs, initial=-np.inf)
                 marginal[elements.start + e] = np.exp(with_e - log_partition[i])
-        refuse_impossible(log_partition, self.first)
+        refuse_impossible(log_partition, self.first, self.numbers)
         return PartPosterior(marginal, log_partition)
 
     def expected_score(self, q: Any, weights: np.ndarray) -> float:

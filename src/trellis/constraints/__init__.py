@@ -21,9 +21,9 @@ from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, penalty, slack
 
 __all__ = [
-    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "LinkRows", "Norm", "Rows", "Rule", "RulesFile", "Sparsity", "Strength", "at_least", "at_most", "backward", "changed",
-    "column", "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists",
-    "few_labels_per", "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty",
-    "position", "preceding", "previous", "price", "read_rules", "share", "slack", "starts", "transitions", "trusted",
-    "word",
+    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "LinkRows", "Norm", "Rows", "Rule",
+    "RulesFile", "Sparsity", "Strength", "at_least", "at_most", "backward", "changed", "column",
+    "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
+    "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
+    "preceding", "previous", "price", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

@@ -25,9 +25,11 @@ class Structure(ABC):
     """Scores of a batch of instances over the outputs of one kind.
 
     first : number of the first instance in the corpus, for messages
+    numbers : (n_instances,) their numbers in the corpus where they do not count on from the first, for messages
     """
 
     first: int = 0
+    numbers: IntArray | None = None
 
     @property
     @abstractmethod
@@ -55,7 +57,7 @@ class Structure(ABC):
 
     @abstractmethod
     def take(self, numbers: IntArray) -> Self:
-        """The scores of the instances with these numbers, in this order."""
+        """The scores of these instances, counted inside this batch, in this order."""
 
     @abstractmethod
     def flat(self) -> Self:
@@ -209,11 +211,16 @@ def expect_scores(probability: FloatArray, score: FloatArray) -> FloatArray:
     return np.where(probability > 0, probability * np.where(score > -np.inf, score, 0.0), 0.0)
 
 
-def refuse_impossible(log_partition: FloatArray, first: int) -> None:
+def numbers_of(chosen: IntArray, first: int, numbers: IntArray | None) -> IntArray:
+    """The numbers in the corpus of chosen instances of a batch."""
+    return chosen + first if numbers is None else numbers[chosen]
+
+
+def refuse_impossible(log_partition: FloatArray, first: int, numbers: IntArray | None = None) -> None:
     """Raise, naming the instances, if any log-partition (or best score) is −∞."""
     nothing = np.flatnonzero(log_partition == -np.inf)
     if len(nothing):
-        _impossible(tuple(int(first + i) for i in nothing))
+        _impossible(tuple(numbers_of(nothing, first, numbers).tolist()))
 
 
 def _impossible(numbers: tuple[int, ...]) -> NoReturn:
