@@ -165,9 +165,9 @@ class Rows:
     def _renumbered(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order, with their groups renumbered."""
         used, group = np.unique(self.group[numbers], return_inverse=True)
-        return replace(self._ordered(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
+        return replace(self.reorder(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
 
-    def _ordered(self, numbers: IntArray) -> Rows:
+    def reorder(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order."""
         lengths = self.start[numbers + 1] - self.start[numbers]
         start = offsets_of(lengths)
@@ -261,7 +261,7 @@ class Rows:
         So the local rows of a shard stand together, and so do the rows of every group.
         """
         order = np.lexsort((self.group, self.instance, self.instance == COUPLING))
-        return self if np.array_equal(order, np.arange(len(self))) else self._ordered(order)
+        return self if np.array_equal(order, np.arange(len(self))) else self.reorder(order)
 
     def local(self) -> Rows:
         return self.select(self.instance != COUPLING)
