@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.dead_slots import refuse_dead_slots
+from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
@@ -100,10 +101,14 @@ class _Assembly:
         self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
         self.forbidden: list[tuple[int, IntArray]] = []
         self.sparsity: list[Sparsity] = []
+        self.implicit: list[LinkRows] = []
 
-    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock) -> None:
+    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock | LinkBlock) -> None:
         if isinstance(block, SparsityBlock):
             self.sparsity.append(replace(block.sparsity, name=self.names[number]))
+            return
+        if isinstance(block, LinkBlock):
+            self.implicit.append(replace(block.rows, constraint=number))
             return
         reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
         kept = reduced.keep[block.row]
@@ -146,6 +151,7 @@ class _Assembly:
             forbidden=forbidden,
             forbidden_by=forbidden_by,
             sparsity=tuple(self.sparsity),
+            implicit=tuple(self.implicit),
         )
 
     def _forbidden(self) -> tuple[IntArray, IntArray]:

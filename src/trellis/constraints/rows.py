@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
@@ -63,6 +64,7 @@ class Rows:
     forbidden : (n_forbidden,)       parts that no output may use, increasing, once for each constraint that says so
     forbidden_by : (n_forbidden,)    which of ``names`` forbids it
     sparsity :                       l1/linf blocks, whose many rows are implicit
+    implicit :                       local rows about links that are not written out
     """
 
     parts: Parts
@@ -80,6 +82,7 @@ class Rows:
     forbidden: IntArray
     forbidden_by: IntArray
     sparsity: tuple[Sparsity, ...] = ()
+    implicit: tuple[LinkRows, ...] = ()
 
     @classmethod
     def none(cls, parts: Parts) -> Rows:
@@ -162,9 +165,9 @@ class Rows:
     def _renumbered(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order, with their groups renumbered."""
         used, group = np.unique(self.group[numbers], return_inverse=True)
-        return replace(self._ordered(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
+        return replace(self.reorder(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
 
-    def _ordered(self, numbers: IntArray) -> Rows:
+    def reorder(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order."""
         lengths = self.start[numbers + 1] - self.start[numbers]
         start = offsets_of(lengths)
@@ -210,6 +213,38 @@ class Rows:
             )
         return replace(out, sparsity=())
 
+    def written_out(self) -> Rows:
+        """The same, with implicit rows about links written out, in canonical order; l1/linf blocks stay."""
+        if not self.implicit:
+            return self
+        n_rows, n_groups = len(self), len(self.groups)
+        blocks = [(one, one.written(self.parts)) for one in self.implicit]
+        lengths = [np.diff(self.start), *(np.diff(written.start) for _, written in blocks)]
+        group, kind, norm, amount = [self.group], [self.groups.kind], [self.groups.norm], [self.groups.amount]
+        for one, written in blocks:
+            present, place = np.unique(written.instance, return_inverse=True)
+            group.append(n_groups + place)
+            n_groups += len(present)
+            kind.append(np.full(len(present), one.strength.kind, np.int8))
+            norm.append(np.full(len(present), one.strength.norm, np.int8))
+            amount.append(np.full(len(present), one.strength.amount))
+        sizes = [len(written.instance) for _, written in blocks]
+        out = replace(
+            self,
+            start=offsets_of(np.concatenate(lengths)),
+            part=np.concatenate([self.part, *(written.part for _, written in blocks)]),
+            coefficient=np.concatenate([self.coefficient, *(written.coefficient for _, written in blocks)]),
+            bound=np.concatenate([self.bound, np.repeat([one.bound for one, _ in blocks], sizes)]),
+            equality=np.concatenate([self.equality, np.repeat([one.equality for one, _ in blocks], sizes)]),
+            instance=np.concatenate([self.instance, *(written.instance for _, written in blocks)]),
+            group=np.concatenate(group),
+            constraint=np.concatenate([self.constraint, np.repeat([one.constraint for one, _ in blocks], sizes)]),
+            row_number=np.concatenate([self.row_number, n_rows + np.arange(sum(sizes))]),
+            groups=Groups(np.concatenate(kind), np.concatenate(norm), np.concatenate(amount)),
+            implicit=(),
+        )
+        return out.canonical()
+
     def weighted(self, weights: FloatArray) -> Rows:
         """The same, with coupling rows that count the parts of instance i weights[i] times."""
         of_coupling = np.repeat(self.instance == COUPLING, np.diff(self.start))
@@ -226,7 +261,7 @@ class Rows:
         So the local rows of a shard stand together, and so do the rows of every group.
         """
         order = np.lexsort((self.group, self.instance, self.instance == COUPLING))
-        return self if np.array_equal(order, np.arange(len(self))) else self._ordered(order)
+        return self if np.array_equal(order, np.arange(len(self))) else self.reorder(order)
 
     def local(self) -> Rows:
         return self.select(self.instance != COUPLING)
@@ -247,6 +282,7 @@ class Rows:
             forbidden=empty,
             forbidden_by=empty,
             sparsity=(),
+            implicit=(),
         )
 
     def shard(self, first: int, last: int) -> Rows:
@@ -270,4 +306,5 @@ class Rows:
             forbidden=forbidden,
             forbidden_by=self.forbidden_by[keep_f],
             sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
+            implicit=tuple(block.shard(self.parts, first, last) for block in self.implicit),
         )

@@ -13,6 +13,7 @@ Instances whose every label is known contribute log p(x, y), and statistics that
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -60,7 +61,7 @@ class Expectation:
 class _Sums:
     """What a shard adds to the whole.
 
-    excess : (n_constraints,) of local rows;  prices : of local rows
+    excess, n_rows : (n_constraints,) of local rows, and how many they are;  prices : of local rows
     coupling : (n_coupling,) expectations;  largest : (n_keys, width) maxima of each l1/linf block
     """
 
@@ -68,16 +69,21 @@ class _Sums:
     log_partition: float
     expected_score: float
     excess: FloatArray
+    n_rows: IntArray
     prices: float
     coupling: FloatArray
     largest: tuple[FloatArray, ...]
 
-    def __add__(self, other: _Sums) -> _Sums:
+    def __iadd__(self, other: _Sums) -> _Sums:
+        """The sum; statistics that can be are added in place, since a model's may be as large as the model."""
+        statistics = self.statistics
+        statistics += other.statistics
         return _Sums(
-            self.statistics + other.statistics,
+            statistics,
             self.log_partition + other.log_partition,
             self.expected_score + other.expected_score,
             self.excess + other.excess,
+            self.n_rows + other.n_rows,
             self.prices + other.prices,
             self.coupling + other.coupling,
             tuple(np.maximum(a, b) for a, b in zip(self.largest, other.largest, strict=True)),
@@ -146,7 +152,8 @@ class ExpectationStep:
         warn: bool = True,
     ) -> Expectation:
         """One E-step at the model's current parameters."""
-        plain = gamma == 1.0 and not (len(self.rows) or self.rows.sparsity or len(self.rows.forbidden))
+        rows = self.rows
+        plain = gamma == 1.0 and not (len(rows) or rows.sparsity or rows.implicit or len(rows.forbidden))
         generative = not self.model.discriminative
 
         def then(number: int, answer: ShardAnswer) -> _Sums:
@@ -163,10 +170,10 @@ class ExpectationStep:
                 expected = scores.expected_score(q, part.weights)
                 if alpha < 1.0:
                     statistics = statistics * alpha + self.model.collect(part, p) * (1.0 - alpha)
-            return self._account(number, answer, part, statistics, log_partition, expected)
+            return self._account(number, answer, part, statistics, log_partition, expected, likelihood)
 
         try:
-            outcome = self.project(gamma, duals, then, warn=warn)
+            outcome = self.project(gamma, duals, then, warn=warn, fold=operator.iadd)
         except InfeasibleError as error:
             if error.instances and len(self.labelled):
                 number = int(self.free[error.instances[0]])
@@ -175,9 +182,15 @@ class ExpectationStep:
         return self._assemble(outcome, gamma, alpha, likelihood, plain)
 
     def project(
-        self, gamma: float, duals: Duals | None, then: Callable[[int, ShardAnswer], T], *, warn: bool = True
+        self,
+        gamma: float,
+        duals: Duals | None,
+        then: Callable[[int, ShardAnswer], T],
+        *,
+        warn: bool = True,
+        fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
-        """Posteriors of all shards of the free instances, handed to ``then``."""
+        """Posteriors of all shards of the free instances, handed to ``then``; ``fold`` as in ``Projector.run``."""
         if self.few is not None:
             found: CorpusProjection[T] = self.few.run(
                 self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine
@@ -185,7 +198,7 @@ class ExpectationStep:
             return found
         return self.projector.run(
             self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine,
-            warn=warn,
+            warn=warn, fold=fold,
         )  # fmt: skip
 
     def scores_of(self, number: int) -> Structure:
@@ -201,10 +214,18 @@ class ExpectationStep:
         return compile_constraints(list(constraints), self.free_batch, self.model.label_names_, parts)
 
     def _account(
-        self, number: int, answer: ShardAnswer, part: Batch, statistics: Any, log_partition: float, expected: float
+        self,
+        number: int,
+        answer: ShardAnswer,
+        part: Batch,
+        statistics: Any,
+        log_partition: float,
+        expected: float,
+        likelihood: bool,
     ) -> _Sums:
         mine = self.projector.shard_rows[number]
-        local, q = mine.local.rows, answer.posterior
+        # Implicit rows are written out only where more than the bare round was asked for.
+        local, q = mine.local.rows.written_out() if likelihood else mine.local.rows, answer.posterior
         excess, prices = np.zeros(len(self.rows.names)), 0.0
         if len(local):
             over = local.excess(local.expect(q))
@@ -212,7 +233,8 @@ class ExpectationStep:
             prices = expected_price(local, over, part.weights)
         coupling = mine.coupling.expect(q, part.weights)
         largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
-        return _Sums(statistics, log_partition, expected, excess, prices, coupling, largest)
+        n_rows = np.bincount(local.constraint, minlength=len(excess))
+        return _Sums(statistics, log_partition, expected, excess, n_rows, prices, coupling, largest)
 
     def _assemble(
         self, outcome: CorpusProjection[_Sums], gamma: float, alpha: float, likelihood: bool, plain: bool
@@ -224,7 +246,7 @@ class ExpectationStep:
         if outcome.results:
             total = outcome.results[0]
             for sums in outcome.results[1:]:
-                total = total + sums
+                total += sums
             if outcome.largest is not None:
                 total = replace(total, largest=(outcome.largest,))
             statistics = total.statistics
@@ -255,8 +277,11 @@ class ExpectationStep:
         coupling = self.projector.coupling
         over = coupling.excess(total.coupling) if len(coupling) else np.zeros(0)
         excess = total.excess + np.bincount(coupling.constraint, over, minlength=len(total.excess))
-        n_rows = np.maximum(np.bincount(self.rows.constraint, minlength=len(excess)), 1)
-        violation = dict(zip(self.rows.names, (excess / n_rows).tolist(), strict=True))
+        n_rows = total.n_rows + np.bincount(coupling.constraint, minlength=len(excess))
+        violation = dict(zip(self.rows.names, (excess / np.maximum(n_rows, 1)).tolist(), strict=True))
+        for one in self.rows.implicit:
+            if not n_rows[one.constraint]:
+                violation.pop(self.rows.names[one.constraint], None)  # not looked at
         prices = total.prices + expected_price(coupling, over, self.free_batch.weights)
         for block, largest in zip(self.rows.sparsity, total.largest, strict=True):
             # The l1/linf statistic: how many labels a key is given, on average over keys.

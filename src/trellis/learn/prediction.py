@@ -67,7 +67,7 @@ class ConstrainedPrediction(Estimator):
         violated = np.zeros(len(step.rows.names))
         outcome = shown.projector.run(
             shown.scores_of, self._gamma(), then=lambda _, answer: answer, warn=False,
-            at=lambda number: step.projector.shard_rows[number].part,
+            at=lambda number: step.projector.shard_rows[number].rows.part,
         )  # fmt: skip
         coupling = np.zeros(len(step.projector.coupling))
         for number, answer in enumerate(outcome.results):

@@ -92,16 +92,14 @@ class Averaged:
         mine = [
             (c, u) for c, u in zip(self.columns, self.weight.tolist(), strict=True) if c.segment == number and u > 0
         ]
-        part = np.concatenate([np.zeros(0, np.int64), *(column.used for column, _ in mine)])
-        value = np.repeat([u for _, u in mine], [len(column.used) for column, _ in mine])
-        return segments[number].scores.posterior(part, value, **asked)
+        share = np.array([u for _, u in mine])
+        return segments[number].scores.average([column.used for column, _ in mine], share, **asked)
 
-    def integral(self, n_instances: int) -> BoolArray:
-        """(n_instances,): which are a single output."""
-        single = np.zeros(n_instances, dtype=np.bool_)
+    def integral(self, segment: Segment) -> BoolArray:
+        """Which instances of the segment are a single output."""
         owner = np.array([column.instance for column in self.columns], dtype=np.int64)
-        single[owner[self.weight > 1.0 - 1e-9]] = True
-        return single
+        single = owner[self.weight > 1.0 - 1e-9]
+        return np.isin(segment.first + np.arange(len(segment.scores)), single)
 
 
 class Columns:

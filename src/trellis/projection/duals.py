@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -52,3 +53,11 @@ class CorpusProjection(Generic[T]):
     converged: bool
     gap: float = 0.0
     largest: FloatArray | None = None
+
+
+def put(results: list[T], result: T, fold: Callable[[T, T], T] | None) -> None:
+    """One more result: to the end of the list, or added to what it holds."""
+    if fold is None or not results:
+        results.append(result)
+    else:
+        results[0] = fold(results[0], result)

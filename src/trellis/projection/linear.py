@@ -20,7 +20,7 @@ from trellis.engine import Engine, Shard
 from trellis.errors import InfeasibleError
 from trellis.projection.columns import Averaged, Segment, average_outputs, check_linear
 from trellis.projection.diagnosis import explain_all
-from trellis.projection.duals import CorpusProjection, Duals
+from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.local import LocalState
 from trellis.projection.shard import ShardAnswer
 from trellis.structures.structure import Structure
@@ -38,6 +38,7 @@ def run_linear(
     weights: FloatArray | None,
     duals: Duals | None,
     engine: Engine,
+    fold: Callable[[T, T], T] | None = None,
 ) -> CorpusProjection[T]:
     """As :meth:`Projector.run` with γ = 0; the KKT residual reported is the duality gap."""
     rows, shards, shard_rows = projector.rows, projector.shards, projector.shard_rows
@@ -51,33 +52,40 @@ def run_linear(
         # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
         q = averaged.posterior(
             segments, number, log_partition=segment.scores.argmax().score, weights=weights_of(shard),
-            at=shard_rows[shard.index].part,
+            at=np.concatenate((shard_rows[shard.index].rows.part, shard_rows[shard.index].coupled)),
         )  # fmt: skip
-        integral = averaged.integral(segment.first + len(segment.scores))[segment.first :]
+        integral = averaged.integral(segment)
         return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)
 
     def one(shard: Shard) -> tuple[T, Averaged]:
         mine, scores = shard_rows[shard.index], scores_of(shard.index)
-        segments = [Segment.whole(scores.apply(mine.rows.mask), mine.local.rows)]
-        start = None if duals is None else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
-        averaged = _average(segments, mine.local.rows, weights_of(shard), start, [scores], mine.rows)
+        local = mine.local.rows.written_out()
+        segments = [Segment.whole(scores.apply(mine.rows.mask), local)]
+        start = None if duals is None or rows.implicit else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
+        averaged = _average(segments, local, weights_of(shard), start, [scores], mine.rows)
         return then(shard.index, answer(shard, segments, 0, averaged)), averaged
 
     if not projector.couples:
-        found = list(engine.map(one, shards))
-        results = [result for result, _ in found]
-        row = np.concatenate([np.zeros(0), *(averaged.multipliers for _, averaged in found)])
-        value = -sum(averaged.value for _, averaged in found)
-        gap = sum(averaged.bound - averaged.value for _, averaged in found)
+        results: list[T] = []
+        multipliers, value, gap = [np.zeros(0)], 0.0, 0.0
+        for result, averaged in engine.map(one, shards):
+            put(results, result, fold)
+            # Multipliers of rows that are not written out are not kept.
+            multipliers.append(np.zeros(0) if rows.implicit else averaged.multipliers)
+            value -= averaged.value
+            gap += averaged.bound - averaged.value
+        row = np.concatenate(multipliers)
     else:
         scores = [scores_of(shard.index) for shard in shards]
         masked = [one_scores.apply(mine.rows.mask) for mine, one_scores in zip(shard_rows, scores, strict=True)]
-        explicit = rows.with_explicit_sparsity()
+        explicit = rows.with_explicit_sparsity().written_out()
         segments = [Segment.of(m, explicit, shard.instances.start) for m, shard in zip(masked, shards, strict=True)]
-        start = None if duals is None or rows.sparsity else duals.row
+        start = None if duals is None or rows.sparsity or rows.implicit else duals.row
         averaged = _average(segments, explicit, weights, start, scores, rows)
         results = [then(shard.index, answer(shard, segments, shard.index, averaged)) for shard in shards]
         row, value, gap = averaged.multipliers[: len(rows)], -averaged.value, averaged.bound - averaged.value
+    if rows.implicit:
+        row = np.zeros(len(rows))
     blocks = tuple(np.zeros((len(block), block.width)) for block in rows.sparsity)
     out = Duals(row, blocks, tuple(None for _ in shards))
     return CorpusProjection(results, out, float(value), float(gap), None, 0, True)

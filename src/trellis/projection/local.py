@@ -147,11 +147,15 @@ class Entries:
 
 
 class LocalRows:
-    """The rows of instances, taken apart once for all rounds."""
+    """The rows of instances, taken apart once for all rounds.
+
+    layout : what a fast path has made of them, for it to find again
+    """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.scaled = ScaledRows.of(rows)
+        self.layout: Any = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -180,6 +184,7 @@ class LocalSolution:
     curvature : the solver's Hessians, to start from when the model has changed a little
     residual, evaluations, ending, value : (n_instances,)
     value = min_θ f + g, so that −γ · value is the E-step's optimum
+    pull : a change of scores: what the rows add to them, where θ does not tell because rows were implicit
     """
 
     posterior: Any
@@ -189,6 +194,7 @@ class LocalSolution:
     evaluations: IntArray
     ending: IntArray
     value: FloatArray
+    pull: Any = None
 
     def reliable_start(self, rows: Rows) -> LocalState:
         """Where to start next time: at nothing for instances whose solver ended somewhere else."""

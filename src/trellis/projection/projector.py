@@ -22,10 +22,10 @@ from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import ConvergenceWarning, InfeasibleError
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import explain, refuse_conflict
-from trellis.projection.duals import CorpusProjection, Duals
+from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import Asked, ShardAnswer, ShardRows
+from trellis.projection.shard import PATIENT, Asked, ShardAnswer, ShardRows
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
@@ -110,15 +110,18 @@ class Projector:
         at: Callable[[int], IntArray] | None = None,
         warn: bool = True,
         generic: bool = False,
+        fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
         """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution.
+
+        fold : adds results up while they arrive, in shard order, so that no more than their sum is ever held
 
         at : of a shard, further parts whose marginals ``then`` will ask for; those of the rows can be had anyhow
         generic : leave fast paths aside
         """
         engine = SerialEngine() if engine is None else engine
         if gamma == 0.0:
-            return run_linear(self, scores_of, then, weights, duals, engine)
+            return run_linear(self, scores_of, then, weights, duals, engine, fold)
         gamma = check_gamma(gamma)
         theta, lams, states = self._start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
@@ -155,9 +158,10 @@ class Projector:
             answer = evaluate(number, theta, self._cut(lams, number), states[number], last=True)
             return then(number, answer), _Finished.of(answer)
 
-        results, finished = [], []
+        results: list[T] = []
+        finished = []
         for result, end in engine.map(finish, self.shards):
-            results.append(result)
+            put(results, result, fold)
             finished.append(end)
         value = sum(end.value for end in finished) + float(self.coupling.bound @ theta) + self._price(theta, gamma)
         row = np.concatenate([*(end.theta for end in finished), theta]) * gamma
@@ -170,7 +174,7 @@ class Projector:
         evaluations = coupled.evaluations + sum(end.evaluations for end in finished)
         culprit = None
         if not converged:
-            if worst > self.tolerance:
+            if worst > self.tolerance and self.most_evaluations >= PATIENT:
                 scores = scores_of(number).instances(where, where + 1)
                 refuse_conflict([scores], self.shard_rows[number].rows.shard(where, where + 1).local())
             if not coupled.converged and len(self.coupling):
@@ -211,6 +215,7 @@ class Projector:
         rows = self.shard_rows[number].local.rows
         mine = np.flatnonzero(rows.instance == where)
         names = {self.rows.names[int(c)] for c in rows.constraint[mine]}
+        names |= {self.rows.names[one.constraint] for one in rows.implicit}
         return " or ".join(sorted(names)) or None
 
     def _warn(self, residual: float, culprit: str | None) -> None:

@@ -9,7 +9,7 @@ reports of the coupling ones is the value and gradient of the dual with the loca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -77,9 +77,10 @@ class ShardRows:
         self.local = LocalRows(rows.local())
         self.coupling = rows.coupling()
         self.sparsity = rows.sparsity
-        self.part = np.concatenate(
-            [rows.part, *(block.parts.reshape(-1) for block in self.sparsity if len(block))]
+        self.coupled = np.concatenate(
+            [self.coupling.part, *(block.parts.reshape(-1) for block in self.sparsity)]
         )  # fmt: skip
+        """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
 
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
@@ -88,16 +89,12 @@ class ShardRows:
         gamma, weights = asked.gamma, asked.weights
         tilted = self._tilt(scores.apply(self.rows.mask), gamma, theta, sparsity, weights)
         local = None
-        if len(self.local):
-            solve = partial(self._solve, asked=asked)
-            local = solve(tilted, self.local, gamma, state)
-            if asked.most_evaluations >= PATIENT and np.any(local.ending != solver.CONVERGED):
-                local = solve(tilted, self.local, gamma, self._anneal(tilted, local, asked))
-            state = local.reliable_start(self.local.rows)
+        if len(self.local) or self.rows.implicit:
+            local = self._project(tilted, state, asked)
+            state = state if self.rows.implicit else local.reliable_start(self.local.rows)
             q, values = local.posterior, local.value
         else:
-            at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
-            q = tilted.infer(weights=weights, at=at)
+            q = tilted.infer(weights=weights, at=self._wanted(asked))
             values = q.log_partition
         return ShardAnswer(
             posterior=q,
@@ -109,28 +106,53 @@ class ShardRows:
             sparsity=tuple(q.at(block.parts) for block in self.sparsity),
         )
 
+    def _project(self, tilted: Structure, state: LocalState, asked: Asked) -> LocalSolution:
+        """Solve the local rows; implicit ones are written out where no fast path reads them as they are."""
+        rows = self.local
+        if self.rows.implicit and self._fast(rows, tilted, asked) is None:
+            rows = LocalRows(rows.rows.written_out())
+        solve = partial(self._solve, asked=asked)
+        local = solve(tilted, rows, asked.gamma, state if rows is self.local else LocalState(np.zeros(len(rows))))
+        rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
+        if rescue and rows.rows.implicit:
+            return self._project(tilted, state, replace(asked, generic=True))
+        if rescue:
+            local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
+        if rows is not self.local:
+            pull = self.rows.parts.change(rows.rows.part, rows.rows.pull(local.theta))
+            local = replace(local, theta=state.theta, pull=pull)
+        return local
+
+    def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
+        """The module that solves these rows fast, if there is one."""
+        fast = None if asked.generic else fast_path(tilted.kind)
+        return fast if fast is not None and fast.takes(rows.rows) else None
+
     def _solve(
         self, tilted: Structure, rows: LocalRows, gamma: float, state: LocalState, asked: Asked
     ) -> LocalSolution:
-        fast = None if asked.generic else fast_path(tilted.kind)
-        project_rows = lock_step.project_rows if fast is None or not fast.takes(rows.rows) else fast.project_rows
-        at = self.part if asked.at is None else np.concatenate((self.part, asked.at))
+        fast = self._fast(rows, tilted, asked)
+        project_rows = lock_step.project_rows if fast is None else fast.project_rows
         found: LocalSolution = project_rows(
             tilted, rows, gamma, state, weights=asked.weights, tolerance=asked.tolerance,
-            most_evaluations=asked.most_evaluations, at=at if rows is self.local else None,
+            most_evaluations=asked.most_evaluations,
+            at=self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None,
         )  # fmt: skip
         return found
 
-    def _anneal(self, tilted: Structure, local: LocalSolution, asked: Asked) -> LocalState:
+    def _wanted(self, asked: Asked) -> IntArray:
+        return self.coupled if asked.at is None else np.concatenate((self.coupled, asked.at))
+
+    def _anneal(self, tilted: Structure, mine: LocalRows, local: LocalSolution, asked: Asked) -> LocalState:
         """Another start for the instances that did not converge: their solution at a high γ, followed down to γ.
 
         A problem of strong preferences against strong constraints is all corners at a low temperature; at a high one it
         is round, and from each γ' to the next the multipliers λ = γ'·θ change little.
         """
-        state = local.reliable_start(self.local.rows)
+        state = local.reliable_start(mine.rows)
         theta = np.array(state.theta)
         for i in np.flatnonzero(local.ending != solver.CONVERGED)[:MOST_RESCUED].tolist():
-            rows = LocalRows(self.rows.shard(i, i + 1).local())
+            rows = LocalRows(mine.rows.shard(i, i + 1).local())
             scores, found = tilted.instances(i, i + 1), np.zeros(len(rows))
             alone = Asked(asked.gamma, None, asked.tolerance, asked.most_evaluations, generic=asked.generic)
             for ratio in ANNEALING:
@@ -138,7 +160,7 @@ class ShardRows:
                 if not np.all(np.isfinite(step.theta)):
                     break
                 found = step.theta * ANNEALING_FACTOR
-            theta[self.local.rows.instance == i] = found / ANNEALING_FACTOR
+            theta[mine.rows.instance == i] = found / ANNEALING_FACTOR
         return LocalState(theta, state.curvature)
 
     def coupling_covariance(self, answer: ShardAnswer, weights: FloatArray | None) -> FloatArray:
@@ -162,6 +184,8 @@ class ShardRows:
         """q itself as scores, the tilt of the local rows included."""
         if answer.local is None:
             return answer.tilted
+        if answer.local.pull is not None:
+            return answer.tilted.apply(answer.local.pull)
         rows = self.local.rows
         return answer.tilted.add(rows.part, rows.pull(answer.local.theta))
 

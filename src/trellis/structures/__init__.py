@@ -1,5 +1,7 @@
 """The spaces of outputs, their parts, and exact inference in them."""
 
+from trellis.structures.alignment import Alignment, AlignmentPosterior
+from trellis.structures.alignment_parts import AlignmentParts
 from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
@@ -11,6 +13,7 @@ from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPoste
 from trellis.structures.structure import Structure
 
 __all__ = [
-    "Argmax", "Categorical", "CategoricalParts", "Chain", "ChainParts", "ChainTables", "Joint", "JointParts",
-    "JointPosterior", "KBest", "LabelPosterior", "PartPosterior", "Parts", "Polytope", "Posterior", "Structure",
+    "Alignment", "AlignmentParts", "AlignmentPosterior", "Argmax", "Categorical", "CategoricalParts", "Chain",
+    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
+    "Parts", "Polytope", "Posterior", "Structure",
 ]  # fmt: skip

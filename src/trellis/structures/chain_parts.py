@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.structures.parts import Parts, check_labels, check_parts
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
@@ -140,6 +140,7 @@ class ChainParts(Parts):
         return Chain(self.offsets, np.zeros((1, k)), np.zeros((k, k)), node_index=index)
 
     def change(self, part: IntArray, value: FloatArray) -> ChainChange:
+        part, value = check_change(part, value, self.n_parts)
         n, k = self.n_node_parts, self.n_labels
         if not len(part):
             return ChainChange(None, None, np.zeros((1, k, k)))

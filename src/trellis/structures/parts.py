@@ -96,7 +96,7 @@ class Parts(ABC):
         return np.concatenate(pieces)
 
     def place_of(self, parts: IntArray) -> IntArray:
-        """A number of each part such that an output uses at most one part of a number: the slot of a label, say.
+        """The place of each part, in 0..n_parts−1: an output uses at most one part of a place (the slot, say).
 
         Parts of one place exclude each other, which makes a good first guess of how rows vary together.
         """
@@ -107,7 +107,7 @@ class Parts(ABC):
 
         Made once where the same change meets many scores.
         """
-        return part, value
+        return check_change(part, value, self.n_parts)
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n_rows,) each: the least and the largest value of every row over all outputs."""
@@ -157,6 +157,14 @@ class Parts(ABC):
         """The part "source word i is linked to target word j" for places in the flat texts of the batch."""
         self._refuse("links between words")
 
+    def link_within(self, instance: int, source: int, target: int) -> int:
+        """The same for places in the two sentences of one instance."""
+        self._refuse("links between words")
+
+    def linked_words(self) -> tuple[IntArray, IntArray]:
+        """Of each link part, which are the first parts, the source and the target word: places in the flat texts."""
+        self._refuse("links between words")
+
     def member(self, number: int) -> tuple[Parts, int]:
         """One of several structures side by side, and the number of its first part."""
         self._refuse("members to choose from")
@@ -195,6 +203,20 @@ def check_parts(parts: Any, n_parts: int) -> IntArray:
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_parts):
         raise DataError(f"parts must lie in 0..{n_parts - 1}, got {numbers.min()}..{numbers.max()}")
     return numbers
+
+
+def check_change(part: Any, value: Any, n_parts: int) -> tuple[IntArray, FloatArray]:
+    """Parts, and as many values that are finite or −inf."""
+    numbers, added = check_parts(part, n_parts), np.asarray(value, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.shape != added.shape:
+        raise DataError(
+            f"a change is one value for each part, but there are {numbers.shape} parts, {added.shape} values"
+        )
+    wrong = np.flatnonzero(~(added < np.inf))
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(f"what is added must be finite or −inf, but at part {numbers[at]} it is {added[at]}")
+    return numbers, added
 
 
 def check_labels(labels: Any, n_slots: int, n_labels: int, *, unknown: bool = False) -> LabelArray:

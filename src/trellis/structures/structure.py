@@ -9,6 +9,7 @@ serves every projection. Fast paths that know more of a structure than its parts
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -24,9 +25,11 @@ class Structure(ABC):
     """Scores of a batch of instances over the outputs of one kind.
 
     first : number of the first instance in the corpus, for messages
+    numbers : (n_instances,) their numbers in the corpus where they do not count on from the first, for messages
     """
 
     first: int = 0
+    numbers: IntArray | None = None
 
     @property
     @abstractmethod
@@ -54,7 +57,7 @@ class Structure(ABC):
 
     @abstractmethod
     def take(self, numbers: IntArray) -> Self:
-        """The scores of the instances with these numbers, in this order."""
+        """The scores of these instances, counted inside this batch, in this order."""
 
     @abstractmethod
     def flat(self) -> Self:
@@ -85,7 +88,9 @@ class Structure(ABC):
 
     def instances(self, start: int, stop: int) -> Self:
         """Scores of instances start..stop−1."""
-        return self.take(np.arange(start, stop, dtype=np.int64))
+        some = self.take(np.arange(start, stop, dtype=np.int64))
+        object.__setattr__(some, "first", self.first + start)
+        return some
 
     def posterior(
         self,
@@ -102,6 +107,23 @@ class Structure(ABC):
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
         return PartPosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> Any:
+        """The posterior that averages outputs of single instances, told by the parts they use; share : (n_outputs,).
+
+        Where parts tell everything, their marginals do; the rest is as in :meth:`posterior`.
+        """
+        part = np.concatenate([np.zeros(0, np.int64), *used])
+        value = np.repeat(share, [len(parts) for parts in used])
+        return self.posterior(part, value, log_partition=log_partition, weights=weights, at=at)
 
     def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> Any:
         """The posterior that is certain of given outputs."""
@@ -189,11 +211,16 @@ def expect_scores(probability: FloatArray, score: FloatArray) -> FloatArray:
     return np.where(probability > 0, probability * np.where(score > -np.inf, score, 0.0), 0.0)
 
 
-def refuse_impossible(log_partition: FloatArray, first: int) -> None:
+def numbers_of(chosen: IntArray, first: int, numbers: IntArray | None) -> IntArray:
+    """The numbers in the corpus of chosen instances of a batch."""
+    return chosen + first if numbers is None else numbers[chosen]
+
+
+def refuse_impossible(log_partition: FloatArray, first: int, numbers: IntArray | None = None) -> None:
     """Raise, naming the instances, if any log-partition (or best score) is −∞."""
     nothing = np.flatnonzero(log_partition == -np.inf)
     if len(nothing):
-        _impossible(tuple(int(first + i) for i in nothing))
+        _impossible(tuple(numbers_of(nothing, first, numbers).tolist()))
 
 
 def _impossible(numbers: tuple[int, ...]) -> NoReturn:

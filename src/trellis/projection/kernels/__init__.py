@@ -17,6 +17,7 @@ from types import ModuleType
 _MODULES = {
     ("rows", "chain"): "trellis.projection.kernels.chain",
     ("rows", "categorical"): "trellis.projection.kernels.chain",
+    ("rows", "alignment+alignment"): "trellis.projection.kernels.alignments",
     ("few steps", "chain"): "trellis.projection.kernels.few_steps",
 }
 

@@ -41,7 +41,9 @@ def project_rows(
     scaled = mine.scaled
     rows, table, n = scaled.rows, GroupTable.of(scaled.rows, gamma), len(chain)
     k, t, p = chain.n_labels, chain.tables, chain.tables.potentials
-    keep_edges = chain.names_transition(at) or chain.names_transition(rows.part)
+    if mine.layout is None:
+        mine.layout = first_transitions(rows.start, rows.part, chain.n_slots * k)
+    keep_edges = chain.names_transition(at) or bool(np.any(mine.layout < rows.start[1:]))
     wide = t.lost()
     curvature_start = scaled.curvature_start
     curvature = state.curvature
@@ -49,7 +51,7 @@ def project_rows(
         curvature = np.zeros(curvature_start[-1])
     problem = chain_rows.Problem(
         row_start=rows.start,
-        row_edges=first_transitions(rows.start, rows.part, chain.n_slots * k),
+        row_edges=mine.layout,
         row_reach=rows.largest,
         row_scale=scaled.scale,
         part=rows.part,

@@ -246,7 +246,10 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
             # Dependent rows make the system singular and its solution wild: the same model is minimised a row at a
             # time instead, which goes down from the first row on.
             sweep_rows(trial, n, hessian, vectors)
-        slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
+        # The derivative itself: near a solution a difference of g would be all rounding.
+        slope = 0.0
+        for r in range(n):
+            slope += vectors[WORK, r] * (trial[r] - x[r])
     elif integers[METHOD] == PROXIMAL_NEWTON:
         bend = proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, floats[CAP])
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)

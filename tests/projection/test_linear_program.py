@@ -16,7 +16,7 @@ from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.projection import Projector, project
-from trellis.structures import Chain
+from trellis.structures import Chain, ChainParts
 
 LABELS = Vocabulary(["A", "B", "C"], kind="label")
 TEXT = [["x", "y", "x"], ["y", "y"], ["x"]]
@@ -32,7 +32,7 @@ def problem(seed: int, constraints: list[Any]) -> tuple[Chain, Any, Batch]:
         start=rng.normal(size=3),
         stop=rng.normal(size=3),
     )
-    return chain, compile_constraints(constraints, batch, LABELS), batch
+    return chain, compile_constraints(constraints, batch, LABELS, ChainParts(batch.offsets, len(LABELS))), batch
 
 
 def by_enumeration(chain: Chain, constraints: list[tuple[Any, float, float | None]]) -> float:
@@ -125,17 +125,17 @@ def test_without_constraints_it_is_viterbi() -> None:
     best = chain.argmax()
     assert found.integral is not None
     assert found.integral.all()
-    np.testing.assert_array_equal(found.posterior.node.argmax(axis=1), best.labels)
+    np.testing.assert_array_equal(found.posterior.node.argmax(axis=1), best.outputs)
     assert found.posterior.node.max(axis=1).tolist() == [1.0] * chain.n_slots
     assert found.value == pytest.approx(-best.score.sum())
-    counts = chain.clamp(best.labels).infer().edge_counts
+    counts = chain.clamp(best.outputs).infer().edge_counts
     np.testing.assert_allclose(found.posterior.edge_counts, counts, atol=1e-12)
 
 
 def test_an_answer_that_averages_outputs_is_not_called_integral() -> None:
     batch = Batch.from_sentences([["x"]])
     chain = Chain(batch.offsets, [[1.0, 0.0]], np.zeros((2, 2)))
-    rows = compile_constraints([count("B") >= 0.25], batch, Vocabulary(["A", "B"], kind="label"))
+    rows = compile_constraints([count("B") >= 0.25], batch, Vocabulary(["A", "B"], kind="label"), chain.parts)
     found = project(chain, rows, 0.0)
     np.testing.assert_allclose(found.posterior.node, [[0.75, 0.25]], atol=1e-9)
     assert found.integral is not None

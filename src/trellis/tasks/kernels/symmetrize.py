@@ -81,34 +81,31 @@ def symmetrize(method, forward, backward, grid):
 
 
 @njit(nogil=True, cache=True)
-def write_links(start, stop, pairs, shares, method, threshold, count, rows, columns, scores):
-    """Links of pairs start..stop−1, pair by pair in row order; returns how many. score = mean of both posteriors.
+def write_links(
+    source_offsets, target_offsets, cell_offsets, forward, backward, best_forward, best_backward, method, threshold,
+    count, rows, columns, scores,
+):  # fmt: skip
+    """Links of a run of pairs, pair by pair in row order. score = mean of both posteriors.
 
-    count : (n_pairs + 1,) gets the running number of links;  rows, columns, scores : (n_cells of the shard,)
+    forward, backward : (n_cells,) posteriors;  best_forward, best_backward : places of best alignments, or empty
+    count : (n_pairs + 1,) gets the running number of links;  rows, columns, scores : (n_cells,)
     """
     total = 0
     count[0] = 0
-    cell_base, source_base = pairs.cell_offsets[start], pairs.source_offsets[start]
-    target_base = pairs.target_offsets[start]
-    for s in range(start, stop):
-        so, to = pairs.source_offsets[s] - source_base, pairs.target_offsets[s] - target_base
-        n_source = pairs.source_offsets[s + 1] - source_base - so
-        n_target = pairs.target_offsets[s + 1] - target_base - to
-        base = pairs.cell_offsets[s] - cell_base
+    for s in range(count.shape[0] - 1):
+        so, to, base = source_offsets[s], target_offsets[s], cell_offsets[s]
+        n_source, n_target = source_offsets[s + 1] - so, target_offsets[s + 1] - to
         if n_source > 0 and n_target > 0:
             grid = np.zeros((n_source, n_target), np.uint8)
             if method != POSTERIOR:
-                symmetrize(
-                    method, shares.best_forward[to : to + n_target], shares.best_backward[so : so + n_source], grid
-                )
+                symmetrize(method, best_forward[to : to + n_target], best_backward[so : so + n_source], grid)
             for i in range(n_source):
                 for j in range(n_target):
                     k = base + i * n_target + j
-                    score = 0.5 * (np.float64(shares.forward[k]) + np.float64(shares.backward[k]))
+                    score = 0.5 * (np.float64(forward[k]) + np.float64(backward[k]))
                     if grid[i, j] if method != POSTERIOR else score >= threshold:
                         rows[total] = i
                         columns[total] = j
                         scores[total] = score
                         total += 1
-        count[s - start + 1] = total
-    return total
+        count[s + 1] = total
