@@ -10,61 +10,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from trellis.constraints import as_program, compile_constraints, count, price
-from trellis.data.batch import Batch
-from trellis.data.vocabulary import Vocabulary
-from trellis.errors import ConstraintError, InfeasibleError
+from trellis.constraints import Kind, Norm
+from trellis.errors import ConstraintError
+from trellis.search.ilp import program_of
+from trellis.search.program import Program
+from trellis.structures import Categorical
 
-from .plain import any_constraints, cases
+from .problems import CURVED, KINDS, LINEAR, Problem, key_of, problems, rows_over
 
 
-@given(st.data())
-@settings(max_examples=40)
-def test_the_best_point_of_the_program_is_the_best_output(data: st.DataObject) -> None:
-    case = data.draw(cases(max_slots=4).filter(lambda c: sum(map(len, c.sentences)) > 0))
-    strengths = {
-        "hard": lambda c: c.hard(),
-        "l1": lambda c: c.penalty(1.5, "l1"),
-        "linf": lambda c: c.penalty(1.5, "linf"),
-        "slack l1": lambda c: c.slack(1.0, "l1"),
-        "slack linf": lambda c: c.slack(0.5, "linf"),
-    }
-    drawn = [
-        strengths[data.draw(st.sampled_from(sorted(strengths)))](data.draw(any_constraints(case)).constraint)
-        for _ in range(data.draw(st.integers(1, 3)))
-    ]
-    try:
-        rows = compile_constraints(drawn, case.batch, case.vocabulary)
-    except InfeasibleError:
-        return
-    n, k = rows.parts.n_slots, rows.parts.n_labels
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    node, edge = rng.normal(size=(n, k)), rng.normal(size=(n, k, k))
-    score = np.concatenate((node.reshape(-1), edge.reshape(-1)))
-    best = math.inf
-    for output in case.outputs():
-        labels = case.encode(output)
-        used = rows.parts.of(labels)
-        if not np.isin(used, rows.forbidden).any():
-            excess = rows.excess(rows.evaluate(labels))
-            best = min(best, price(rows, excess).sum() - score[used].sum())
-    program = as_program(rows)
+def best_point(program: Program) -> tuple[np.ndarray | None, float]:
+    """By scipy and nothing of ours; the value, −inf where there is none."""
+    if len(program.cost) == 0:
+        allowed = (program.lower <= 0).all() and (program.upper >= 0).all()
+        return (np.zeros(0), 0.0) if allowed else (None, -math.inf)
     found = milp(
-        program.objective(node, edge),
-        integrality=program.integral.astype(int),
+        program.cost,
+        integrality=program.whole.astype(int),
         bounds=Bounds(0, program.limit),
         constraints=LinearConstraint(program.matrix, program.lower, program.upper),
     )
-    assert found.success == (best < math.inf)
-    if found.success:
-        assert found.fun == pytest.approx(best, abs=1e-6)
-        labels = program.labels(found.x)
-        total = price(rows, rows.excess(rows.evaluate(labels))).sum() - score[rows.parts.of(labels)].sum()
-        assert total == pytest.approx(best, abs=1e-6)
+    return (found.x, -found.fun) if found.success else (None, -math.inf)
 
 
-def test_a_violation_in_l2_has_no_program() -> None:
-    batch, labels = Batch.from_sentences([["a", "b"]]), Vocabulary(["A", "B"], kind="label")
-    rows = compile_constraints([(count("A") >= 1).penalty(1, "l2").named("some A")], batch, labels)
-    with pytest.raises(ConstraintError, match="'some A' measures violations in L2"):
-        as_program(rows)
+@given(data=st.data())
+@settings(max_examples=40)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_best_point_of_the_program_is_the_best_output(kind: str, data: st.DataObject) -> None:
+    problem = data.draw(problems(kind, kinds=LINEAR))
+    for i in range(len(problem.scores)):
+        program = program_of(problem.scores.instances(i, i + 1), problem.rows.canonical().shard(i, i + 1))
+        values = problem.outputs(i)
+        x, value = best_point(program)
+        assert value == pytest.approx(max(values.values()), abs=1e-4)
+        if x is not None:
+            assert values[key_of(program.outputs(x))] == pytest.approx(value, abs=1e-4)
+
+
+@given(data=st.data())
+@settings(max_examples=20)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_point_taken_away_leaves_all_others(kind: str, data: st.DataObject) -> None:
+    problem = data.draw(problems(kind, kinds=LINEAR, most_groups=1))
+    program = program_of(problem.scores.instances(0, 1), problem.rows.canonical().shard(0, 1))
+    left = {key: value for key, value in problem.outputs(0).items() if value > -math.inf}
+    for _ in range(min(len(left), 5)):
+        x, value = best_point(program)
+        assert x is not None
+        assert value == pytest.approx(max(left.values()), abs=1e-4)
+        assert left.pop(key_of(program.outputs(x))) == pytest.approx(value, abs=1e-4)
+        program = program.without(x)
+    if not left:
+        assert best_point(program)[0] is None
+
+
+@pytest.mark.parametrize("kind, norm", CURVED)
+def test_a_violation_in_l2_has_no_program(kind: Kind, norm: Norm) -> None:
+    scores = Categorical(np.zeros((1, 2)))
+    rows = [({0: 1.0}, 0.0, False), ({1: 1.0}, 0.0, True)]
+    group = {"instance": 0, "kind": kind, "norm": norm, "amount": 1.0, "rows": rows}
+    problem = Problem(scores, rows_over(scores.parts, [group], []))
+    with pytest.raises(ConstraintError, match="the price of constraint 'c0' is not linear"):
+        program_of(scores, problem.rows)

@@ -12,7 +12,7 @@ from trellis.errors import ConstraintError, ConvergenceWarning, DataError, Unkno
 from trellis.search import ilp
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
-from trellis.search.program import curved
+from trellis.search.program import curved, refuse_curved
 from trellis.search.progress import Progress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
@@ -70,11 +70,13 @@ def search(progress: Progress, options: Options) -> None:
     elif method == "relaxation":
         fast.relaxation(progress, todo)
     else:
-        if _has(progress.plan, "beam"):
+        has_beam = _has(progress.plan, "beam")
+        method = method if has_beam else "ilp"
+        if method == "ilp":
+            refuse_curved(progress.plan.remaining.rows)
+        if has_beam:
             # before an integer program too: parts that no output better than a known one uses need no variable
             fast.beam(progress, todo, options.beam)
-        else:
-            method = "ilp"
         if method == "ilp":
             ilp.improve(progress, todo, options.time_limit)
     if method != "ilp":

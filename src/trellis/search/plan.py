@@ -82,15 +82,13 @@ def _placed(priced: Priced) -> tuple[BoolArray, IntArray, FloatArray]:
     rows, term = priced.rows, priced.terms()
     begin = np.searchsorted(term, np.arange(len(rows) + 1))  # first row of each term, and no more rows from there on
     n_terms, n_parts = int(term[-1]) + 1 if len(rows) else 0, rows.parts.n_parts
-    filled = np.flatnonzero(np.diff(rows.start[begin[: n_terms + 1]]))
-    if not len(filled):
-        return np.zeros(len(rows), dtype=np.bool_), rows.part[:0], rows.coefficient[:0]
-    place, from_entry = rows.parts.place_of(rows.part), rows.start[begin[filled]]
-    together = np.minimum.reduceat(place, from_entry) == np.maximum.reduceat(place, from_entry)
     base = _price_terms(priced, begin, np.arange(n_terms), np.zeros(len(rows)))
-    chosen = np.zeros(n_terms, dtype=np.bool_)
     # where it is not allowed to use none of the parts, others of the place are meant, whose numbers are not known here
-    chosen[filled] = together & (base[filled] < np.inf)
+    chosen = base < np.inf
+    filled = np.flatnonzero(np.diff(rows.start[begin[: n_terms + 1]]))
+    if len(filled):
+        place, from_entry = rows.parts.place_of(rows.part), rows.start[begin[filled]]
+        chosen[filled] &= np.minimum.reduceat(place, from_entry) == np.maximum.reduceat(place, from_entry)
     placed = chosen[term]
     mine = np.flatnonzero(placed[rows.entry_row])
     row = rows.entry_row[mine]

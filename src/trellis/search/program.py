@@ -67,7 +67,7 @@ def as_program(polytope: Polytope, rows: Rows) -> Program:
     """The 0/1 program of rows over the parts of a polytope; forbidden parts are to be closed in the polytope."""
     from scipy.sparse import block_array, csr_array
 
-    _refuse_curved(rows)
+    refuse_curved(rows)
     kind, norm = rows.groups.kind[rows.group], rows.groups.norm[rows.group]
     soft = np.flatnonzero(kind != Kind.HARD)
     # one variable for every row in L1, one for all rows of a group in L∞
@@ -109,7 +109,8 @@ def curved(rows: Rows) -> IntArray:
     return np.flatnonzero((kind == Kind.SQUARED) | ((kind != Kind.HARD) & (norm == Norm.L2)))
 
 
-def _refuse_curved(rows: Rows) -> None:
+def refuse_curved(rows: Rows) -> None:
+    """Refuse prices that a linear program cannot take."""
     found = curved(rows)
     if len(found):
         name = rows.names[int(rows.constraint[found[0]])]
