@@ -345,7 +345,7 @@ class Chain(Structure):
         return self._scored(tables, node_index, edge_index, owner)
 
     def mean(self, other: Chain) -> Chain:
-        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels))
+        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels), ("slots", "labels"))
         if not np.array_equal(self.offsets, other.offsets):
             raise DataError("models agree over the same instances, but the lengths of these differ")
         a, b = self.tables, other.tables
