@@ -56,3 +56,19 @@ def test_queries_that_subsets_lack_are_refused() -> None:
     assert_refuses(lambda: structure.clamp([True, False]), "these subsets cannot be known in part")
     with pytest.raises(DataError):
         structure.add(np.array([2]), np.zeros(1))
+
+
+def test_the_general_forms_ask_for_few_argmaxes_however_many_instances_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n = 200
+    parts = Subsets(3 * np.arange(n + 1), np.zeros(3 * n), least=1).parts
+    asked, argmax = [], Subsets.argmax
+    monkeypatch.setattr(Subsets, "argmax", lambda self, rng=None: asked.append(1) or argmax(self, rng))
+    rows = (3 * np.arange(n + 1), np.arange(3 * n), np.tile([1.0, 2.0, 1.0], n))
+    low, high = parts.extremes(*rows)
+    assert (low.tolist(), high.tolist()) == ([1.0] * n, [4.0] * n)
+    never, settled = parts.never_least(*rows, np.full(n, 1e-9))
+    np.testing.assert_array_equal(never, 3 * np.arange(n) + 1)
+    assert not settled.any()  # both of the others may be used, and that is more than the least
+    assert len(asked) <= 8

@@ -240,7 +240,7 @@ class Categorical(Structure):
         return replace(self, node=(self.node if change is None else self.node + change) / check_gamma(gamma))
 
     def mean(self, other: Categorical) -> Categorical:
-        check_alike(self.node.shape, other.node.shape)
+        check_alike(self.node.shape, other.node.shape, ("instances", "labels"))
         return replace(self, node=(self.node + other.node) / 2.0)
 
     def flat(self) -> Categorical:

@@ -20,6 +20,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
+from trellis.structures.extremes import parts_never_least, row_extremes
 
 if TYPE_CHECKING:
     from trellis.structures.structure import Structure
@@ -113,33 +114,18 @@ class Parts(ABC):
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n_rows,) each: the least and the largest value of every row over all outputs."""
-        return _extremes(self.zeros(), start, part, coefficient)
+        return row_extremes(self.zeros(), start, part, coefficient)
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[IntArray, BoolArray]:
-        """Parts that no output with the least value of a row uses, increasing; and for which rows no others do.
+        """Parts that no output with the least value of a row uses, increasing; and for which rows that says it all.
 
         margin : (n_rows,) by how much two sums may differ and yet count as equal
-        Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used.
+        Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used. Where it
+        is no, being at the least takes more: that some part *is* used, say.
         """
-        flat = self.zeros()
-        low, _ = _extremes(flat, start, part, coefficient)
-        found, settled = [], np.ones(len(low), dtype=np.bool_)
-        for r in range(len(low)):
-            mine, value = part[start[r] : start[r + 1]], coefficient[start[r] : start[r + 1]]
-            # To use a part is worth more than the whole row: the best output uses it if any can.
-            worth = 1.0 + 2.0 * float(np.abs(value).sum())
-            never = [
-                p
-                for p in mine[value > 0].tolist()
-                if worth - flat.add(np.append(mine, p), np.append(-value, worth)).argmax().score.sum()
-                > low[r] + margin[r]
-            ]
-            left = flat.forbid(np.array(never, dtype=np.int64))
-            settled[r] = left.add(mine, value).argmax().score.sum() <= low[r] + margin[r]
-            found += never
-        return np.unique(np.array(found, dtype=np.int64)), settled
+        return parts_never_least(self.zeros(), start, part, coefficient, margin)
 
     # families
 
@@ -173,30 +159,6 @@ class Parts(ABC):
 
     def _refuse(self, family: str) -> NoReturn:
         raise ConstraintError(f"this constraint speaks of {family}, but these {self.outputs_are} have none")
-
-
-def _extremes(
-    flat: Structure, start: IntArray, part: IntArray, coefficient: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """By argmax, for as many rows at once as name different instances."""
-    n_rows = len(start) - 1
-    row = np.repeat(np.arange(n_rows), np.diff(start))
-    instance = flat.parts.instance_of(part)
-    low, high = np.zeros(n_rows), np.zeros(n_rows)
-    touched = np.unique(np.stack((row, instance), axis=1), axis=0) if len(row) else np.zeros((0, 2), np.int64)
-    # The n-th row of every instance in one argmax: its value in the instance is that instance's best score.
-    order = np.argsort(touched[:, 1], kind="stable")
-    nth = np.empty(len(touched), dtype=np.int64)
-    by_instance = touched[order, 1]
-    nth[order] = np.arange(len(order)) - np.searchsorted(by_instance, by_instance)
-    key = touched[:, 0] * np.int64(flat.parts.n_instances + 1) + touched[:, 1]
-    layer_of_entry = nth[np.searchsorted(key, row * np.int64(flat.parts.n_instances + 1) + instance)]
-    for layer in range(int(nth.max(initial=-1)) + 1):
-        chosen, rows, at = layer_of_entry == layer, touched[nth == layer, 0], touched[nth == layer, 1]
-        for sign, out in ((1.0, high), (-1.0, low)):
-            best = flat.add(part[chosen], sign * coefficient[chosen]).argmax().score
-            np.add.at(out, rows, sign * best[at])
-    return low, high
 
 
 def check_parts(parts: Any, n_parts: int) -> IntArray:

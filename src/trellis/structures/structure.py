@@ -191,9 +191,9 @@ def check_weights(weights: Any, n: int) -> FloatArray:
     return checked
 
 
-def check_alike(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Refuse two models over different slots or labels."""
-    for mine, theirs, what in zip(one, other, ("instances", "labels"), strict=True):
+def check_alike(one: tuple[int, ...], other: tuple[int, ...], counted: tuple[str, ...]) -> None:
+    """Refuse two models over different slots or labels: equally many of all that is counted."""
+    for mine, theirs, what in zip(one, other, counted, strict=True):
         if mine != theirs:
             raise DataError(
                 f"models agree over the same {what}, but there are {mine} and {theirs}: give maps of labels"
@@ -207,7 +207,7 @@ def check_number_of_samples(n: int) -> None:
 
 
 def expect_scores(probability: FloatArray, score: FloatArray) -> FloatArray:
-    """probability · score entry by entry, with 0 · −∞ = 0."""
+    """probability · score entry by entry; what is forbidden counts nothing, for no q has any mass there."""
     return np.where(probability > 0, probability * np.where(score > -np.inf, score, 0.0), 0.0)
 
 
