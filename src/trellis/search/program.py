@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError
 from trellis.structures.polytope import Polytope
 
