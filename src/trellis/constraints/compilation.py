@@ -32,8 +32,8 @@ def compile_constraints(
 ) -> Rows:
     """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
 
-    A rule in the list is the constraint that it holds at every token. Instances' weights play no role: a corpus
-    count counts every instance once.
+    A rule in the list is the constraint that it holds at every token. What is counted over the corpus counts an
+    instance as often as it weighs.
 
     >>> from trellis.constraints import count
     >>> from trellis.structures import ChainParts
