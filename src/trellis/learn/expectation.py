@@ -44,6 +44,7 @@ class Expectation:
     log_likelihood, kl : None where they were not asked for, or are not known
     violation : constraint name -> mean excess of its rows under q
     gap : by at most how much a better q could raise the objective; 0 where the residual alone says so
+    unsolved : the worst constraint, where the projection ended above its tolerance
     """
 
     statistics: Any
@@ -55,6 +56,7 @@ class Expectation:
     kkt_residual: float
     evaluations: int
     gap: float = 0.0
+    unsolved: str | None = None
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class ExpectationStep:
         return Expectation(
             statistics, objective, log_likelihood if known else None, kl if known and gamma > 0.0 else None, violation,
             outcome.duals, outcome.kkt_residual, outcome.evaluations,
-            gamma * outcome.gap,
+            gamma * outcome.gap, None if outcome.converged or self.few is not None else outcome.worst_constraint,
         )  # fmt: skip
 
     def _violation(self, total: _Sums) -> tuple[dict[str, float], float]:

@@ -208,6 +208,7 @@ class UEM(ConstrainedPrediction):
         model.set_parameters(run.parameters)
         if online is not None:
             online.restore(run.rng_state, run.statistics)
+        unsolved: list[tuple[float, str]] = []
         title = "learning" if self.n_init == 1 else f"learning, start {restart + 1} of {self.n_init}"
         with Progress(title, self.max_rounds, self.show_progress) as progress:
             while len(run.history) < self.max_rounds and not run.converged:
@@ -228,6 +229,8 @@ class UEM(ConstrainedPrediction):
                     model.set_parameters(_mix(run.supervised, model.parameters(), self.beta))
                 if online is not None:
                     objective = expectation.objective + model.log_prior()
+                if expectation.unsolved is not None:
+                    unsolved.append((expectation.kkt_residual, expectation.unsolved))
                 run.duals = expectation.duals
                 metric = None if dev is None else float(self.score(*dev))
                 run.history.append(
@@ -245,6 +248,8 @@ class UEM(ConstrainedPrediction):
                     if online is not None:
                         run.rng_state, run.statistics = online.rng_state, flattened(online.statistics)
                     write_checkpoint(self.checkpoint, run, best, known)
+        if unsolved:
+            self._warn_unsolved(unsolved, len(run.history))
         if not run.converged and self.tol > 0 and self.patience is None:
             self._warn_not_converged(run)
         return run
@@ -284,6 +289,16 @@ class UEM(ConstrainedPrediction):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _warn_unsolved(self, unsolved: list[tuple[float, str]], n_rounds: int) -> None:
+        residual, name = max(unsolved)
+        warnings.warn(
+            f"the projection was not solved in {len(unsolved)} of {n_rounds} rounds: constraint {name!r} is off by "
+            f"{residual:.2g} (KKT residual; tolerance {self.tolerance:g}). Allow more `evaluations` than "
+            f"{self.evaluations}, raise `tolerance`, or give the constraint slack or a penalty",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _warn_not_converged(self, run: Checkpoint) -> None:
         if len(run.history) < 2:
