@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from trellis.structures.kernels.align_infer import collect_places, hand_out, hand_out_empty, posteriors
-from trellis.structures.kernels.align_work import HMM, gather, work_for
+from trellis.structures.kernels.align_work import HMM, gather, shape_of, work_for
 
 LARGEST_STEP = 6.0
 LARGEST_DUAL = 60.0
@@ -74,57 +74,61 @@ def project_pairs(chosen, direction1, direction2, weights, rules, given, toleran
     second = work_for(direction2.pairs, chosen, False)
     duals, old, step, previous = new_duals(second), new_duals(second), new_duals(second), new_duals(second)
     marks = np.zeros(second.emission.shape, np.bool_)
-    pairs = direction1.pairs
+    pairs, moves1, moves2 = direction1.pairs, direction1.moves, direction2.moves
+    words1, words2 = direction1.words, direction2.words
+    found1, found2 = found
     for s in chosen:
-        base = pairs.link_offsets[s]
-        n_source = pairs.source_offsets[s + 1] - pairs.source_offsets[s]
-        n_target = pairs.target_offsets[s + 1] - pairs.target_offsets[s]
+        shape1, shape2 = shape_of(s, pairs, True), shape_of(s, pairs, False)
+        n_source, n_target, base = shape2.n_obs, shape1.n_obs, shape1.link
         if n_source == 0 or n_target == 0:
-            hand_out_empty(s, direction1, found[0])
-            hand_out_empty(s, direction2, found[1])
-            out.value[s] = found[0].log_partition[s] + found[1].log_partition[s]
+            hand_out_empty(s, shape1, words1, found1)
+            hand_out_empty(s, shape2, words2, found2)
+            out.value[s] = found1.log_partition[s] + found2.log_partition[s]
             continue
-        lost1, lost2 = gather(s, direction1, first), gather(s, direction2, second)
+        lost1, lost2 = gather(shape1, words1, moves1, first), gather(shape2, words2, moves2, second)
         any_given = mark(given, base, n_source, n_target, marks)
-        here = Here(n_source, n_target, any_given, rules, marks, direction1.moves, direction2.moves, first, second)
+        here = Here(n_source, n_target, any_given, rules, marks)
         duals.word[:] = 0.0
         step.word[:] = 0.0
         duals.link[:n_source, :n_target] = 0.0
         value, z1, z2, residual, evaluations = project(
-            here, tolerance, most_evaluations, duals, old, step, previous, logs
-        )  # fmt: skip
+            here, tolerance, most_evaluations, duals, old, step, previous, moves1, moves2, first, second, logs
+        )
         out.value[s] = value + lost1 + lost2
         if np.isnan(value):
             continue
         out.residual[s], out.evaluations[s] = residual, evaluations
-        found[0].log_partition[s], found[1].log_partition[s] = z1 + lost1, z2 + lost2
+        found1.log_partition[s], found2.log_partition[s] = z1 + lost1, z2 + lost2
         if not value < np.inf:
             continue
-        hand_out(s, direction1, first, found[0])
-        hand_out(s, direction2, second, found[1])
-        for i in range(n_source):
-            for j in range(n_target):
-                eta1, eta2 = (duals.word[2, j], duals.word[3, i]) if marks[i, j] else (0.0, 0.0)
-                k = base + i * n_target + j
-                out.pull1[k] = -duals.link[i, j] - duals.word[0, i] + eta1
-                out.pull2[k] = duals.link[i, j] - duals.word[1, j] + eta2
-        if direction1.moves.kind == HMM:
-            collect_places(n_target, n_source, direction1.moves, weights[s], first, found[0])
-            collect_places(n_source, n_target, direction2.moves, weights[s], second, found[1])
+        hand_out(shape1, first, found1)
+        hand_out(shape2, second, found2)
+        write_pulls(here, base, duals, out)
+        if moves1.kind == HMM:
+            collect_places(n_target, n_source, moves1, weights[s], first, found1)
+            collect_places(n_source, n_target, moves2, weights[s], second, found2)
+
+
+@njit(nogil=True, cache=True)
+def write_pulls(here, base, duals, out):
+    """What the dual variables of a pair add to the scores of its links in both directions."""
+    lam, word, pull1, pull2 = duals.link, duals.word, out.pull1, out.pull2
+    for i in range(here.n_source):
+        for j in range(here.n_target):
+            is_given = here.any_given and here.marks[i, j]
+            k = base + i * here.n_target + j
+            pull1[k] = (word[2, j] if is_given else 0.0) - lam[i, j] - word[0, i]
+            pull2[k] = (word[3, i] if is_given else 0.0) + lam[i, j] - word[1, j]
 
 
 class Here(NamedTuple):
-    """One pair: its size, whether links are given (``marks`` (≥ I, ≥ J) says which), moves and scratch space."""
+    """One pair: its size, what is asked of it, and whether links are given: ``marks`` (≥ I, ≥ J) says which."""
 
     n_source: int
     n_target: int
     any_given: bool
     rules: Rules
     marks: np.ndarray
-    moves1: NamedTuple
-    moves2: NamedTuple
-    first: NamedTuple
-    second: NamedTuple
 
 
 @njit(nogil=True, cache=True)
@@ -149,9 +153,9 @@ def new_duals(second):
 
 
 @njit(nogil=True, cache=True)
-def tilt(here, duals):
+def tilt(here, duals, first, second):
     """tilted = emission times the exponentials of the dual variables, in both directions."""
-    first, second, marks = here.first, here.second, here.marks
+    marks = here.marks
     lam, mu1, mu2, eta1, eta2 = duals.link, duals.word[0], duals.word[1], duals.word[2], duals.word[3]
     for i in range(here.n_source):
         u1 = np.exp(-mu1[i])
@@ -181,13 +185,13 @@ def clipped(value, low, high):
 
 
 @njit(nogil=True, cache=True)
-def steps(here, ignore, duals, step):
+def steps(here, ignore, duals, first, second, step):
     """Fill ``step`` with the step of every dual variable; return (KKT residual, gradient · step).
 
     The residual is the largest of |q₁ − q₂|, of excess fertilities, of shortfalls of given links, and of slack left at
     a positive dual variable. Links with both posteriors below ``ignore`` stay as they are.
     """
-    rules, marks, q1, q2 = here.rules, here.marks, here.first.link, here.second.link
+    rules, marks, q1, q2 = here.rules, here.marks, first.link, second.link
     n_source, n_target = here.n_source, here.n_target
     worst = 0.0
     slope = 0.0
@@ -293,30 +297,30 @@ def move(here, duals, old, step, length):
 
 
 @njit(nogil=True, cache=True)
-def evaluate(here, duals, logs):
+def evaluate(here, duals, moves1, moves2, first, second, logs):
     """Tilt both directions, infer, and return (log Z₁, log Z₂, V)."""
-    tilt(here, duals)
-    z1 = posteriors(here.n_target, here.n_source, here.first.tilted, here.moves1, logs, here.first)
-    z2 = posteriors(here.n_source, here.n_target, here.second.tilted, here.moves2, logs, here.second)
+    tilt(here, duals, first, second)
+    z1 = posteriors(here.n_target, here.n_source, first.tilted, moves1, logs, first)
+    z2 = posteriors(here.n_source, here.n_target, second.tilted, moves2, logs, second)
     return z1, z2, z1 + z2 + constant_term(here, duals)
 
 
 @njit(nogil=True, cache=True)
-def project(here, tolerance, most_evaluations, duals, old, step, previous, logs):
+def project(here, tolerance, most_evaluations, duals, old, step, previous, moves1, moves2, first, second, logs):
     """Minimise V from where ``duals`` stand; the posteriors of the last evaluation are left in the scratch spaces.
 
     Returns (V, log Z₁, log Z₂, KKT residual, evaluations); there is one evaluation more than ``most_evaluations`` if
     the last step was too long. V is +∞ if a direction has no possible alignment, and NaN if log space is needed.
     """
     ignore = min(1e-3, tolerance * 0.02)
-    z1, z2, value = evaluate(here, duals, logs)
+    z1, z2, value = evaluate(here, duals, moves1, moves2, first, second, logs)
     evaluations = 1
     if z1 == -np.inf or z2 == -np.inf:
         return np.inf, z1, z2, np.inf, evaluations
     length = 1.0
     worst = np.inf
     while not np.isnan(value):
-        worst, slope = steps(here, ignore, duals, step)
+        worst, slope = steps(here, ignore, duals, first, second, step)
         if worst <= tolerance or evaluations >= most_evaluations:
             break
         if evaluations > 1:
@@ -325,7 +329,7 @@ def project(here, tolerance, most_evaluations, duals, old, step, previous, logs)
         keep(here, step, previous)
         while True:
             move(here, duals, old, step, length)
-            z1, z2, new_value = evaluate(here, duals, logs)
+            z1, z2, new_value = evaluate(here, duals, moves1, moves2, first, second, logs)
             evaluations += 1
             # What rounding adds to V must not look like a rise.
             allowed = value + 1e-4 * length * slope + 1e-12 * (1.0 + abs(value))
@@ -334,7 +338,7 @@ def project(here, tolerance, most_evaluations, duals, old, step, previous, logs)
             if evaluations >= most_evaluations:
                 # No step was found in time: back to where V was least, rather than on to where it is not.
                 move(here, duals, old, step, 0.0)
-                z1, z2, new_value = evaluate(here, duals, logs)
+                z1, z2, new_value = evaluate(here, duals, moves1, moves2, first, second, logs)
                 evaluations += 1
                 break
             length *= 0.5
