@@ -48,9 +48,9 @@ class Rules(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """What the kernel leaves of every pair, beside the posteriors; pulls are what θ adds to the scores of links."""
+    """What the kernel leaves of every pair, beside the posteriors."""
 
-    pull1: np.ndarray  # (n_links,)
+    pull1: np.ndarray  # (n_links,) what θ adds to the scores of links, or empty: it is not asked for
     pull2: np.ndarray  # (n_links,)
     value: np.ndarray  # (n_pairs,) V, NaN where log space is needed
     residual: np.ndarray  # (n_pairs,) of KKT
@@ -103,7 +103,8 @@ def project_pairs(chosen, direction1, direction2, weights, rules, given, toleran
             continue
         hand_out(shape1, first, found1)
         hand_out(shape2, second, found2)
-        write_pulls(here, base, duals, out)
+        if out.pull1.shape[0]:
+            write_pulls(here, base, duals, out)
         if moves1.kind == HMM:
             collect_places(n_target, n_source, moves1, weights[s], first, found1)
             collect_places(n_source, n_target, moves2, weights[s], second, found2)
@@ -155,27 +156,28 @@ def new_duals(second):
 @njit(nogil=True, cache=True)
 def tilt(here, duals, first, second):
     """tilted = emission times the exponentials of the dual variables, in both directions."""
-    marks = here.marks
+    marks, any_given = here.marks, here.any_given
+    emission1, tilted1, emission2, tilted2 = first.emission, first.tilted, second.emission, second.tilted
     lam, mu1, mu2, eta1, eta2 = duals.link, duals.word[0], duals.word[1], duals.word[2], duals.word[3]
     for i in range(here.n_source):
         u1 = np.exp(-mu1[i])
         h2 = np.exp(eta2[i])
-        e2, out2 = second.emission[i], second.tilted[i]
+        e2, out2 = emission2[i], tilted2[i]
         for j in range(here.n_target):
             x = lam[i, j]
             m = 1.0 if x == 0.0 else np.exp(x)
             a = u1 / m
             b = m
-            if here.any_given and marks[i, j]:
+            if any_given and marks[i, j]:
                 a *= np.exp(eta1[j])
                 b *= h2
-            first.tilted[j, i] = first.emission[j, i] * a
+            tilted1[j, i] = emission1[j, i] * a
             out2[j] = e2[j] * b
     if here.rules.target:
         for j in range(here.n_target):
             u2 = np.exp(-mu2[j])
             for i in range(here.n_source):
-                second.tilted[i, j] *= u2
+                tilted2[i, j] *= u2
 
 
 @njit(nogil=True, cache=True)
@@ -193,16 +195,17 @@ def steps(here, ignore, duals, first, second, step):
     """
     rules, marks, q1, q2 = here.rules, here.marks, first.link, second.link
     n_source, n_target = here.n_source, here.n_target
+    lam, d_lam, word, d_word = duals.link, step.link, duals.word, step.word
     worst = 0.0
     slope = 0.0
     if rules.agreement:
-        lam, most = duals.link, rules.most_lambda
+        most = rules.most_lambda
         for i in range(n_source):
             row = q2[i]
             for j in range(n_target):
                 a, b = q1[j, i], row[j]
                 if max(a, b) <= ignore:
-                    step.link[i, j] = 0.0
+                    d_lam[i, j] = 0.0
                     continue
                 gap = a - b
                 d = 0.5 * np.log((a + 1e-30) / (b + 1e-30))
@@ -211,16 +214,16 @@ def steps(here, ignore, duals, first, second, step):
                 # At the end of its range a dual variable stays: there a penalty is cheaper than agreement.
                 if d != 0.0 or most == LARGEST_DUAL:
                     worst = max(worst, abs(gap))
-                step.link[i, j] = d
+                d_lam[i, j] = d
                 slope -= gap * d
     if rules.source:
         for i in range(n_source):
             total = 0.0
             for j in range(n_target):
                 total += q1[j, i]
-            mu, most = duals.word[0, i], rules.most_mu1
+            mu, most = word[0, i], rules.most_mu1
             d = clipped(mu + np.log(total + 1e-30), 0.0, most) - mu
-            step.word[0, i] = d
+            d_word[0, i] = d
             slope -= (total - 1.0) * d
             if total > 1.0 or mu > 0.0:
                 worst = max(worst, min(abs(total - 1.0), abs(d)))
@@ -229,9 +232,9 @@ def steps(here, ignore, duals, first, second, step):
             total = 0.0
             for i in range(n_source):
                 total += q2[i, j]
-            mu, most = duals.word[1, j], rules.most_mu2
+            mu, most = word[1, j], rules.most_mu2
             d = clipped(mu + np.log(total + 1e-30), 0.0, most) - mu
-            step.word[1, j] = d
+            d_word[1, j] = d
             slope -= (total - 1.0) * d
             if total > 1.0 or mu > 0.0:
                 worst = max(worst, min(abs(total - 1.0), abs(d)))
@@ -242,8 +245,8 @@ def steps(here, ignore, duals, first, second, step):
                 if marks[i, j]:
                     total += q1[j, i]
                     found = True
-            d = trusted_step(duals.word[2, j], total, rules) if found else 0.0
-            step.word[2, j] = d
+            d = trusted_step(word[2, j], total, rules) if found else 0.0
+            d_word[2, j] = d
             slope -= (rules.at_least - total) * d
             worst = max(worst, min(abs(total - rules.at_least), abs(d)))
         for i in range(n_source):
@@ -252,8 +255,8 @@ def steps(here, ignore, duals, first, second, step):
                 if marks[i, j]:
                     total += q2[i, j]
                     found = True
-            d = trusted_step(duals.word[3, i], total, rules) if found else 0.0
-            step.word[3, i] = d
+            d = trusted_step(word[3, i], total, rules) if found else 0.0
+            d_word[3, i] = d
             slope -= (rules.at_least - total) * d
             worst = max(worst, min(abs(total - rules.at_least), abs(d)))
     return worst, slope
@@ -284,16 +287,17 @@ def constant_term(here, duals):
 @njit(nogil=True, cache=True)
 def move(here, duals, old, step, length):
     """duals = old + length · step, kept within their bounds."""
-    rules = here.rules
+    rules, lam, old_lam, d_lam = here.rules, duals.link, old.link, step.link
+    word, old_word, d_word = duals.word, old.word, step.word
     if rules.agreement:
         for i in range(here.n_source):
             for j in range(here.n_target):
-                new = old.link[i, j] + length * step.link[i, j]
-                duals.link[i, j] = clipped(new, -rules.most_lambda, rules.most_lambda)
+                new = old_lam[i, j] + length * d_lam[i, j]
+                lam[i, j] = clipped(new, -rules.most_lambda, rules.most_lambda)
     for k in range(4):
         most = rules.most_mu1 if k == 0 else (rules.most_mu2 if k == 1 else rules.most_eta)
         for i in range(max(here.n_source, here.n_target)):
-            duals.word[k, i] = clipped(old.word[k, i] + length * step.word[k, i], 0.0, most)
+            word[k, i] = clipped(old_word[k, i] + length * d_word[k, i], 0.0, most)
 
 
 @njit(nogil=True, cache=True)
@@ -350,26 +354,28 @@ def project(here, tolerance, most_evaluations, duals, old, step, previous, moves
 def keep(here, duals, copy):
     """Copy what the pair uses."""
     copy.word[:] = duals.word
+    lam, copied = duals.link, copy.link
     if here.rules.agreement:
         for i in range(here.n_source):
             for j in range(here.n_target):
-                copy.link[i, j] = duals.link[i, j]
+                copied[i, j] = lam[i, j]
 
 
 @njit(nogil=True, cache=True)
 def spectral_length(here, length, previous, step):
     """length · p·p / p·(p − d), the Barzilai-Borwein length in the scaled variables, within [1/2, 8]."""
     pp, pd = 0.0, 0.0
+    p_lam, d_lam, p_word, d_word = previous.link, step.link, previous.word, step.word
     if here.rules.agreement:
         for i in range(here.n_source):
             for j in range(here.n_target):
-                p = previous.link[i, j]
+                p = p_lam[i, j]
                 pp += p * p
-                pd += p * step.link[i, j]
+                pd += p * d_lam[i, j]
     for k in range(4):
         for i in range(max(here.n_source, here.n_target)):
-            pp += previous.word[k, i] * previous.word[k, i]
-            pd += previous.word[k, i] * step.word[k, i]
+            pp += p_word[k, i] * p_word[k, i]
+            pd += p_word[k, i] * d_word[k, i]
     if pp <= pd:
         return 8.0
     return clipped(length * pp / (pp - pd), 0.5, 8.0)
