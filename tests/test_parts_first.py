@@ -19,6 +19,8 @@ ARRAYS = {"node", "edge", "node_index", "edge_index", "edge_counts", "n_node_par
 def knows_structures(path: Path) -> bool:
     """Whether a file may name a structure: it is one, builds one, or is a registered fast path."""
     inside = path.relative_to(PACKAGE).parts
+    if inside == ("__init__.py",):  # the list of public names
+        return True
     return inside[0] in ("structures", "models") or "kernels" in inside
 
 

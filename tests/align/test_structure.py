@@ -159,7 +159,9 @@ def test_places_exclude_each_other_and_the_likeliest_parts_are_chosen(twin):
 def test_expected_scores_and_entropy_are_those_of_enumeration(twin):
     structure = possible(twin)
     q = structure.infer()
-    scores = [np.where(twin.probabilities(n) > 0, twin.scores(n), 0.0) @ twin.probabilities(n) for n in range(len(twin))]
+    scores = [
+        np.where(twin.probabilities(n) > 0, twin.scores(n), 0.0) @ twin.probabilities(n) for n in range(len(twin))
+    ]
     np.testing.assert_allclose(structure.expected_score(q, np.ones(len(twin))), sum(scores), atol=1e-9)
     entropy = q.log_partition - np.array(scores)
     np.testing.assert_allclose(structure.entropy(), entropy, atol=1e-9)

@@ -252,14 +252,14 @@ class Bags:
         return np.arange(self.n_parts, dtype=np.int64), 1
 
     def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        offsets, limit = self.scores.offsets, self.scores.limit
+        offsets, limit = self.scores.offsets, int(self.scores.most[i])
         own = range(int(offsets[i]), int(offsets[i + 1]))
         uses, scores = [], []
         for size in range(min(len(own), limit) + 1):
             for chosen in itertools.combinations(own, size):
                 use = np.zeros(self.n_parts)
                 use[list(chosen)] = 1.0
-                score = float(sum(self.scores.element[list(chosen)]))
+                score = float(sum(self.scores.value[list(chosen)]))
                 if score > -np.inf:
                     uses.append(use)
                     scores.append(score)
@@ -280,7 +280,7 @@ def random_case(
         return Pair(one, random_batch(rng, categorical=False, lengths=(1,) * len(lengths), k=k, spread=spread))
     if kind == "subsets":
         offsets = np.concatenate([[0], np.cumsum([n + 1 for n in lengths])]).astype(np.int64)
-        return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), limit=2), np.ones(len(lengths)))
+        return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), most=2), np.ones(len(lengths)))
     return random_batch(rng, categorical=kind == "categorical", lengths=lengths, k=k, spread=spread)
 
 

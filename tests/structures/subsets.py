@@ -1,28 +1,39 @@
-"""A third kind of structure, written in the tests alone: unordered subsets of at most ``limit`` elements per instance.
+"""Subsets: a structure of a third kind, that only tests know, with no labels and no slots.
 
-    score(S) = Σ_{e ∈ S} element[e],      |S| ≤ limit
+Each instance has elements with a score each; its outputs are the subsets y of these whose size lies within bounds,
 
-Everything is enumerated. Only what the contract asks for is here, so whatever goes through with it knows parts alone.
+    score(y) = Σ_{e ∈ y} score[e],      least ≤ |y| ≤ most.
+
+An output of a batch is an array of bools, one for each element. A part is an element: the output has it. What
+:class:`Parts` and :class:`Structure` offer by themselves is left to them, so that these subsets show whether the
+general forms are right.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import block_diag, csr_array
 
+from trellis.data.ragged import check_offsets, offsets_of
+from trellis.errors import DataError
 from trellis.structures import Argmax, PartPosterior, Parts, Polytope, Structure
-from trellis.structures.structure import refuse_impossible
+from trellis.structures.parts import check_parts
+from trellis.structures.structure import check_gamma, check_scores, expect_scores, numbers_of, refuse_impossible
 
 
 @dataclass(frozen=True)
 class SubsetParts(Parts):
-    """Part e: element e of the batch is in its instance's subset."""
+    """Elements of every instance, one instance after the other.
+
+    offsets : (n_instances + 1,) over elements;  least, most : (n_instances,) bounds on the size of an output
+    """
 
     offsets: np.ndarray
-    limit: int
+    least: np.ndarray
+    most: np.ndarray
     outputs_are = "subsets"
 
     @property
@@ -34,96 +45,174 @@ class SubsetParts(Parts):
         return int(self.offsets[-1])
 
     def instance_of(self, parts: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.offsets, parts, side="right") - 1
+        return np.searchsorted(self.offsets, check_parts(parts, self.n_parts), side="right") - 1
 
-    def of(self, outputs: list[tuple[int, ...]]) -> np.ndarray:
-        found = [low + e for low, chosen in zip(self.offsets[:-1], outputs, strict=True) for e in chosen]
-        return np.sort(np.array(found, dtype=np.int64))
+    def of(self, outputs: Any) -> np.ndarray:
+        chosen = np.asarray(outputs)
+        if chosen.dtype != np.bool_ or chosen.shape != (self.n_parts,):
+            raise DataError(f"expected a bool for each of {self.n_parts} elements, got {chosen.dtype} {chosen.shape}")
+        return np.flatnonzero(chosen)
 
     def shard(self, first: int, last: int) -> SubsetParts:
-        return SubsetParts(self.offsets[first : last + 1] - self.offsets[first], self.limit)
+        offsets = self.offsets[first : last + 1]
+        return SubsetParts(offsets - offsets[0], self.least[first:last], self.most[first:last])
 
     def within(self, parts: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        kept = (parts >= self.offsets[first]) & (parts < self.offsets[last])
-        return kept, parts[kept] - self.offsets[first]
+        low, high = self.offsets[first], self.offsets[last]
+        kept = (parts >= low) & (parts < high)
+        return kept, parts[kept] - low
 
     def zeros(self) -> Subsets:
-        return Subsets(self.offsets, np.zeros(self.n_parts), limit=self.limit)
+        return Subsets(self.offsets, np.zeros(self.n_parts), least=self.least, most=self.most)
 
 
 class Subsets(Structure):
-    """element : (n_elements,) scores, −inf where an element may not be chosen."""
+    """Scores of elements; an element with −inf may not be chosen.
 
-    def __init__(self, offsets: Any, element: Any, *, limit: int, first: int = 0) -> None:
-        self.offsets, self.element = np.asarray(offsets, np.int64), np.asarray(element, np.float64)
-        self.limit, self.first = limit, first
+    offsets : (n_instances + 1,);  value : (n_elements,)
+    least, most : sizes of outputs, one number or one for each instance; from none to all where they are not given
+
+    >>> two_of_three = Subsets([0, 3], np.log([1.0, 2.0, 3.0]), least=2, most=2)
+    >>> two_of_three.infer().at(np.arange(3)).round(3).tolist(), two_of_three.argmax().outputs.tolist()
+    ([0.455, 0.727, 0.818], [False, True, True])
+    """
+
+    def __init__(self, offsets: Any, value: Any, *, least: Any = 0, most: Any = None, first: int = 0) -> None:
+        self.value = check_scores("element", value, (None,))
+        self.offsets = check_offsets(offsets, len(self.value))
+        sizes = np.diff(self.offsets)
+        self.least = np.broadcast_to(np.asarray(least, dtype=np.int64), sizes.shape)
+        self.most = np.broadcast_to(sizes if most is None else np.asarray(most, dtype=np.int64), sizes.shape)
+        self.first = first
+        self.numbers: np.ndarray | None = None
 
     @property
     def parts(self) -> SubsetParts:
-        return SubsetParts(self.offsets, self.limit)
+        return SubsetParts(self.offsets, self.least, self.most)
 
-    def listed(self, i: int) -> list[tuple[tuple[int, ...], float]]:
-        """Every possible subset of instance i, and its score."""
-        own = self.element[self.offsets[i] : self.offsets[i + 1]]
-        sets = [s for n in range(min(len(own), self.limit) + 1) for s in itertools.combinations(range(len(own)), n)]
-        return [(s, float(sum(own[list(s)]))) for s in sets if not np.any(own[list(s)] == -np.inf)]
+    def _over(self, value: np.ndarray) -> Subsets:
+        changed = Subsets(self.offsets, value, least=self.least, most=self.most, first=self.first)
+        changed.numbers = self.numbers
+        return changed
+
+    def _each(self) -> list[tuple[slice, int, int]]:
+        """Elements, and the smallest and the largest size, of each instance."""
+        return [
+            (slice(int(a), int(b)), max(int(least), 0), min(int(most), int(b - a)))
+            for a, b, least, most in zip(self.offsets, self.offsets[1:], self.least, self.most, strict=False)
+        ]
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
-        best = [max(self.listed(i), key=lambda pair: pair[1]) for i in range(len(self))]
-        return Argmax([chosen for chosen, _ in best], np.array([score for _, score in best]))
+        """The best elements down to the first that does not help; of equals the first, or with ``rng`` any."""
+        chosen, score = np.zeros(len(self.value), dtype=np.bool_), np.zeros(len(self))
+        for i, (elements, least, most) in enumerate(self._each()):
+            value = self.value[elements]
+            draw = np.zeros(len(value)) if rng is None else rng.random(len(value))
+            order = np.lexsort((draw, -value))
+            possible = [size for size in range(least, most + 1) if np.all(value[order[:size]] > -np.inf)]
+            totals = np.array([value[order[:size]].sum() for size in possible])
+            if not len(totals):
+                score[i] = -np.inf
+                continue
+            ties = np.flatnonzero(totals == totals.max())
+            best = int(ties[0] if rng is None else rng.choice(ties))
+            score[i] = totals[best]
+            chosen[elements.start + order[: possible[best]]] = True
+        refuse_impossible(score, self.first, self.numbers)
+        return Argmax(chosen, score)
 
-    def score(self, outputs: list[tuple[int, ...]]) -> np.ndarray:
-        return np.array([self.element[low + list(s)].sum() if s else 0.0 for low, s in zip(self.offsets, outputs)])  # noqa: B905
+    def score(self, outputs: Any) -> np.ndarray:
+        used, scores = self.parts.of(outputs), np.zeros(len(self))
+        np.add.at(scores, self.parts.instance_of(used), self.value[used])
+        sizes = np.bincount(self.parts.instance_of(used), minlength=len(self))
+        return np.where((sizes >= self.least) & (sizes <= self.most), scores, -np.inf)
 
-    def apply(self, change: Any, gamma: float = 1.0) -> Subsets:
-        part, value = change
-        element = self.element + np.bincount(part, value, minlength=len(self.element))
-        return Subsets(self.offsets, element / gamma, limit=self.limit, first=self.first)
+    def apply(self, change: tuple[np.ndarray, np.ndarray], gamma: float = 1.0) -> Subsets:
+        part, added = change
+        value = self.value.copy()
+        np.add.at(value, part, added)
+        return self._over(value / check_gamma(gamma))
 
     def take(self, numbers: np.ndarray) -> Subsets:
-        pieces = [self.element[self.offsets[i] : self.offsets[i + 1]] for i in numbers]
-        offsets = np.concatenate(([0], np.cumsum([len(p) for p in pieces])))
-        element = np.concatenate([np.zeros(0), *pieces])
-        first = self.first + int(numbers[0]) if len(numbers) else self.first
-        return Subsets(offsets, element, limit=self.limit, first=first)
+        elements = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in numbers]
+        taken = Subsets(
+            offsets_of(map(len, elements)),
+            self.value[np.concatenate([np.zeros(0, np.int64), *elements])],
+            least=self.least[numbers],
+            most=self.most[numbers],
+        )
+        taken.numbers = numbers_of(numbers, self.first, self.numbers)
+        return taken
 
     def flat(self) -> Subsets:
-        return Subsets(self.offsets, np.where(self.element > -np.inf, 0.0, -np.inf), limit=self.limit, first=self.first)
+        return self._over(np.where(self.value > -np.inf, 0.0, -np.inf))
 
-    def infer(self, *, weights: Any = None, at: Any = None) -> PartPosterior:
-        marginal, log_partition = np.zeros(len(self.element)), np.zeros(len(self))
-        for i in range(len(self)):
-            listed = self.listed(i)
-            scores = np.array([score for _, score in listed])
-            log_partition[i] = scores.max() + np.log(np.exp(scores - scores.max()).sum())
-            for (chosen, _), p in zip(listed, np.exp(scores - log_partition[i]), strict=True):
-                marginal[self.offsets[i] + np.array(chosen, dtype=np.int64)] += p
-        refuse_impossible(log_partition, self.first)
+    def infer(self, *, weights: np.ndarray | None = None, at: np.ndarray | None = None) -> PartPosterior:
+        """From left and right, the log of the sum over choices of each size among the elements met so far."""
+        marginal, log_partition = np.zeros(len(self.value)), np.empty(len(self))
+        for i, (elements, least, most) in enumerate(self._each()):
+            value = self.value[elements]
+            n = len(value)
+            forward, backward = _sizes(value), _sizes(value[::-1])[::-1]
+            log_partition[i] = np.logaddexp.reduce(forward[n, least : most + 1], initial=-np.inf)
+            if log_partition[i] == -np.inf:
+                continue
+            for e in range(n):
+                # a elements before e and b after it, and e itself
+                logs = [
+                    forward[e, a] + backward[e + 1, b]
+                    for a in range(e + 1)
+                    for b in range(n - e)
+                    if least <= a + 1 + b <= most
+                ]
+                with_e = value[e] + np.logaddexp.reduce(logs, initial=-np.inf)
+                marginal[elements.start + e] = np.exp(with_e - log_partition[i])
+        refuse_impossible(log_partition, self.first, self.numbers)
         return PartPosterior(marginal, log_partition)
 
-    def expected_score(self, q: PartPosterior, weights: np.ndarray) -> float:
-        weight = np.repeat(weights, np.diff(self.offsets))
-        used = q.marginal > 0
-        return float((weight * q.marginal)[used] @ self.element[used])
-
-    def likeliest(self, q: PartPosterior) -> list[tuple[int, ...]]:
-        return [tuple(np.flatnonzero(q.marginal[a:b] > 0.5)) for a, b in itertools.pairwise(self.offsets)]
+    def expected_score(self, q: Any, weights: np.ndarray) -> float:
+        expected = expect_scores(q.at(np.arange(self.parts.n_parts)), self.value)
+        return float(np.repeat(weights, np.diff(self.offsets)) @ expected)
 
     def polytope(self, closed: np.ndarray) -> Polytope:
-        """A 0/1 variable per open element, and one per instance and place left empty up to the limit."""
-        from scipy.sparse import csr_array
+        """Chosen elements and fillers that add up to the largest size: there are most − least fillers.
 
-        is_open = self.element > -np.inf
+        An impossible instance has an equation without a solution.
+        """
+        n_parts, is_open = self.parts.n_parts, self.value > -np.inf
         is_open[closed] = False
-        used, n = np.flatnonzero(is_open), len(self)
-        columns = len(used) + n * self.limit
-        rows = np.concatenate((self.parts.instance_of(used), np.repeat(np.arange(n), self.limit)))
-        matrix = csr_array((np.ones(columns), (rows, np.arange(columns))), shape=(n, columns))
-        use = csr_array((np.ones(len(used)), (used, np.arange(len(used)))), shape=(len(self.element), columns))
+        rows, bounds, scores, part, n_variables = [], [], [], [], 0
+        for elements, least, most in self._each():
+            mine = elements.start + np.flatnonzero(is_open[elements])
+            fillers = max(most - least, 0)
+            rows.append(np.ones((1, len(mine) + fillers)))
+            bounds.append(most if most >= least else -1)
+            scores.append(np.concatenate((self.value[mine], np.zeros(fillers))))
+            part.append((mine, n_variables + np.arange(len(mine))))
+            n_variables += len(mine) + fillers
+        used, variable = np.concatenate([np.zeros((2, 0), np.int64), *map(np.stack, part)], axis=1)
 
-        def outputs(x: np.ndarray) -> list[tuple[int, ...]]:
-            chosen = used[x[: len(used)] > 0.5]
-            return [tuple(chosen[(chosen >= a) & (chosen < b)] - a) for a, b in itertools.pairwise(self.offsets)]
+        def outputs(x: np.ndarray) -> np.ndarray:
+            chosen = np.zeros(n_parts, dtype=np.bool_)
+            chosen[used] = x[variable] > 0.5
+            return chosen
 
-        score = np.concatenate((self.element[used], np.zeros(n * self.limit)))
-        return Polytope(matrix, np.full(n, float(self.limit)), use, score, np.ones(columns, np.bool_), outputs)
+        return Polytope(
+            matrix=block_diag([np.zeros((0, 0)), *rows], format="csr"),
+            bound=np.array(bounds, dtype=np.float64),
+            use=csr_array((np.ones(len(used)), (used, variable)), shape=(n_parts, n_variables)),
+            score=np.concatenate([np.zeros(0), *scores]),
+            whole=np.ones(n_variables, dtype=np.bool_),
+            outputs=outputs,
+        )
+
+
+def _sizes(value: np.ndarray) -> np.ndarray:
+    """(n + 1, n + 1): at (e, s) the log of the sum over choices of s among the first e elements."""
+    n = len(value)
+    table = np.full((n + 1, n + 1), -np.inf)
+    table[0, 0] = 0.0
+    for e in range(n):
+        table[e + 1] = table[e]
+        table[e + 1, 1:] = np.logaddexp(table[e, 1:], table[e, :-1] + value[e])
+    return table

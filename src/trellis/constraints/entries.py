@@ -42,8 +42,8 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     slot_b, label_b, value_b = _gather(code, split.before)
     slots, values = [slot, slot_b], [value, value_b]
     parts = [context.parts.label(slot, label), context.parts.label(slot_b - 1, label_b)]
-    if split.edge is not None:
-        slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), k * k))
+    if split.pair is not None:
+        slot_e, within, value_e = _gather(code, split.pair.reshape(len(split.pair), k * k))
         slots.append(slot_e)
         parts.append(context.parts.transition(slot_e, within // k, within % k))
         values.append(value_e)
@@ -52,15 +52,15 @@ def entries_of(rule: Rule, context: Context) -> Entries:
 
 @dataclass(frozen=True)
 class _Split:
-    """table[a, b] = constant + before[a] + here[b] + edge[a, b], for each of P patterns.
+    """table[a, b] = constant + before[a] + here[b] + pair[a, b], for each of P patterns.
 
-    constant : (P,);  before, here : (P, K);  edge : (P, K, K), or None where it is zero
+    constant : (P,);  before, here : (P, K);  pair : (P, K, K), or None where it is zero
     """
 
     constant: FloatArray
     before: NDArray[np.int8]
     here: NDArray[np.int8]
-    edge: NDArray[np.int8] | None
+    pair: NDArray[np.int8] | None
 
 
 def _split_table(table: BoolArray, n: int, k: int) -> _Split:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.constraints.rows import COUPLING, Rows
+from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, IntArray
 
 TOLERANCE = 1e-9
 
@@ -20,13 +20,18 @@ def price(rows: Rows, excess: FloatArray, *, enforce: bool = True) -> FloatArray
     excess : (n_rows,) ξ, for instance of ``rows.excess(rows.evaluate(outputs))``
     enforce : where false, hard and slack groups cost nothing whatever they exceed
     """
-    n = len(rows.groups)
-    l2 = np.sqrt(np.bincount(rows.group, weights=excess**2, minlength=n))
+    return group_prices(rows.groups, rows.group, excess, enforce=enforce)
+
+
+def group_prices(groups: Groups, group: IntArray, excess: FloatArray, *, enforce: bool = True) -> FloatArray:
+    """:func:`price` for excesses of the given groups, without rows."""
+    n = len(groups)
+    l2 = np.sqrt(np.bincount(group, weights=excess**2, minlength=n))
     largest = np.zeros(n)
-    np.maximum.at(largest, rows.group, excess)
-    norms = {Norm.L1: np.bincount(rows.group, weights=excess, minlength=n), Norm.L2: l2, Norm.LINF: largest}
-    norm = np.select([rows.groups.norm == which for which in norms], list(norms.values()), 0.0)
-    kind, amount = rows.groups.kind, rows.groups.amount
+    np.maximum.at(largest, group, excess)
+    norms = {Norm.L1: np.bincount(group, weights=excess, minlength=n), Norm.L2: l2, Norm.LINF: largest}
+    norm = np.select([groups.norm == which for which in norms], list(norms.values()), 0.0)
+    kind, amount = groups.kind, groups.amount
     beyond = np.where(norm > amount + TOLERANCE * (1.0 + amount), np.inf, 0.0) if enforce else np.zeros(n)
     return np.select(
         [kind == Kind.PENALTY, kind == Kind.SQUARED, kind == Kind.LEARNED],

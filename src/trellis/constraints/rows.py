@@ -127,8 +127,10 @@ class Rows:
         """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""
         if not len(self):
             return np.zeros(0)
-        marginals = q.at(self.part)
-        return self._sum(marginals if weights is None else marginals * weights[self.entry_instance])
+        values = self.coefficient * q.at(self.part)
+        if weights is not None:
+            values *= weights[self.entry_instance]
+        return np.bincount(self.entry_row, values, minlength=len(self)).astype(np.float64, copy=False)
 
     def pull(self, dual: FloatArray) -> FloatArray:
         """−Aᵀ dual, entry by entry: what dual variables (n_rows,) add to the score of each entry's part."""
@@ -137,16 +139,19 @@ class Rows:
     def evaluate(self, outputs: Any) -> FloatArray:
         """φ_r(y) of every row for one output of every instance."""
         used = self.parts.of(outputs)
-        hit = np.searchsorted(used, self.part)
-        is_used = np.zeros(len(self.part), dtype=np.bool_)
-        inside = hit < len(used)
-        is_used[inside] = used[hit[inside]] == self.part[inside]
-        return self._sum(is_used.astype(np.float64))
-
-    def _sum(self, values: FloatArray) -> FloatArray:
-        """Σ coefficient · value over the entries of each row."""
-        weighted = self.coefficient * values
-        return np.bincount(self.entry_row, weights=weighted, minlength=len(self)).astype(np.float64, copy=False)
+        if not (len(used) and len(self.part)):
+            return np.zeros(len(self))
+        if self.parts.n_parts <= 8 * len(self.part):
+            table = np.zeros(self.parts.n_parts, dtype=np.bool_)
+            table[used] = True
+            is_used = table[self.part]
+        else:
+            # a table of all parts would be the largest array in the house
+            near = np.minimum(np.searchsorted(used, self.part), len(used) - 1)
+            is_used = used[near] == self.part
+        hit = np.flatnonzero(is_used)
+        row = np.searchsorted(self.start, hit, side="right") - 1
+        return np.bincount(row, self.coefficient[hit], minlength=len(self)).astype(np.float64, copy=False)
 
     def excess(self, values: FloatArray) -> FloatArray:
         """How far values of the rows are beyond their bounds: (φ − b)⁺, or |φ − b| for an equality."""
@@ -155,21 +160,29 @@ class Rows:
 
     def select(self, keep: BoolArray) -> Rows:
         """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
-        lengths = np.diff(self.start)
-        entries = np.repeat(keep, lengths)
-        used, group = np.unique(self.group[keep], return_inverse=True)
+        return self._renumbered(np.flatnonzero(keep))
+
+    def _renumbered(self, numbers: IntArray) -> Rows:
+        """The rows with these numbers in this order, with their groups renumbered."""
+        used, group = np.unique(self.group[numbers], return_inverse=True)
+        return replace(self.reorder(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
+
+    def reorder(self, numbers: IntArray) -> Rows:
+        """The rows with these numbers in this order."""
+        lengths = self.start[numbers + 1] - self.start[numbers]
+        start = offsets_of(lengths)
+        entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
         return replace(
             self,
-            start=np.concatenate(([0], np.cumsum(lengths[keep]))).astype(np.int64),
+            start=start,
             part=self.part[entries],
             coefficient=self.coefficient[entries],
-            bound=self.bound[keep],
-            equality=self.equality[keep],
-            instance=self.instance[keep],
-            group=group.astype(np.int64),
-            constraint=self.constraint[keep],
-            row_number=self.row_number[keep],
-            groups=self.groups.take(used),
+            bound=self.bound[numbers],
+            equality=self.equality[numbers],
+            instance=self.instance[numbers],
+            group=self.group[numbers],
+            constraint=self.constraint[numbers],
+            row_number=self.row_number[numbers],
         )
 
     def with_explicit_sparsity(self) -> Rows:
@@ -242,24 +255,6 @@ class Rows:
         """The same rows, forbidding only the parts where ``keep`` holds."""
         return replace(self, forbidden=self.forbidden[keep], forbidden_by=self.forbidden_by[keep])
 
-    def reorder(self, order: IntArray) -> Rows:
-        """The same rows in another order."""
-        lengths = np.diff(self.start)[order]
-        start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        entries = np.arange(start[-1]) + np.repeat(self.start[order] - start[:-1], lengths)
-        return replace(
-            self,
-            start=start,
-            part=self.part[entries],
-            coefficient=self.coefficient[entries],
-            bound=self.bound[order],
-            equality=self.equality[order],
-            instance=self.instance[order],
-            group=self.group[order],
-            constraint=self.constraint[order],
-            row_number=self.row_number[order],
-        )
-
     def canonical(self) -> Rows:
         """Local rows first, by instance, and inside one by group; then coupling rows by group.
 
@@ -296,8 +291,9 @@ class Rows:
         Every coupling row is kept, with the entries that fall into the shard (perhaps none), so coupling rows have
         the same order in every shard; its bound is the whole row's.
         """
-        inside = (self.instance >= first) & (self.instance < last)
-        rows = self.select(inside | (self.instance == COUPLING))
+        n_local = self.n_local
+        low, high = np.searchsorted(self.instance[:n_local], [first, last])
+        rows = self._renumbered(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
         keep, part = self.parts.within(rows.part, first, last)
         keep_f, forbidden = self.parts.within(self.forbidden, first, last)
         return replace(

@@ -79,12 +79,12 @@ class ConstrainedArgmax:
                 scores = scores.clamp(part.labels)
             if k == 1:
                 found = decode(scores, Plan.of(rows), beam=self.beam)
-                outputs, value, proved = [(found.labels, np.ones(len(part)))], found.value, found.proved
+                outputs, value, proved = [(found.outputs, np.ones(len(part)))], found.value, found.proved
             else:
                 best = decode_kbest(scores, Plan.of(rows), k, beam=self.beam)
                 there = best.value > -np.inf
                 share = there / np.maximum(there.sum(axis=0), 1)
-                outputs = [(np.maximum(y, 0), s) for y, s in zip(best.labels, share, strict=True)]
+                outputs = [(np.maximum(y, 0), s) for y, s in zip(best.outputs, share, strict=True)]
                 value, proved = (np.where(there, best.value, 0.0) * share).sum(axis=0), best.proved
             return self._sum(part, rows, outputs, value, float(np.count_nonzero(proved)), collect)
 

@@ -7,7 +7,8 @@ Parts are (instance, label), numbered  label(i, k) = i·K + k.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from trellis.errors import DataError
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.parts import Parts, check_labels, check_parts
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
@@ -27,6 +28,7 @@ from trellis.structures.structure import (
     check_number_of_samples,
     check_scores,
     expect_scores,
+    numbers_of,
     refuse_impossible,
 )
 
@@ -72,6 +74,9 @@ class CategoricalParts(Parts):
         y = check_labels(outputs, self.n_slots, self.n_labels)
         return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
 
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
+
     def shard(self, first: int, last: int) -> CategoricalParts:
         return CategoricalParts(last - first, self.n_labels)
 
@@ -89,7 +94,8 @@ class CategoricalParts(Parts):
         return Categorical(np.zeros((self.n_slots, self.n_labels)))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_instances, n_labels)."""
+        """(n_instances, n_labels), or None for nothing."""
+        part, value = check_change(part, value, self.n_parts)
         if not len(part):
             return None
         added = np.bincount(part, value, minlength=self.n_parts)
@@ -113,7 +119,7 @@ class Categorical(Structure):
     """Log-scores of labels, one slot an instance.
 
     node : (n_instances, n_labels), −inf where a label is forbidden
-    first : number of the first instance in the corpus, for messages
+    first, numbers : which instances of the corpus these are, as for every structure
 
     >>> scores = Categorical(np.log([[0.5, 0.25, 0.25]]))
     >>> scores.infer().node.round(2).tolist(), scores.argmax().outputs.tolist()
@@ -122,6 +128,7 @@ class Categorical(Structure):
 
     node: FloatArray
     first: int = 0
+    numbers: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node", check_scores("node", self.node, (None, None)))
@@ -140,13 +147,16 @@ class Categorical(Structure):
         """The same as sequences of one slot each, so that kernels over chains serve too."""
         n, k = self.node.shape
         tables = ChainTables(self.node, np.zeros((1, k, k)), np.zeros(k), np.zeros(k))
-        return Chain.over(tables, np.arange(n + 1, dtype=np.int64), first=self.first)
+        chain = Chain.over(tables, np.arange(n + 1, dtype=np.int64), first=self.first)
+        chain.numbers = self.numbers
+        return chain
 
     def take(self, numbers: IntArray) -> Categorical:
-        return Categorical(self.node[numbers], self.first)
+        return Categorical(self.node[numbers], self.first, numbers_of(numbers, self.first, self.numbers))
 
     def instances(self, start: int, stop: int) -> Categorical:
-        return Categorical(self.node[start:stop], self.first + start)
+        numbers = None if self.numbers is None else self.numbers[start:stop]
+        return Categorical(self.node[start:stop], self.first + start, numbers)
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
         """Marginals and log-partitions."""
@@ -156,7 +166,7 @@ class Categorical(Structure):
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best label of each instance: the smallest of equals, or with ``rng`` a random one of them."""
         best = self.node.max(axis=1)
-        refuse_impossible(best, self.first)
+        refuse_impossible(best, self.first, self.numbers)
         if rng is None:
             labels = self.node.argmax(axis=1)
         else:
@@ -167,7 +177,7 @@ class Categorical(Structure):
         """The k best labels of each instance, best first."""
         if k < 1:
             raise DataError(f"k must be at least 1, got {k}")
-        refuse_impossible(self.node.max(axis=1), self.first)
+        refuse_impossible(self.node.max(axis=1), self.first, self.numbers)
         order = np.argsort(-self.node, axis=1, kind="stable")[:, :k]
         values = np.take_along_axis(self.node, order, axis=1)
         labels = np.full((k, len(self.node)), -1, dtype=np.int32)
@@ -220,29 +230,31 @@ class Categorical(Structure):
         top = np.zeros(len(self.node)) if log_partition is None else log_partition
         return LabelPosterior(node.reshape(self.node.shape), top)
 
+    def max_marginals(self) -> FloatArray:
+        return self.node.reshape(-1)
+
     def polytope(self, closed: IntArray) -> Polytope:
         return self.as_chain().polytope(closed, n_parts=self.node.size)
 
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Categorical:
-        added = self.node if change is None else self.node + check_scores("added", change, self.node.shape)
-        return Categorical(added / check_gamma(gamma), self.first)
+        return replace(self, node=(self.node if change is None else self.node + change) / check_gamma(gamma))
 
     def mean(self, other: Categorical) -> Categorical:
-        check_alike(self.node.shape, other.node.shape)
-        return Categorical((self.node + other.node) / 2.0, self.first)
+        check_alike(self.node.shape, other.node.shape, ("instances", "labels"))
+        return replace(self, node=(self.node + other.node) / 2.0)
 
     def flat(self) -> Categorical:
-        return Categorical(np.where(self.node > -np.inf, 0.0, -np.inf), self.first)
+        return replace(self, node=np.where(self.node > -np.inf, 0.0, -np.inf))
 
     def clamp(self, labels: LabelArray) -> Categorical:
         """Scores in which only the given label is possible where it is known (≥ 0)."""
         y = check_labels(labels, *self.node.shape, unknown=True)
-        known = y[:, None] >= 0
-        return Categorical(np.where(known & (np.arange(self.n_labels) != y[:, None]), -np.inf, self.node), self.first)
+        forbidden = (y[:, None] >= 0) & (np.arange(self.n_labels) != y[:, None])
+        return replace(self, node=np.where(forbidden, -np.inf, self.node))
 
     def _exponentials(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Row maxima, sums of exp(score − maximum), and these exponentials."""
         top = self.node.max(axis=1)
-        refuse_impossible(top, self.first)
+        refuse_impossible(top, self.first, self.numbers)
         exponentials = np.exp(self.node - top[:, None])
         return top, exponentials.sum(axis=1), exponentials

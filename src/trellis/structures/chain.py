@@ -33,6 +33,7 @@ from trellis.structures.structure import (
     check_number_of_samples,
     check_weights,
     expect_scores,
+    numbers_of,
     refuse_impossible,
 )
 
@@ -135,19 +136,38 @@ class Chain(Structure):
 
     def instances(self, start: int, stop: int) -> Chain:
         low, high = int(self.offsets[start]), int(self.offsets[stop])
-        return self._over(self.offsets[start : stop + 1] - low, slice(low, high), self.first + start)
+        some = self._of_slots(self.offsets[start : stop + 1] - low, slice(low, high))
+        some.first, some.numbers = self.first + start, None if self.numbers is None else self.numbers[start:stop]
+        return some
 
     def take(self, numbers: IntArray) -> Chain:
         lengths = np.diff(self.offsets)[numbers]
         offsets = offsets_of(lengths)
         slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
-        return self._over(offsets, slots, self.first)
+        some = self._of_slots(offsets, slots)
+        some.numbers = numbers_of(numbers, self.first, self.numbers)
+        return some
 
-    def _over(self, offsets: IntArray, slots: Any, first: int) -> Chain:
+    def _of_slots(self, offsets: IntArray, slots: Any) -> Chain:
+        """The same scores at some of the slots."""
         node_index, edge_index = self.node_index[slots], self.edge_index[slots]
         return Chain.over(
-            self.tables, offsets, node_index=node_index, edge_index=edge_index, first=first, owner=self.owner
+            self.tables, offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=self.owner
         )
+
+    def _scored(
+        self,
+        tables: ChainTables,
+        node_index: Index | None = None,
+        edge_index: Index | None = None,
+        owner: tuple[IntArray, int] | None = None,
+    ) -> Chain:
+        """The same instances with other scores."""
+        chain = Chain.over(
+            tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=owner
+        )
+        chain.numbers = self.numbers
+        return chain
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
         """Marginals of labels, expected counts of transitions, and marginals of transitions where ``at`` names one."""
@@ -170,7 +190,7 @@ class Chain(Structure):
         counts = counts_t.transpose(0, 2, 1) * p.edge
         if np.any(status == chain_sum.FLAGGED):
             chain_log.infer_log(*self._arrays(), weights, posterior, counts, edge, log_partition, np.empty(n), status)
-            refuse_impossible(log_partition, self.first)
+            refuse_impossible(log_partition, self.first, self.numbers)
         return LabelPosterior(posterior, log_partition, self.own_counts(counts), edge if edge_marginals else None)
 
     def names_transition(self, at: IntArray | None) -> bool:
@@ -196,7 +216,7 @@ class Chain(Structure):
         else:
             tell_if_compiling(chain_max.viterbi_random)
             chain_max.viterbi_random(*self._arrays(), rng.random(self.n_slots), labels, score)
-        refuse_impossible(score, self.first)
+        refuse_impossible(score, self.first, self.numbers)
         return Argmax(labels, score)
 
     def kbest(self, k: int) -> KBest:
@@ -206,7 +226,7 @@ class Chain(Structure):
         tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
-        refuse_impossible(score[0], self.first)
+        refuse_impossible(score[0], self.first, self.numbers)
         return KBest(labels, score)
 
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
@@ -215,7 +235,7 @@ class Chain(Structure):
         tell_if_compiling(chain_sample.sample_outputs)
         labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
         chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
-        refuse_impossible(log_partition, self.first)
+        refuse_impossible(log_partition, self.first, self.numbers)
         return labels
 
     def entropy(self) -> FloatArray:
@@ -234,7 +254,7 @@ class Chain(Structure):
                 *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
                 np.zeros(p.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
             )  # fmt: skip
-            refuse_impossible(log_partition, self.first)
+            refuse_impossible(log_partition, self.first, self.numbers)
         return entropy
 
     def score(self, labels: LabelArray) -> FloatArray:
@@ -289,6 +309,13 @@ class Chain(Structure):
         top = np.zeros(len(self)) if log_partition is None else log_partition
         return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
 
+    def max_marginals(self) -> FloatArray:
+        k, n = self.n_labels, self.n_slots
+        best = np.empty(n * k * (1 + k))
+        of_node, of_edge = best[: n * k].reshape(n, k), best[n * k :].reshape(n, k, k)
+        chain_max.max_marginals(*self._arrays(), of_node, of_edge)
+        return best
+
     def polytope(self, closed: IntArray, n_parts: int | None = None) -> Polytope:
         t, n = self.tables, self.n_slots
         node = self.node.copy()
@@ -322,14 +349,12 @@ class Chain(Structure):
             tables = ChainTables(node, edge, t.start, t.stop)
         else:
             tables = ChainTables(node / g, edge / g, t.start / g, t.stop / g)
-        return Chain.over(
-            tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=owner
-        )
+        return self._scored(tables, node_index, edge_index, owner)
 
     def mean(self, other: Chain) -> Chain:
         if not np.array_equal(self.offsets, other.offsets):
             raise DataError("models agree over the same instances, but the lengths of these differ")
-        check_alike((len(self), self.n_labels), (len(other), other.n_labels))
+        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels), ("slots", "labels"))
         a, b = self.tables, other.tables
         pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
         tables = ChainTables(
@@ -338,15 +363,12 @@ class Chain(Structure):
             start=(a.start + b.start) / 2,
             stop=(a.stop + b.stop) / 2,
         )
-        return Chain.over(tables, self.offsets, edge_index=index.astype(np.int32), first=self.first)
+        return self._scored(tables, edge_index=index.astype(np.int32))
 
     def flat(self) -> Chain:
         t = self.tables
         tables = ChainTables(*(np.where(table > -np.inf, 0.0, -np.inf) for table in (t.node, t.edge, t.start, t.stop)))
-        return Chain.over(
-            tables, self.offsets, node_index=self.node_index, edge_index=self.edge_index, first=self.first,
-            owner=self.owner,
-        )  # fmt: skip
+        return self._scored(tables, self.node_index, self.edge_index, self.owner)
 
     def clamp(self, labels: LabelArray) -> Chain:
         """Scores in which only the given label is possible at the slots where it is known (≥ 0)."""
@@ -356,7 +378,7 @@ class Chain(Structure):
         forbidden = (y[:, None] >= 0) & (np.arange(self.n_labels) != y[:, None])
         t = self.tables
         tables = ChainTables(np.where(forbidden, -np.inf, self.node), t.edge, t.start, t.stop)
-        return Chain.over(tables, self.offsets, edge_index=self.edge_index, first=self.first, owner=self.owner)
+        return self._scored(tables, None, self.edge_index, self.owner)
 
     def _arrays(self) -> tuple[Any, ...]:
         t = self.tables

@@ -14,14 +14,16 @@ holes: no output uses them, no row may name them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.structures.parts import Parts, check_labels, check_parts
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
@@ -101,6 +103,12 @@ class ChainParts(Parts):
         labels = self.label(np.arange(self.n_slots, dtype=np.int64), y)
         return np.concatenate([labels, self.transition(right, y[right - 1], y[right])])
 
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        return [outputs[low:high] for low, high in pairwise(self.offsets.tolist())]
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
+
     def shard(self, first: int, last: int) -> ChainParts:
         return ChainParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels)
 
@@ -132,6 +140,7 @@ class ChainParts(Parts):
         return Chain(self.offsets, np.zeros((1, k)), np.zeros((k, k)), node_index=index)
 
     def change(self, part: IntArray, value: FloatArray) -> ChainChange:
+        part, value = check_change(part, value, self.n_parts)
         n, k = self.n_node_parts, self.n_labels
         if not len(part):
             return ChainChange(None, None, np.zeros((1, k, k)))

@@ -17,7 +17,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import DataError
-from trellis.structures.parts import Parts
+from trellis.structures.parts import Parts, check_change, check_parts
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax, JointPosterior
 from trellis.structures.structure import Structure
@@ -38,7 +38,9 @@ class JointParts(Parts):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
-        return "+".join(member.kind for member in self.members)
+        """Members joined by +, in brackets where they are joints themselves: no joint looks like one of its members."""
+        kinds = [f"({member.kind})" if isinstance(member, JointParts) else member.kind for member in self.members]
+        return "+".join(kinds) if len(kinds) > 1 else f"({kinds[0]})"
 
     @cached_property
     def starts(self) -> IntArray:
@@ -56,72 +58,84 @@ class JointParts(Parts):
     def member(self, number: int) -> tuple[Parts, int]:
         return self.members[number], int(self.starts[number])
 
+    def shares(self, parts: IntArray) -> list[tuple[BoolArray, IntArray]]:
+        """For each member, which of the parts are its own, and what it calls them."""
+        found = []
+        for low, high in pairwise(self.starts):
+            mine: BoolArray = (parts >= low) & (parts < high)
+            found.append((mine, parts[mine] - low))
+        return found
+
     def instance_of(self, parts: IntArray) -> IntArray:
-        return self._each(parts, lambda member, mine: member.instance_of(mine))
+        parts = check_parts(parts, self.n_parts)
+        instance = np.empty(parts.shape, dtype=np.int64)
+        for member, (mine, own) in zip(self.members, self.shares(parts), strict=True):
+            instance[mine] = member.instance_of(own)
+        return instance
 
     def place_of(self, parts: IntArray) -> IntArray:
-        # A member has no more places than twice its parts (a chain counts boundaries behind slots).
-        out = np.empty(parts.shape, dtype=np.int64)
-        for number, member in enumerate(self.members):
-            mine = self._mine(parts, number)
-            out[mine] = 2 * self.starts[number] + member.place_of(parts[mine] - self.starts[number])
-        return out
+        place = np.empty(parts.shape, dtype=np.int64)
+        for member, start, (mine, own) in zip(self.members, self.starts[:-1], self.shares(parts), strict=True):
+            place[mine] = start + member.place_of(own)
+        return place
 
     def of(self, outputs: Sequence[Any]) -> IntArray:
         return np.concatenate(
-            [m.of(y) + s for m, y, s in zip(self.members, outputs, self.starts[:-1], strict=True)]
-        ).astype(np.int64, copy=False)
+            [member.of(y) + start for member, y, start in zip(self.members, outputs, self.starts[:-1], strict=True)]
+        )
+
+    def split_outputs(self, outputs: Sequence[Any]) -> list[Any]:
+        return list(zip(*(m.split_outputs(y) for m, y in zip(self.members, outputs, strict=True)), strict=True))
+
+    def join_outputs(self, pieces: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(m.join_outputs([piece[number] for piece in pieces]) for number, m in enumerate(self.members))
 
     def shard(self, first: int, last: int) -> JointParts:
         return JointParts(tuple(member.shard(first, last) for member in self.members))
 
     def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
         kept, moved = np.zeros(parts.shape, dtype=np.bool_), np.empty(parts.shape, dtype=np.int64)
-        start = 0
-        for number, member in enumerate(self.members):
-            mine = np.flatnonzero(self._mine(parts, number))
-            here, numbers = member.within(parts[mine] - self.starts[number], first, last)
-            kept[mine[here]] = True
-            moved[mine[here]] = numbers + start
-            start += member.shard(first, last).n_parts
+        starts = self.shard(first, last).starts[:-1]
+        for member, start, (mine, own) in zip(self.members, starts, self.shares(parts), strict=True):
+            here, numbers = member.within(own, first, last)
+            place = np.flatnonzero(mine)[here]
+            kept[place], moved[place] = True, numbers + start
         return kept, moved[kept]
 
     def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
         instance, local = np.empty(parts.shape, dtype=np.int64), np.empty(parts.shape, dtype=np.int64)
         before = np.zeros(self.n_instances, dtype=np.int64)
-        for number, member in enumerate(self.members):
-            mine = self._mine(parts, number)
-            instance[mine], inside = member.split(parts[mine] - self.starts[number])
+        for member, (mine, own) in zip(self.members, self.shares(parts), strict=True):
+            instance[mine], inside = member.split(own)
             local[mine] = inside + before[instance[mine]]
             before += member.sizes()
         return instance, local
 
     def join(self, instance: IntArray, local: IntArray) -> IntArray:
         parts, low = np.empty(local.shape, dtype=np.int64), np.zeros(self.n_instances, dtype=np.int64)
-        for number, member in enumerate(self.members):
+        for member, start in zip(self.members, self.starts[:-1], strict=True):
             high = low + member.sizes()
             mine = (local >= low[instance]) & (local < high[instance])
-            parts[mine] = member.join(instance[mine], local[mine] - low[instance[mine]]) + self.starts[number]
+            parts[mine] = start + member.join(instance[mine], local[mine] - low[instance[mine]])
             low = high
         return parts
 
     def sizes(self) -> IntArray:
-        return np.asarray(sum(member.sizes() for member in self.members))
+        return np.asarray(sum(member.sizes() for member in self.members), dtype=np.int64)
 
     def zeros(self) -> Joint:
         return Joint(*(member.zeros() for member in self.members))
 
     def change(self, part: IntArray, value: FloatArray) -> tuple[Any, ...]:
-        changes = []
-        for number, member in enumerate(self.members):
-            mine = self._mine(part, number)
-            changes.append(member.change(part[mine] - self.starts[number], value[mine]))
-        return tuple(changes)
+        """A change of each member."""
+        part, value = check_change(part, value, self.n_parts)
+        shares = self.shares(part)
+        return tuple(member.change(own, value[mine]) for member, (mine, own) in zip(self.members, shares, strict=True))
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
-        for number, member in enumerate(self.members):
-            least, most = member.extremes(*self._rows_of(number, start, part, coefficient))
+        for member, rows in zip(self.members, self._rows(start, part, coefficient), strict=True):
+            least, most = member.extremes(*rows)
             low += least
             high += most
         return low, high
@@ -131,29 +145,20 @@ class JointParts(Parts):
     ) -> tuple[IntArray, BoolArray]:
         """A sum over members is least where every member's share is."""
         found, settled = [], np.ones(len(margin), dtype=np.bool_)
-        for number, member in enumerate(self.members):
-            parts, done = member.never_least(*self._rows_of(number, start, part, coefficient), margin)
-            found.append(parts + self.starts[number])
+        for first, member, rows in zip(self.starts, self.members, self._rows(start, part, coefficient), strict=False):
+            parts, done = member.never_least(*rows, margin)
+            found.append(parts + first)
             settled &= done
         return np.concatenate(found), settled
 
-    def _mine(self, parts: IntArray, number: int) -> BoolArray:
-        mine: BoolArray = (parts >= self.starts[number]) & (parts < self.starts[number + 1])
-        return mine
-
-    def _each(self, parts: IntArray, function: Any) -> IntArray:
-        out = np.empty(parts.shape, dtype=np.int64)
-        for number, member in enumerate(self.members):
-            mine = self._mine(parts, number)
-            out[mine] = function(member, parts[mine] - self.starts[number])
-        return out
-
-    def _rows_of(
-        self, number: int, start: IntArray, part: IntArray, coefficient: FloatArray
-    ) -> tuple[IntArray, IntArray, FloatArray]:
-        mine = self._mine(part, number)
-        cuts = np.concatenate(([0], np.cumsum(mine)))[start]
-        return cuts.astype(np.int64), part[mine] - self.starts[number], coefficient[mine]
+    def _rows(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray
+    ) -> list[tuple[IntArray, IntArray, FloatArray]]:
+        """What rows say of each member."""
+        return [
+            (np.concatenate(([0], np.cumsum(mine)))[start].astype(np.int64), own, coefficient[mine])
+            for mine, own in self.shares(part)
+        ]
 
 
 class Joint(Structure):
@@ -170,7 +175,7 @@ class Joint(Structure):
         if not members:
             raise DataError("a joint structure needs at least one member")
         self.members = members
-        self.first = members[0].first
+        self.first, self.numbers = members[0].first, members[0].numbers
         self._parts = JointParts(tuple(member.parts for member in members))
 
     @property
@@ -178,12 +183,14 @@ class Joint(Structure):
         return self._parts
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> JointPosterior:
-        asked: list[IntArray | None] = [None] * len(self.members)
-        if at is not None:
-            starts = self._parts.starts
-            asked = [at[(at >= a) & (at < b)] - a for a, b in pairwise(starts)]
-        members = [m.infer(weights=weights, at=wanted) for m, wanted in zip(self.members, asked, strict=True)]
+        members = [m.infer(weights=weights, at=own) for m, own in zip(self.members, self._asked(at), strict=True)]
         return JointPosterior(members, self._parts.starts)
+
+    def _asked(self, at: IntArray | None) -> list[IntArray | None]:
+        """What each member calls parts that are asked for."""
+        if at is None:
+            return [None] * len(self.members)
+        return [own for _, own in self._parts.shares(at)]
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         best = [member.argmax(rng) for member in self.members]
@@ -213,14 +220,11 @@ class Joint(Structure):
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> JointPosterior:
-        starts = self._parts.starts
         members: list[Any] = []
-        for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
-            mine = (part >= a) & (part < b)
-            asked = None if at is None else at[(at >= a) & (at < b)] - a
+        for member, (mine, own), wanted in zip(self.members, self._parts.shares(part), self._asked(at), strict=True):
             top = None if members else log_partition  # the log-partition of all of them is a sum
-            members.append(member.posterior(part[mine] - a, value[mine], log_partition=top, weights=weights, at=asked))
-        return JointPosterior(members, starts)
+            members.append(member.posterior(own, value[mine], log_partition=top, weights=weights, at=wanted))
+        return JointPosterior(members, self._parts.starts)
 
     def average(
         self,
@@ -249,14 +253,28 @@ class Joint(Structure):
     def likeliest(self, q: JointPosterior) -> tuple[Any, ...]:
         return tuple(m.likeliest(one) for m, one in zip(self.members, q.members, strict=True))
 
+    def max_marginals(self) -> FloatArray | None:
+        """Of a part of one member: with the best outputs of all the others."""
+        of_members = [member.max_marginals() for member in self.members]
+        best = [member.argmax().score for member in self.members]
+        together, made = np.asarray(sum(best)), []
+        for member, mine, own in zip(self.members, of_members, best, strict=True):
+            if mine is None:
+                return None
+            others = (together - own)[member.parts.instance_of(np.arange(len(mine)))]
+            made.append(mine + others)
+        return np.concatenate(made)
+
+    def mean(self, other: Joint) -> Joint:
+        return Joint(*(one.mean(another) for one, another in zip(self.members, other.members, strict=True)))
+
+    def clamp(self, known: Sequence[Any]) -> Joint:
+        """Scores in which only outputs that agree with what is known of each member are possible."""
+        return Joint(*(member.clamp(one) for member, one in zip(self.members, known, strict=True)))
+
     def polytope(self, closed: IntArray) -> Polytope:
-        starts = self._parts.starts
-        return side_by_side(
-            [
-                m.polytope(closed[(closed >= a) & (closed < b)] - a)
-                for m, a, b in zip(self.members, starts[:-1], starts[1:], strict=True)
-            ]
-        )
+        shares = self._parts.shares(closed)
+        return side_by_side([member.polytope(own) for member, (_, own) in zip(self.members, shares, strict=True)])
 
     def farthest(self) -> float:
         return max(member.farthest() for member in self.members)

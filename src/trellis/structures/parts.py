@@ -13,12 +13,14 @@ parts increasing inside a row.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
+from trellis.structures.extremes import parts_never_least, row_extremes
 
 if TYPE_CHECKING:
     from trellis.structures.structure import Structure
@@ -81,8 +83,21 @@ class Parts(ABC):
         """(n_instances,): how many parts each instance has."""
         return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
 
+    def split_outputs(self, outputs: Any) -> list[Any]:
+        """The output of each instance by itself, in the form that a batch of this one instance has."""
+        return [outputs[i : i + 1] for i in range(self.n_instances)]
+
+    def join_outputs(self, pieces: Sequence[Any]) -> Any:
+        """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`.
+
+        Here and there the form is taken to be an array or a list with one entry per instance.
+        """
+        if all(isinstance(piece, list) for piece in pieces):
+            return [output for piece in pieces for output in piece]
+        return np.concatenate(pieces)
+
     def place_of(self, parts: IntArray) -> IntArray:
-        """A number of each part such that an output uses at most one part of a number: the slot of a label, say.
+        """The place of each part, in 0..n_parts−1: an output uses at most one part of a place (the slot, say).
 
         Parts of one place exclude each other, which makes a good first guess of how rows vary together.
         """
@@ -93,37 +108,22 @@ class Parts(ABC):
 
         Made once where the same change meets many scores.
         """
-        return part, value
+        return check_change(part, value, self.n_parts)
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n_rows,) each: the least and the largest value of every row over all outputs."""
-        return _extremes(self.zeros(), start, part, coefficient)
+        return row_extremes(self.zeros(), start, part, coefficient)
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[IntArray, BoolArray]:
-        """Parts that no output with the least value of a row uses, increasing; and for which rows no others do.
+        """Parts that no output with the least value of a row uses, increasing; and for which rows that says it all.
 
         margin : (n_rows,) by how much two sums may differ and yet count as equal
-        Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used.
+        Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used. Where it
+        is no, being at the least takes more: that some part *is* used, say.
         """
-        flat = self.zeros()
-        low, _ = _extremes(flat, start, part, coefficient)
-        found, settled = [], np.ones(len(low), dtype=np.bool_)
-        for r in range(len(low)):
-            mine, value = part[start[r] : start[r + 1]], coefficient[start[r] : start[r + 1]]
-            # To use a part is worth more than the whole row: the best output uses it if any can.
-            worth = 1.0 + 2.0 * float(np.abs(value).sum())
-            never = [
-                p
-                for p in mine[value > 0].tolist()
-                if worth - flat.add(np.append(mine, p), np.append(-value, worth)).argmax().score.sum()
-                > low[r] + margin[r]
-            ]
-            left = flat.forbid(np.array(never, dtype=np.int64))
-            settled[r] = left.add(mine, value).argmax().score.sum() <= low[r] + margin[r]
-            found += never
-        return np.unique(np.array(found, dtype=np.int64)), settled
+        return parts_never_least(self.zeros(), start, part, coefficient, margin)
 
     # families
 
@@ -159,36 +159,26 @@ class Parts(ABC):
         raise ConstraintError(f"this constraint speaks of {family}, but these {self.outputs_are} have none")
 
 
-def _extremes(
-    flat: Structure, start: IntArray, part: IntArray, coefficient: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """By argmax, for as many rows at once as name different instances."""
-    n_rows = len(start) - 1
-    row = np.repeat(np.arange(n_rows), np.diff(start))
-    instance = flat.parts.instance_of(part)
-    low, high = np.zeros(n_rows), np.zeros(n_rows)
-    touched = np.unique(np.stack((row, instance), axis=1), axis=0) if len(row) else np.zeros((0, 2), np.int64)
-    # The n-th row of every instance in one argmax: its value in the instance is that instance's best score.
-    order = np.argsort(touched[:, 1], kind="stable")
-    nth = np.empty(len(touched), dtype=np.int64)
-    by_instance = touched[order, 1]
-    nth[order] = np.arange(len(order)) - np.searchsorted(by_instance, by_instance)
-    key = touched[:, 0] * np.int64(flat.parts.n_instances + 1) + touched[:, 1]
-    layer_of_entry = nth[np.searchsorted(key, row * np.int64(flat.parts.n_instances + 1) + instance)]
-    for layer in range(int(nth.max(initial=-1)) + 1):
-        chosen, rows, at = layer_of_entry == layer, touched[nth == layer, 0], touched[nth == layer, 1]
-        for sign, out in ((1.0, high), (-1.0, low)):
-            best = flat.add(part[chosen], sign * coefficient[chosen]).argmax().score
-            np.add.at(out, rows, sign * best[at])
-    return low, high
-
-
 def check_parts(parts: Any, n_parts: int) -> IntArray:
     """Part numbers as int64, each in 0..n_parts−1."""
     numbers = np.asarray(parts, dtype=np.int64)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_parts):
         raise DataError(f"parts must lie in 0..{n_parts - 1}, got {numbers.min()}..{numbers.max()}")
     return numbers
+
+
+def check_change(part: Any, value: Any, n_parts: int) -> tuple[IntArray, FloatArray]:
+    """Parts, and as many values that are finite or −inf."""
+    numbers, added = check_parts(part, n_parts), np.asarray(value, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.shape != added.shape:
+        raise DataError(
+            f"a change is one value for each part, but there are {numbers.shape} parts, {added.shape} values"
+        )
+    wrong = np.flatnonzero(~(added < np.inf))
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(f"what is added must be finite or −inf, but at part {numbers[at]} it is {added[at]}")
+    return numbers, added
 
 
 def check_labels(labels: Any, n_slots: int, n_labels: int, *, unknown: bool = False) -> LabelArray:

@@ -25,9 +25,11 @@ class Structure(ABC):
     """Scores of a batch of instances over the outputs of one kind.
 
     first : number of the first instance in the corpus, for messages
+    numbers : (n_instances,) their numbers in the corpus where they do not count on from the first, for messages
     """
 
     first: int = 0
+    numbers: IntArray | None = None
 
     @property
     @abstractmethod
@@ -55,7 +57,7 @@ class Structure(ABC):
 
     @abstractmethod
     def take(self, numbers: IntArray) -> Self:
-        """The scores of the instances with these numbers, in this order."""
+        """The scores of these instances, counted inside this batch, in this order."""
 
     @abstractmethod
     def flat(self) -> Self:
@@ -86,7 +88,9 @@ class Structure(ABC):
 
     def instances(self, start: int, stop: int) -> Self:
         """Scores of instances start..stop−1."""
-        return self.take(np.arange(start, stop, dtype=np.int64))
+        some = self.take(np.arange(start, stop, dtype=np.int64))
+        object.__setattr__(some, "first", self.first + start)
+        return some
 
     def posterior(
         self,
@@ -133,6 +137,10 @@ class Structure(ABC):
     def likeliest(self, q: Any) -> Any:
         """Outputs put together of the likeliest part of each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be put together of single parts: decode them whole")
+
+    def max_marginals(self) -> FloatArray | None:
+        """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""
+        return None
 
     def mean(self, other: Any) -> Self:
         """Half the sum of two scores over the same outputs: the geometric mean of two distributions."""
@@ -183,9 +191,9 @@ def check_weights(weights: Any, n: int) -> FloatArray:
     return checked
 
 
-def check_alike(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Refuse two models over different slots or labels."""
-    for mine, theirs, what in zip(one, other, ("instances", "labels"), strict=True):
+def check_alike(one: tuple[int, ...], other: tuple[int, ...], counted: tuple[str, ...]) -> None:
+    """Refuse two models over different slots or labels: equally many of all that is counted."""
+    for mine, theirs, what in zip(one, other, counted, strict=True):
         if mine != theirs:
             raise DataError(
                 f"models agree over the same {what}, but there are {mine} and {theirs}: give maps of labels"
@@ -199,15 +207,20 @@ def check_number_of_samples(n: int) -> None:
 
 
 def expect_scores(probability: FloatArray, score: FloatArray) -> FloatArray:
-    """probability · score entry by entry, with 0 · −∞ = 0."""
+    """probability · score entry by entry; what is forbidden counts nothing, for no q has any mass there."""
     return np.where(probability > 0, probability * np.where(score > -np.inf, score, 0.0), 0.0)
 
 
-def refuse_impossible(log_partition: FloatArray, first: int) -> None:
+def numbers_of(chosen: IntArray, first: int, numbers: IntArray | None) -> IntArray:
+    """The numbers in the corpus of chosen instances of a batch."""
+    return chosen + first if numbers is None else numbers[chosen]
+
+
+def refuse_impossible(log_partition: FloatArray, first: int, numbers: IntArray | None = None) -> None:
     """Raise, naming the instances, if any log-partition (or best score) is −∞."""
     nothing = np.flatnonzero(log_partition == -np.inf)
     if len(nothing):
-        _impossible(tuple(int(first + i) for i in nothing))
+        _impossible(tuple(numbers_of(nothing, first, numbers).tolist()))
 
 
 def _impossible(numbers: tuple[int, ...]) -> NoReturn:
