@@ -142,6 +142,8 @@ class UEM(ConstrainedPrediction):
         online = None if self.online is None else OnlineSteps(step, tuple(self.constraints), self.online, self)
         self._check_data(step)
         state = read_checkpoint(self.checkpoint, self._fingerprint(batch)) if resume and self.checkpoint else None
+        # Copies of parameters to come back to are held only where something may come back to them.
+        self._keeps = dev is not None or self.n_init > 1 or self.checkpoint is not None
         best = None if state is None else state.best
         first = 0 if state is None else state.restart
         for restart in range(first, self.n_init):
@@ -152,7 +154,8 @@ class UEM(ConstrainedPrediction):
                 best = run
         if best is None:
             raise DataError(f"n_init must be at least 1, got {self.n_init}")
-        model.set_parameters(best.kept)
+        if self._keeps:
+            model.set_parameters(best.kept)
         self.history_, self.duals_ = best.history, best.duals
         self.objective_ = best.history[-1].objective
         self.n_rounds_, self.converged_ = len(best.history), best.converged
@@ -186,7 +189,7 @@ class UEM(ConstrainedPrediction):
             model.update(step.supervised, shards=step.labelled_parts, engine=step.engine)
             supervised = model.parameters()
             model.set_parameters(saved)
-        parameters = model.parameters()
+        parameters = model.parameters() if self._keeps else {}
         return Checkpoint(restart, parameters, parameters, supervised, rng.bit_generator.state, History())
 
     def _run(
@@ -201,7 +204,8 @@ class UEM(ConstrainedPrediction):
     ) -> Checkpoint:
         """Rounds until one of the stopping rules holds."""
         model: Model = self.model
-        model.set_parameters(run.parameters)
+        if self._keeps:
+            model.set_parameters(run.parameters)
         if online is not None:
             online.restore(run.rng_state)
         title = "learning" if self.n_init == 1 else f"learning, start {restart + 1} of {self.n_init}"
@@ -233,7 +237,7 @@ class UEM(ConstrainedPrediction):
                         expectation.gap,
                     )
                 )  # fmt: skip
-                run.parameters = model.parameters()
+                run.parameters = model.parameters() if self._keeps else {}
                 ended = self._judge(run, number, metric)
                 progress.advance(number + 1, _figures(run.history[-1]))
                 last = ended or number + 1 == self.max_rounds

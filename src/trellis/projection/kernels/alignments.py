@@ -77,7 +77,7 @@ def project_rows(
     weights = check_weights(weights, n)
 
     def solve(n_pulls: int) -> tuple[Any, Projected]:
-        found = tuple(member.new_found() for member in members)
+        found = tuple(member.new_found(np.float32) for member in members)
         out = Projected(np.zeros(n_pulls), np.zeros(n_pulls), np.zeros(n), np.zeros(n), np.zeros(n, np.int64))
         chosen = np.arange(n)
         for logs in (None, True):

@@ -31,11 +31,11 @@ class Found(NamedTuple):
     log_norm: np.ndarray  # (1,) expected Σ log of the normalisers of jumps and first places, and of 1 − p₀ and p₀
 
 
-def new_found(n_links: int, n_observed: int, n_pairs: int, span: int) -> Found:
+def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: type) -> Found:
     """Zeros for a run of pairs; span : L."""
     return Found(
-        np.zeros(n_links),
-        np.zeros(n_observed),
+        np.zeros(n_links, dtype),
+        np.zeros(n_observed, dtype),
         np.zeros(n_pairs),
         np.zeros(2 * span + 1),
         np.zeros(2 * span + 1),
