@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -224,6 +225,8 @@ class UEM(ConstrainedPrediction):
                     objective = expectation.objective + model.log_prior()
                     self._check_rise(run, objective, expectation, number)
                     model.update(expectation.statistics, shards=step.parts, engine=step.engine)
+                    # They may be larger than the model: the next round's must not find them still there.
+                    expectation = replace(expectation, statistics=None)
                 if self.beta is not None and run.supervised is not None:
                     model.set_parameters(_mix(run.supervised, model.parameters(), self.beta))
                 if online is not None:
