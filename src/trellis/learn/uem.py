@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -146,6 +147,8 @@ class UEM(ConstrainedPrediction):
             raise DataError("resume goes on from a checkpoint: name its file, UEM(..., checkpoint=path)")
         known = self._fingerprint(batch, step) if self.checkpoint is not None else {}
         state = read_checkpoint(self.checkpoint, known) if resume and self.checkpoint else None
+        # Copies of parameters to come back to are held only where something may come back to them.
+        self._keeps = dev is not None or self.n_init > 1 or self.checkpoint is not None
         best = None if state is None else state.best
         first = 0 if state is None else state.restart
         for restart in range(first, self.n_init):
@@ -156,7 +159,8 @@ class UEM(ConstrainedPrediction):
                 best = run
         if best is None:
             raise DataError(f"n_init must be at least 1, got {self.n_init}")
-        model.set_parameters(best.kept)
+        if self._keeps:
+            model.set_parameters(best.kept)
         self.history_, self.duals_ = best.history, best.duals
         self.objective_ = best.history[-1].objective
         self.n_rounds_, self.converged_ = len(best.history), best.converged
@@ -190,7 +194,7 @@ class UEM(ConstrainedPrediction):
             model.update(step.supervised, shards=step.labelled_parts, engine=step.engine)
             supervised = model.parameters()
             model.set_parameters(saved)
-        parameters = model.parameters()
+        parameters = model.parameters() if self._keeps else {}
         return Checkpoint(restart, parameters, parameters, supervised, rng.bit_generator.state, History())
 
     def _run(
@@ -205,7 +209,8 @@ class UEM(ConstrainedPrediction):
     ) -> Checkpoint:
         """Rounds until one of the stopping rules holds."""
         model: Model = self.model
-        model.set_parameters(run.parameters)
+        if self._keeps:
+            model.set_parameters(run.parameters)
         if online is not None:
             online.restore(run.rng_state, run.statistics)
         unsolved: list[tuple[float, str]] = []
@@ -225,6 +230,8 @@ class UEM(ConstrainedPrediction):
                     objective = expectation.objective + model.log_prior()
                     self._check_rise(run, objective, expectation, number)
                     model.update(expectation.statistics, shards=step.parts, engine=step.engine)
+                    # They may be larger than the model: the next round's must not find them still there.
+                    expectation = replace(expectation, statistics=None)
                 if self.beta is not None and run.supervised is not None:
                     model.set_parameters(_mix(run.supervised, model.parameters(), self.beta))
                 if online is not None:
@@ -240,7 +247,7 @@ class UEM(ConstrainedPrediction):
                         expectation.gap,
                     )
                 )  # fmt: skip
-                run.parameters = model.parameters()
+                run.parameters = model.parameters() if self._keeps else {}
                 ended = self._judge(run, number, metric)
                 progress.advance(number + 1, _figures(run.history[-1]))
                 last = ended or number + 1 == self.max_rounds
