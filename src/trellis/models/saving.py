@@ -9,7 +9,8 @@ A constructor argument that is a function (features of a CRF) cannot go into a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from trellis.data.archive import read_archive, write_archive
 from trellis.data.files import FilePath
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, ModelFileError, UnknownNameError
+from trellis.errors import DataError, ModelFileError, TrellisError, UnknownNameError
 from trellis.models.estimator import Estimator
 
 _CLASSES = {
@@ -64,17 +65,12 @@ def to_archive(model: _Saved) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return {"class": type(model).__name__, "configuration": configuration, "learned": names}, arrays
 
 
-def from_archive(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, where: str = "archive", **functions: Any
-) -> Any:
+def from_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **functions: Any) -> Any:
     """The model of :func:`to_archive`; ``functions`` are the constructor's arguments that were functions."""
     name = header.get("class")
     if name not in _CLASSES:
-        raise ModelFileError(f"{where}: holds {name!r}, which this Trellis does not know; it knows {sorted(_CLASSES)}")
+        raise ModelFileError(f"it holds {name!r}, which this Trellis does not know; it knows {sorted(_CLASSES)}")
     configuration = dict(header["configuration"])
-    for argument in functions:
-        if argument not in configuration:
-            raise UnknownNameError(f"argument of {name}", argument, configuration)
     model = getattr(import_module(_CLASSES[name]), name)(**{**configuration, **functions})
     model.restore(header["learned"], arrays)
     return model
@@ -93,9 +89,21 @@ def load_model(path: FilePath, **functions: Callable[..., Any]) -> Any:
     [['DET', 'NOUN']]
     """
     archive = read_archive(path)
+    for argument in functions:
+        if argument not in archive.header.get("configuration", {}):
+            raise UnknownNameError("argument of the model", argument, archive.header.get("configuration", {}))
+    with reading(path):
+        return from_archive(archive.header, archive.arrays, **functions)
+
+
+@contextmanager
+def reading(path: FilePath) -> Iterator[None]:
+    """Whatever the content of a file makes go wrong is a ModelFileError that names the file."""
     try:
-        return from_archive(archive.header, archive.arrays, where=str(path), **functions)
-    except (KeyError, TypeError, IndexError) as error:
+        yield
+    except TrellisError as error:
+        raise ModelFileError(f"{path}: damaged or written by another version of Trellis: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
 
 

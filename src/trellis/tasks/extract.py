@@ -22,9 +22,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -44,13 +42,13 @@ from trellis.learn.decoding import Labelling
 from trellis.learn.history import History
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
-from trellis.models.saving import from_archive, to_archive
+from trellis.models.saving import from_archive, reading, to_archive
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
-_NOT_SAVED = ("threads", "show_progress")
+_NOT_SAVED = ("threads", "show_progress", "files")
 
 
 class Extractor(Estimator):
@@ -58,6 +56,7 @@ class Extractor(Estimator):
 
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
+    files : contents of the dictionary files that the rules name; None: they are read when it learns
     method, gamma, beta, rounds, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
@@ -70,6 +69,7 @@ class Extractor(Estimator):
         rules: str,
         *,
         rules_path: str = "rules",
+        files: Mapping[str, str] | None = None,
         method: str = "codl",
         gamma: float | None = None,
         beta: float | None = 0.7,
@@ -87,6 +87,7 @@ class Extractor(Estimator):
     ) -> None:
         self.rules = rules
         self.rules_path = rules_path
+        self.files = files
         self.method = method
         self.gamma = gamma
         self.beta = beta
@@ -125,8 +126,8 @@ class Extractor(Estimator):
 
         without : names of rules that are left out
         """
-        rules = parse_rules(self.rules, self.rules_path)
-        self.files_ = _dictionaries(self.rules, self.rules_path)
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = dict(rules.files)
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
         texts = [text for text in (*labelled, *unlabelled) if len(text)]
         if not texts:
@@ -237,20 +238,18 @@ class Extractor(Estimator):
         header = archive.header
         if header.get("class") != "Extractor":
             raise ModelFileError(f"{path}: holds a {header.get('class')!r}, not an extractor of `trellis train`")
-        try:
-            made = cls(**{**header["settings"], **overrides})
-            made.files_, made.without_ = dict(header["files"]), list(header["without"])
-            with _restored(made.files_, made.rules_path) as place:
-                made.constraints_ = _chosen(parse_rules(made.rules, place), made.without_)
+        with reading(path):
+            made = cls(**{**header["settings"], **overrides}, files=dict(header["files"]))
+            rules = parse_rules(made.rules, made.rules_path, made.files)
+            made.files_, made.without_ = dict(rules.files), list(header["without"])
+            made.constraints_ = _chosen(rules, made.without_)
             made.label_names_ = Vocabulary(header["labels"], kind="label")
             made.classes_of_words_ = WordClasses(frozenset(header["common"]))
-            model = from_archive(header["model"], archive.arrays, where=str(path))
+            model = from_archive(header["model"], archive.arrays)
             made.ccm_ = CCM(model, made.constraints_, method=made.method, beam=made.beam, threads=made.threads)
             made.ccm_.penalties_ = dict(header["penalties"])
             made.ccm_.duals_ = dict(header["duals"])
             made.ccm_.history_ = History.from_json(header["history"])
-        except (KeyError, TypeError, IndexError) as error:
-            raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
         return made
 
 
@@ -301,31 +300,3 @@ def _naming(texts: Sequence[Text]) -> Iterator[None]:
             error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
             error.add_note('(in a rules file: strength = "learned", or penalty = 5, makes a rule soft)')
         raise
-
-
-def _dictionaries(rules: str, rules_path: str) -> dict[str, str]:
-    """Contents of the dictionary files that rules name, so that a model file needs nothing beside it."""
-    found = {}
-    for rule in tomllib.loads(rules).get("rule", []):
-        name = rule.get("dictionary")
-        if isinstance(name, str):
-            path = os.path.join(os.path.dirname(rules_path), name)
-            found[name] = "\n".join(line for _, line in numbered_lines(path)) + "\n"
-    return found
-
-
-@contextmanager
-def _restored(files: dict[str, str], rules_path: str) -> Iterator[str]:
-    """A path for the rules beside which their dictionaries are."""
-    if not files:
-        yield rules_path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (name, content) in enumerate(files.items()):
-            target = os.path.normpath(os.path.join(folder, "a", name)) if not os.path.isabs(name) else None
-            if target is None or not target.startswith(folder):
-                raise ModelFileError(f"dictionary {number} of the rules stands outside their folder: {name}")
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "w", encoding="utf-8") as out:
-                out.write(content)
-        yield os.path.join(folder, "a", os.path.basename(rules_path))
