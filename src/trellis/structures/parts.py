@@ -129,6 +129,11 @@ class Parts(ABC):
 
     # families
 
+    @property
+    def label_shape(self) -> tuple[int, int]:
+        """How many slots have labels, and how many labels each of them may have."""
+        self._refuse("labels")
+
     def label(self, slot: Any, label: Any) -> Any:
         """The part "the slot has the label"."""
         self._refuse("labels")
