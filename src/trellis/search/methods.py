@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trellis.constraints.linear_violations import first_curved
 from trellis.data.ragged import IntArray
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, UnknownNameError
 from trellis.search import ilp
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
-from trellis.search.program import curved, refuse_curved
+from trellis.search.program import refuse_curved
 from trellis.search.progress import Progress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
@@ -90,7 +91,7 @@ def search_on(progress: Progress, options: Options, skip: str = "") -> None:
         todo = todo[progress.bound[todo] > -np.inf]
         if further == "astar" and skip != "astar" and len(todo) and _has(progress.plan, "astar"):
             progress.plan.fast.astar(progress, todo, options.max_nodes)
-        elif further == "ilp" and len(todo) and not len(curved(progress.plan.remaining.rows)):
+        elif further == "ilp" and len(todo) and first_curved(progress.plan.remaining.rows) is None:
             ilp.improve(progress, todo, options.time_limit)
 
 
