@@ -20,6 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,8 @@ from trellis.constraints import Constraint, backward, compile_constraints, each,
 from trellis.constraints.rows import Rows
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
-from trellis.engine import Shard, engine_for, shards_of
+from trellis.data.shards import shard_bounds
+from trellis.engine import Shard, engine_for
 from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
@@ -359,12 +361,13 @@ class Aligner(SavedEstimator):
         model, kind = self._model(), self.decode_constraint or self.constraint
 
         def decode(shard: Shard) -> tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-            part, pairs = shard.of(batch), shard.instances
+            pairs = shard.instances
+            part = batch.instances(pairs.start, pairs.stop)
             hints = None if given is None else given[pairs.start : pairs.stop]
             constraints = self._constraints(kind, hints)
             rows = Rows.none(part.parts)
             if constraints:
-                rows = compile_constraints(constraints, part, model.label_names_, part.parts)
+                rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
             projector = Projector(rows, tolerance=self.tolerance, most_evaluations=self.max_evaluations + 1)
 
             def take(_: int, answer: ShardAnswer) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
@@ -377,7 +380,9 @@ class Aligner(SavedEstimator):
             found = projector.run(lambda _: model.scores(part), self._gamma, then=take, warn=False)
             return pairs, *found.results[0]
 
-        return engine_for(self.threads).map(decode, shards_of(batch))
+        bounds = shard_bounds(batch.offsets).tolist()
+        shards = [Shard(number, range(a, b)) for number, (a, b) in enumerate(pairwise(bounds))]
+        return engine_for(self.threads).map(decode, shards)
 
     def _links(self, bitext: Bitext, batch: SentencePairs, given: list[list[Hint]] | None) -> Iterator[Links]:
         method = SYMMETRIZE[self.symmetrize]
