@@ -235,7 +235,8 @@ class Joint(Structure):
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> JointPosterior:
-        starts, members = self._parts.starts, []
+        starts = self._parts.starts
+        members: list[Any] = []
         for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
             mine = [parts[(parts >= a) & (parts < b)] - a for parts in used]
             asked = None if at is None else at[(at >= a) & (at < b)] - a
