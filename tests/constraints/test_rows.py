@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trellis.constraints import COUPLING, few_labels_per, word
+from trellis.constraints import COUPLING, Rows, few_labels_per, word
 from trellis.errors import InfeasibleError
-from trellis.structures import ChainParts, PartPosterior, Parts
+from trellis.structures import CategoricalParts, ChainParts, PartPosterior, Parts
 
 from .plain import any_constraints, cases
 
@@ -135,3 +137,28 @@ def test_rows_are_laid_out_as_promised(data: st.DataObject) -> None:
     holes = np.flatnonzero(~rows.parts.has_boundary())
     edges = rows.part[rows.part >= rows.parts.n_node_parts] - rows.parts.n_node_parts
     assert not np.isin(edges // rows.parts.n_labels**2, holes).any()
+
+
+def test_values_of_rows_are_the_same_by_table_and_by_search() -> None:
+    """Few entries over many parts are looked up in another way."""
+    rng = np.random.default_rng(0)
+    parts, few = CategoricalParts(200, 5), np.array([3, 7, 500, 996])
+    for part in (few, np.sort(rng.choice(1000, 400, replace=False))):
+        starts = np.array([0, 2, 2, len(part)])
+        base = Rows.none(parts)
+        made = Rows(
+            **{
+                **vars(base),
+                "start": starts,
+                "part": part,
+                "coefficient": rng.normal(size=len(part)),
+                "bound": np.zeros(3),
+            }
+        )
+        assert (parts.n_parts <= 8 * len(part)) == (part is not few)
+        labels = rng.integers(0, 5, 200)
+        labels[[0, 100]] = 3, 0
+        used = np.isin(part, np.arange(200) * 5 + labels)
+        expected = [(made.coefficient * used)[a:b].sum() for a, b in pairwise(starts)]
+        np.testing.assert_allclose(made.evaluate(labels), expected, rtol=1e-12)
+        assert used.any()

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import BoolArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.structures.parts import Parts
@@ -50,6 +50,11 @@ class Context:
     def instance(self) -> IntArray:
         """(n_slots,): the instance of each slot, counted inside this batch."""
         return np.repeat(np.arange(len(self.batch), dtype=np.int64), self.batch.lengths)
+
+    @property
+    def slot_weights(self) -> FloatArray:
+        """(n_slots,): the weight of each slot's instance."""
+        return self.batch.weights[self.instance]
 
     @cached_property
     def from_start(self) -> IntArray:

@@ -119,8 +119,8 @@ class ShardRows:
         if rescue:
             local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
         if rows is not self.local:
-            pull = self.rows.parts.change(rows.rows.part, rows.rows.pull(local.theta))
-            local = replace(local, theta=state.theta, pull=pull)
+            part, value = rows.rows.part, rows.rows.pull(local.theta)
+            local = replace(local, theta=state.theta, pull=lambda: self.rows.parts.change(part, value))
         return local
 
     def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
@@ -185,7 +185,7 @@ class ShardRows:
         if answer.local is None:
             return answer.tilted
         if answer.local.pull is not None:
-            return answer.tilted.apply(answer.local.pull)
+            return answer.tilted.apply(answer.local.pull())
         rows = self.local.rows
         return answer.tilted.add(rows.part, rows.pull(answer.local.theta))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError
 from trellis.structures.polytope import Polytope
 
@@ -50,16 +50,19 @@ class Program:
         """The output that variables 0 or 1, or near to it, stand for."""
         return self.polytope.outputs(x[: len(self.polytope.score)])
 
-    def without(self, x: FloatArray) -> Program:
-        """The same, with the output of x no longer allowed: one of the whole variables must be another."""
+    def without(self, used: IntArray) -> Program:
+        """The same, with the output that uses these parts no longer allowed: one of them is not used, or another is."""
         from scipy.sparse import csr_array, vstack
 
-        used = np.where(self.whole, np.where(x > 0.5, 1.0, -1.0), 0.0)
+        sign = np.full(self.polytope.use.shape[0], -1.0)
+        sign[used] = 1.0
+        row = np.zeros(len(self.cost))
+        row[: len(self.polytope.score)] = sign @ self.polytope.use
         return replace(
             self,
-            matrix=vstack((self.matrix, csr_array(used[None])), format="csr"),
+            matrix=vstack((self.matrix, csr_array(row[None])), format="csr"),
             lower=np.append(self.lower, -np.inf),
-            upper=np.append(self.upper, np.count_nonzero(used > 0) - 1.0),
+            upper=np.append(self.upper, len(used) - 1.0),
         )
 
 

@@ -199,10 +199,10 @@ class Alignment(Structure):
         refuse_impossible(out.log_partition, self.first)
         return self.posterior_of(out)
 
-    def new_found(self) -> Found:
-        """Zeros for kernels to write to."""
+    def new_found(self, dtype: type = np.float64) -> Found:
+        """Zeros for kernels to write to; dtype : of the marginals."""
         span = len(self.moves.jump) // 2
-        return align_infer.new_found(self._parts.n_links, self._parts.n_observed, len(self), span)
+        return align_infer.new_found(self._parts.n_links, self._parts.n_observed, len(self), span, dtype)
 
     def posterior_of(self, out: Found) -> AlignmentPosterior:
         """The posterior that kernels wrote."""

@@ -9,8 +9,10 @@ A batch of sentence pairs, here of 2 source and 3 target words, and of 1 and 2; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,6 +147,12 @@ class AlignmentParts(Parts):
         linked = places != NULL
         links = (self.link_offsets[pair] + i * width + j)[linked]
         return np.concatenate((np.sort(links), self.n_links + np.flatnonzero(~linked)))
+
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        return [outputs[low:high] for low, high in pairwise(self.observed_offsets.tolist())]
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     def check(self, outputs: Any) -> LabelArray:
         """Outputs as int32, each a place of its pair's other sentence or −1."""

@@ -255,14 +255,14 @@ class Joint(Structure):
 
     def max_marginals(self) -> FloatArray | None:
         """Of a part of one member: with the best outputs of all the others."""
-        of_members = [member.max_marginals() for member in self.members]
-        best = [member.argmax().score for member in self.members]
-        together, made = np.asarray(sum(best)), []
-        for member, mine, own in zip(self.members, of_members, best, strict=True):
+        made = []
+        for number, member in enumerate(self.members):
+            mine = member.max_marginals()
             if mine is None:
                 return None
-            others = (together - own)[member.parts.instance_of(np.arange(len(mine)))]
-            made.append(mine + others)
+            others = [other.argmax().score for other in (*self.members[:number], *self.members[number + 1 :])]
+            instance = member.parts.instance_of(np.arange(len(mine)))
+            made.append(sum((best[instance] for best in others), mine))
         return np.concatenate(made)
 
     def mean(self, other: Joint) -> Joint:

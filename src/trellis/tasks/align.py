@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -29,7 +30,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
 from trellis.engine import Shard, engine_for, shards_of
-from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
@@ -214,7 +215,11 @@ class Aligner(SavedEstimator):
                 start="model", max_rounds=rounds, tol=0.0, tolerance=self.tolerance, evaluations=self.max_evaluations,
                 threads=self.threads, track_likelihood=False, show_progress=self.verbose,
             )  # fmt: skip
-            for entry in learner.fit(batch).history_:
+            with warnings.catch_warnings():
+                # Few evaluations per pair are meant: see docs/alignment.md.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                learner.fit(batch)
+            for entry in learner.history_:
                 self.history_.append(replace(entry, number=len(self.history_)))
         self.model_, moved = model.pruned()
         # In place, the cells being the largest array there is; mode "raise" would make a copy of them.

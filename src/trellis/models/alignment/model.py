@@ -179,14 +179,15 @@ class AlignmentModel(SavedEstimator):
         # Words of a pair with an empty side have nobody to come from: they say nothing about null.
         weight = np.where(batch.is_empty, 0.0, batch.weights)
         counts = []
+        plain = np.all(weight == 1.0)
         for values, offsets in (
             (forward.link, batch.offsets),
             (backward.link, batch.offsets),
             (forward.null, batch.target_offsets),
             (backward.null, batch.source_offsets),
         ):
-            plain = np.all(weight == 1.0)
-            counts.append((values if plain else values * np.repeat(weight, np.diff(offsets))).astype(np.float32))
+            counted = values if plain else values * np.repeat(weight, np.diff(offsets))
+            counts.append(counted.astype(np.float32, copy=False))
         places = None if forward.places is None else (forward.places, backward.places)
         return ShardCounts(self.table_, batch, counts[0], counts[1], counts[2], counts[3], places)
 
