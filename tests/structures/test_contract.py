@@ -15,6 +15,8 @@ from .contract import (
     assert_infeasible_is_named,
     assert_instances_agree,
     assert_malformed_changes_are_refused,
+    assert_max_marginals_agree,
+    assert_outputs_are_cut_by_instance,
     assert_parts_agree,
     assert_polytope_agrees,
     assert_posteriors_agree,
@@ -43,6 +45,23 @@ def test_parts_of_outputs_agree_with_enumeration(kind: str, data: st.DataObject)
 @drawn
 def test_parts_are_told_by_instance_and_number_inside_it(kind: str, data: st.DataObject) -> None:
     assert_shards_agree(data.draw(cases(kind)).structure().parts)
+
+
+@every_kind
+@given(st.data())
+@drawn
+def test_outputs_are_cut_by_instance_and_put_together_again(kind: str, data: st.DataObject) -> None:
+    case = data.draw(cases(kind))
+    listed = case.listed()
+    assert_outputs_are_cut_by_instance(case.structure().parts, listed, data.draw(choices(listed)))
+
+
+@every_kind
+@given(st.data())
+@drawn
+def test_max_marginals_agree_with_enumeration(kind: str, data: st.DataObject) -> None:
+    case = data.draw(cases(kind))
+    assert_max_marginals_agree(case.structure(), case.listed())
 
 
 @every_kind
