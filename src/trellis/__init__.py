@@ -36,7 +36,7 @@ _EXPORTS = {
     "compile_constraints": "trellis.constraints.compilation",
     "decode": "trellis.search.decode",
     "load_model": "trellis.models.saving",
-    "project": "trellis.projection.batch",
+    "project": "trellis.projection.projector",
     "read_rules": "trellis.constraints.rules.reading",
     "tune": "trellis.learn.tune",
 }
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
     from trellis.models.saving import load_model as load_model
     from trellis.projection.agreement import agree as agree
-    from trellis.projection.batch import project as project
+    from trellis.projection.projector import project as project
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain

@@ -44,7 +44,7 @@ def test_gamma_zero_without_constraints_is_hard_em() -> None:
     text, _ = tagged_sentences(50)
     model, batch = started(text)
     for _ in range(5):
-        labels = model.scores(batch).argmax().labels
+        labels = model.scores(batch).argmax().outputs
         model.update(model.collect(batch, model.scores(batch).clamp(labels).infer(weights=batch.weights)))
     learner = UEM(new_model(), gamma=0.0, max_rounds=5, tol=0.0, random_state=0).fit(text)
     for name, value in model.parameters().items():

@@ -1,18 +1,21 @@
-"""Small batches of categoricals and chains, and rows over their parts, drawn so that a feasible q is known."""
+"""Small batches of every kind of structure, and rows over their parts, drawn so that a feasible q is known."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+from structures.subsets import Subsets
 
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts
+from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts, Joint, JointParts
 
 HARD = (Kind.HARD, Norm.LINF)
 STRENGTHS = [
@@ -45,9 +48,7 @@ class Batch:
 
     @property
     def n_parts(self) -> int:
-        """Those of a chain: a categorical's parts are the first of them."""
-        n_slots, k = self.node.shape
-        return n_slots * k * (1 + k)
+        return int(self.parts.n_parts)
 
     @property
     def n_instances(self) -> int:
@@ -68,6 +69,34 @@ class Batch:
             self.offsets[first : last + 1] - low, self.node[low:high], self.edge, start=self.start, stop=self.stop,
             edge_index=self.edge_index[low:high], first=first,
         )  # fmt: skip
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Every output of instance i with a finite score: parts used (n_outputs, n_parts) 0/1, and scores."""
+        n_slots, k = self.node.shape
+        low, high = int(self.offsets[i]), int(self.offsets[i + 1])
+        uses, scores = [], []
+        for y in itertools.product(range(k), repeat=high - low):
+            use, score = np.zeros(self.n_parts), 0.0
+            for t, label in enumerate(y):
+                use[(low + t) * k + label] = 1.0
+                score += self.node[low + t, label]
+                if t and not self.categorical:
+                    use[n_slots * k + ((low + t) * k + y[t - 1]) * k + label] = 1.0
+                    score += self.edge[self.edge_index[low + t], y[t - 1], label]
+            if y and not self.categorical:
+                score += self.start[y[0]] + self.stop[y[-1]]
+            if score > -np.inf:
+                uses.append(use)
+                scores.append(score)
+        return np.array(uses).reshape(len(uses), self.n_parts), np.array(scores)
+
+    def weighing(self, weight: np.ndarray) -> Batch:
+        return replace(self, weight=weight)
+
+    def runs(self) -> tuple[np.ndarray, int]:
+        """First parts of the runs that an l1/linf block can be about, and how long they are."""
+        n_slots, k = self.node.shape
+        return np.arange(n_slots, dtype=np.int64) * k, k
 
     def take(self, numbers: list[int]) -> Batch:
         """The instances with these numbers, repeats allowed, each with weight 1."""
@@ -99,7 +128,7 @@ def integers(values: Iterable[int]) -> np.ndarray:
 
 
 def compile_rows(
-    batch: Batch,
+    batch: Any,
     rows: list[Row],
     strengths: list[tuple[Kind, Norm, float]],
     *,
@@ -156,21 +185,115 @@ def random_batch(
     )
 
 
-def parts_of_instance(batch: Batch, i: int) -> list[int]:
-    """Node parts and, past the first slot of a chain, edge parts of instance i."""
-    n_slots, k = batch.node.shape
-    low, high = int(batch.offsets[i]), int(batch.offsets[i + 1])
-    nodes = list(range(low * k, high * k))
-    if batch.categorical or high == low:
-        return nodes
-    return nodes + list(range(n_slots * k + (low + 1) * k * k, n_slots * k + high * k * k))
+@dataclass(frozen=True)
+class Pair:
+    """Two batches over the same instances: a joint structure."""
+
+    first: Batch
+    second: Batch
+
+    @property
+    def weight(self) -> np.ndarray:
+        return self.first.weight
+
+    @property
+    def n_instances(self) -> int:
+        return self.first.n_instances
+
+    @property
+    def n_parts(self) -> int:
+        return self.first.n_parts + self.second.n_parts
+
+    @property
+    def parts(self) -> JointParts:
+        return JointParts((self.first.parts, self.second.parts))
+
+    def structure(self, first: int = 0, last: int | None = None) -> Joint:
+        return Joint(self.first.structure(first, last), self.second.structure(first, last))
+
+    def weighing(self, weight: np.ndarray) -> Pair:
+        return replace(self, first=self.first.weighing(weight))
+
+    def runs(self) -> tuple[np.ndarray, int]:
+        return self.first.runs()
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        (one, score), (other, more) = self.first.listing(i), self.second.listing(i)
+        both = [np.concatenate((a, b)) for a in one for b in other]
+        return np.array(both).reshape(-1, self.n_parts), np.add.outer(score, more).reshape(-1)
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Unordered subsets of a few elements each (tests/structures/subsets.py): a kind that src has never heard of."""
+
+    scores: Any
+    weight: np.ndarray
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.scores)
+
+    @property
+    def n_parts(self) -> int:
+        return int(self.scores.parts.n_parts)
+
+    @property
+    def parts(self) -> Any:
+        return self.scores.parts
+
+    def structure(self, first: int = 0, last: int | None = None) -> Any:
+        return self.scores.instances(first, self.n_instances if last is None else last)
+
+    def weighing(self, weight: np.ndarray) -> Bags:
+        return replace(self, weight=weight)
+
+    def runs(self) -> tuple[np.ndarray, int]:
+        return np.arange(self.n_parts, dtype=np.int64), 1
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        offsets, limit = self.scores.offsets, int(self.scores.most[i])
+        own = range(int(offsets[i]), int(offsets[i + 1]))
+        uses, scores = [], []
+        for size in range(min(len(own), limit) + 1):
+            for chosen in itertools.combinations(own, size):
+                use = np.zeros(self.n_parts)
+                use[list(chosen)] = 1.0
+                score = float(sum(self.scores.value[list(chosen)]))
+                if score > -np.inf:
+                    uses.append(use)
+                    scores.append(score)
+        return np.array(uses).reshape(len(uses), self.n_parts), np.array(scores)
+
+
+KINDS = ("categorical", "chain", "joint", "subsets")
+EachKind = pytest.mark.parametrize("kind", KINDS)
+
+
+def random_case(
+    rng: np.random.Generator, kind: str, *, lengths: tuple[int, ...] = (3, 2, 0, 1), k: int = 3, spread: float = 1.0
+) -> Any:
+    """A batch of the kind; of a joint the second member is smaller."""
+    if kind == "joint":
+        short = tuple(min(n, 2) for n in lengths)
+        one = random_batch(rng, categorical=False, lengths=short, k=2, spread=spread)
+        return Pair(one, random_batch(rng, categorical=False, lengths=(1,) * len(lengths), k=k, spread=spread))
+    if kind == "subsets":
+        offsets = np.concatenate([[0], np.cumsum([n + 1 for n in lengths])]).astype(np.int64)
+        return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), most=2), np.ones(len(lengths)))
+    return random_batch(rng, categorical=kind == "categorical", lengths=lengths, k=k, spread=spread)
+
+
+def parts_of_instance(batch: Any, i: int) -> list[int]:
+    """Parts that some output of instance i uses."""
+    return np.flatnonzero(batch.listing(i)[0].any(axis=0)).tolist()
 
 
 @dataclass(frozen=True)
 class Problem:
     """A batch, rows over it, γ, and a q (of each instance, over its enumerated outputs) known to be feasible."""
 
-    batch: Batch
+    batch: Any
     rows: Rows
     gamma: float
     reference: list[np.ndarray]
@@ -178,7 +301,7 @@ class Problem:
 
 def build_problem(
     rng: np.random.Generator,
-    batch: Batch,
+    batch: Any,
     gamma: float,
     groups: list[tuple[str, tuple[Kind, Norm], int]],
     *,
@@ -193,7 +316,7 @@ def build_problem(
     """
     from .oracle import enumerate_outputs
 
-    filled = [i for i in range(batch.n_instances) if batch.offsets[i + 1] > batch.offsets[i]]
+    filled = [i for i in range(batch.n_instances) if len(parts_of_instance(batch, i))]
     drafts: list[Row] = []
     strengths: list[tuple[Kind, Norm, float]] = []
     for scope, (kind, norm), n_rows in groups:
@@ -208,8 +331,9 @@ def build_problem(
         strengths.append((kind, norm, float(amount)))
     forbidden: list[int] = []
     if forbid:
-        planted = rng.integers(batch.node.shape[1], size=len(batch.node))
-        used = set(batch.parts.of(planted.astype(np.int32)).tolist())
+        listed = [batch.listing(i)[0] for i in range(batch.n_instances)]
+        planted = sum(use[rng.integers(len(use))] for use in listed)
+        used = set(np.flatnonzero(planted).tolist())
         free = [p for j in filled for p in parts_of_instance(batch, j) if p not in used]
         forbidden = [int(p) for p in rng.choice(free, size=min(len(free), 2), replace=False)]
     sparsity = tuple(random_block(rng, batch, f"s{b}") for b in range(blocks))
@@ -230,23 +354,23 @@ def build_problem(
     return Problem(batch, replace(rows, bound=bound), gamma, reference)
 
 
-def random_block(rng: np.random.Generator, batch: Batch, name: str) -> Sparsity:
-    """An l1/linf block over most slots with two keys."""
-    n_slots = len(batch.node)
-    slots = np.sort(rng.choice(n_slots, size=max(1, n_slots - 1), replace=False)).astype(np.int64)
-    return Sparsity(name, slots, rng.integers(2, size=len(slots)), 2, float(rng.uniform(0.3, 2.0)))
+def random_block(rng: np.random.Generator, batch: Any, name: str) -> Sparsity:
+    """An l1/linf block over most runs of parts with two keys."""
+    first, width = batch.runs()
+    chosen = np.sort(rng.choice(first, size=max(1, len(first) - 1), replace=False)).astype(np.int64)
+    return Sparsity(name, chosen, width, rng.integers(2, size=len(chosen)), 2, float(rng.uniform(0.3, 2.0)))
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, weighted: bool = True, **options: Any) -> Problem:
+def problems(draw: st.DrawFn, *, weighted: bool = True, kinds: tuple[str, ...] = KINDS, **options: Any) -> Problem:
     """Structure, sizes, scopes, strengths and shape of rows are drawn; scores and coefficients from a drawn seed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    categorical = draw(st.booleans())
-    k = draw(st.integers(2, 4 if categorical else 3))
+    kind = draw(st.sampled_from(kinds))
+    k = draw(st.integers(2, 4 if kind == "categorical" else 3))
     lengths = tuple(draw(st.lists(st.integers(0, 4 if k == 2 else 3), min_size=1, max_size=3).filter(any)))
-    batch = random_batch(rng, categorical=categorical, lengths=lengths, k=k, spread=draw(st.sampled_from([0.5, 2.0])))
+    batch = random_case(rng, kind, lengths=lengths, k=k, spread=draw(st.sampled_from([0.5, 2.0])))
     if weighted and draw(st.booleans()):
-        batch = replace(batch, weight=rng.choice([0.5, 1.0, 3.0], size=batch.n_instances))
+        batch = batch.weighing(rng.choice([0.5, 1.0, 3.0], size=batch.n_instances))
     group = st.tuples(st.sampled_from(["local", "coupling"]), st.sampled_from(STRENGTHS), st.integers(1, 3))
     return build_problem(
         rng, batch, draw(st.sampled_from([0.3, 1.0, 2.0])), draw(st.lists(group, min_size=1, max_size=3)),

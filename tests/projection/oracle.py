@@ -13,18 +13,17 @@ Nothing here uses the projection layer, nor dynamic programming.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from hypothesis import reject
 
 from trellis.constraints.rows import COUPLING, Rows
+from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-
-from .cases import Batch
 
 PRECISIONS = (1e-11, 1e-10, 1e-9)
 """Tried in turn: where the solver can make no progress at one it may stop at the next."""
@@ -48,20 +47,24 @@ class Outputs:
 class Enumeration:
     """Every instance's outputs, and φ of every row for each (n_outputs, n_rows)."""
 
-    batch: Batch
+    batch: Any
     rows: Rows
     outputs: list[Outputs]
     phi: list[np.ndarray]
 
-    def node_marginals(self, q: list[np.ndarray]) -> np.ndarray:
-        n_slots, k = self.batch.node.shape
-        used = sum((x @ o.use for x, o in zip(q, self.outputs, strict=True)), np.zeros(self.batch.n_parts))
-        return used[: n_slots * k].reshape(n_slots, k)
+    def marginals(self, q: list[np.ndarray]) -> np.ndarray:
+        """(n_parts,)."""
+        return sum((x @ o.use for x, o in zip(q, self.outputs, strict=True)), np.zeros(self.batch.n_parts))
 
-    def edge_marginals(self, q: list[np.ndarray]) -> np.ndarray:
+    def node_marginals(self, q: list[np.ndarray]) -> np.ndarray:
+        """Of labels, (n_slots, K)."""
         n_slots, k = self.batch.node.shape
-        used = sum((x @ o.use for x, o in zip(q, self.outputs, strict=True)), np.zeros(self.batch.n_parts))
-        return used[n_slots * k :].reshape(n_slots, k, k)
+        return self.marginals(q)[: n_slots * k].reshape(n_slots, k)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Parts that some output uses."""
+        return np.flatnonzero(sum(o.use.sum(axis=0) for o in self.outputs))
 
     def excess(self, q: list[np.ndarray]) -> np.ndarray:
         """E_q[φ] − b of every row; coupling rows are weighted sums."""
@@ -74,12 +77,11 @@ class Enumeration:
     def tilted(self, lam: np.ndarray, sparsity: list[np.ndarray], gamma: float) -> tuple[list[np.ndarray], np.ndarray]:
         """q_i(y) ∝ exp((score(y) − λ·φ(y)) / γ) and γ log of its normaliser, by plain sums."""
         q, log_partition = [], []
-        pull = np.zeros(self.batch.node.shape)
+        pull = np.zeros(self.batch.n_parts)
         for block, dual in zip(self.rows.sparsity, sparsity, strict=True):
-            pull[block.slots] += dual
-        flat = pull.reshape(-1)
+            np.add.at(pull, block.first[:, None] + np.arange(block.width), dual)
         for o, phi in zip(self.outputs, self.phi, strict=True):
-            s = (o.score - phi @ lam - o.use[:, : len(flat)] @ flat) / gamma
+            s = (o.score - phi @ lam - o.use @ pull) / gamma
             top = s.max()
             x = np.exp(s - top)
             q.append(x / x.sum())
@@ -107,9 +109,9 @@ class Enumeration:
         e = self.excess(q)
         for members, weight in self.groups():
             value += weight * self.price(members, e[members])
-        node = self.node_marginals(q)
+        marginals = self.marginals(q)
         for block in self.rows.sparsity:
-            value += block.strength * float(block.statistic(node).sum())
+            value += block.strength * float(largest(block, marginals).sum())
         return value
 
     def groups(self) -> list[tuple[np.ndarray, float]]:
@@ -141,9 +143,16 @@ class Enumeration:
         return 0.0
 
 
-def enumerate_outputs(batch: Batch, rows: Rows) -> Enumeration:
+def largest(block: Sparsity, marginals: np.ndarray) -> np.ndarray:
+    """(n_keys, width): the largest marginal of each key and column."""
+    found = np.zeros((block.n_keys, block.width))
+    for first, key in zip(block.first.tolist(), block.key.tolist(), strict=True):
+        found[key] = np.maximum(found[key], marginals[first : first + block.width])
+    return found
+
+
+def enumerate_outputs(batch: Any, rows: Rows) -> Enumeration:
     """All outputs with a finite score and no forbidden part."""
-    n_slots, k = batch.node.shape
     coefficients = np.zeros((batch.n_parts, len(rows)))
     for r in range(len(rows)):
         for e in range(int(rows.start[r]), int(rows.start[r + 1])):
@@ -151,22 +160,10 @@ def enumerate_outputs(batch: Batch, rows: Rows) -> Enumeration:
     forbidden = np.zeros(batch.n_parts, dtype=bool)
     forbidden[rows.forbidden] = True
     everything = []
-    for low, high in itertools.pairwise(batch.offsets.tolist()):
-        uses, scores = [], []
-        for y in itertools.product(range(k), repeat=high - low):
-            use, score = np.zeros(batch.n_parts), 0.0
-            for t, label in enumerate(y):
-                use[(low + t) * k + label] = 1.0
-                score += batch.node[low + t, label]
-                if t:
-                    use[n_slots * k + ((low + t) * k + y[t - 1]) * k + label] = 1.0
-                    score += batch.edge[batch.edge_index[low + t], y[t - 1], label]
-            if y:
-                score += batch.start[y[0]] + batch.stop[y[-1]]
-            if score > -np.inf and not np.any(forbidden & (use > 0)):
-                uses.append(use)
-                scores.append(score)
-        everything.append(Outputs(np.array(uses).reshape(len(uses), batch.n_parts), np.array(scores)))
+    for i in range(batch.n_instances):
+        use, score = batch.listing(i)
+        possible = ~np.any(use[:, forbidden] > 0, axis=1)
+        everything.append(Outputs(use[possible], score[possible]))
     return Enumeration(batch, rows, everything, [o.use @ coefficients for o in everything])
 
 
@@ -205,13 +202,14 @@ def solve_primal(listing: Enumeration, gamma: float) -> tuple[list[np.ndarray], 
             objective += group_weight * amount * cp.norm(xi, ORDER[norm])
         else:
             objective += group_weight * amount / 2 * cp.sum_squares(xi)
-    owner = np.repeat(np.arange(len(q)), np.diff(listing.batch.offsets))
-    k = listing.batch.node.shape[1]
     for block in rows.sparsity:
         for key in range(block.n_keys):
-            slots = block.slots[block.key == key]
-            for label in range(k):
-                marginals = [listing.outputs[owner[t]].use[:, t * k + label] @ q[owner[t]] for t in slots]
+            for label in range(block.width):
+                parts = block.first[block.key == key] + label
+                owner = listing.batch.parts.instance_of(parts)
+                marginals = [
+                    listing.outputs[i].use[:, p] @ q[i] for i, p in zip(owner.tolist(), parts.tolist(), strict=True)
+                ]
                 if marginals:
                     objective += block.strength * cp.max(cp.hstack(marginals))
     problem = cp.Problem(cp.Minimize(objective), constraints)

@@ -12,7 +12,7 @@ from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConvergenceWarning, InfeasibleError
 from trellis.projection import project
-from trellis.structures import Chain
+from trellis.structures import Chain, ChainParts
 
 NAMES = [f"L{k}" for k in range(6)]
 LABELS = Vocabulary(NAMES, kind="label")
@@ -24,7 +24,7 @@ def refusal(constraints: list[Any], gamma: float = 1.0) -> InfeasibleError:
     rng = np.random.default_rng(0)
     chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)), rng.normal(size=(6, 6)))
     with pytest.raises(InfeasibleError) as caught:
-        project(chain, compile_constraints(constraints, batch, LABELS), gamma)
+        project(chain, compile_constraints(constraints, batch, LABELS, ChainParts(batch.offsets, len(LABELS))), gamma)
     return caught.value
 
 
@@ -117,7 +117,7 @@ def test_too_few_evaluations_warn_and_name_the_worst_constraint() -> None:
     batch = Batch.from_sentences(TEXT)
     rng = np.random.default_rng(0)
     chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)) * 3, rng.normal(size=(6, 6)))
-    rows = compile_constraints([(count("L0") >= 1.3).named("some")], batch, LABELS)
+    rows = compile_constraints([(count("L0") >= 1.3).named("some")], batch, LABELS, chain.parts)
     with pytest.warns(ConvergenceWarning, match="'some'"):
         found = project(chain, rows, tolerance=1e-12, most_evaluations=2)
     assert not found.converged

@@ -34,7 +34,7 @@ def test_every_gamma_converges(strength, scope, categorical, gamma):
     rng = np.random.default_rng([STRENGTHS.index(strength), len(scope), categorical])
     batch = random_batch(rng, categorical=categorical, k=2)
     problem = build_problem(rng, batch, gamma, [(scope, strength, 2)])
-    found = project(batch.structure(), problem.rows, gamma, most_evaluations=500, most_rounds=500, edge_marginals=True)
+    found = project(batch.structure(), problem.rows, gamma, most_evaluations=500, most_rounds=500)
     assert_sound(found)
     listing = enumerate_outputs(batch, problem.rows)
     q, _ = listing.tilted(found.duals.row, [], gamma)
@@ -61,7 +61,7 @@ def test_a_very_unlikely_label_reaches_its_share(equality, scope, categorical, s
     rows = [Row({1: -1.0}, -0.75, equality, COUPLING if scope == "coupling" else 0, 0)]
     found = project(batch.structure(), compile_rows(batch, rows, [(*HARD, 0.0)]), gamma, tolerance=1e-6)
     assert_sound(found)
-    expected = max(0.75, float(batch.structure().tilt(gamma=gamma).infer().node[0, 1])) if not equality else 0.75
+    expected = max(0.75, float(batch.structure().temper(gamma).infer().node[0, 1])) if not equality else 0.75
     assert found.posterior.node[0, 1] == pytest.approx(expected, abs=1e-5)
 
 

@@ -12,7 +12,7 @@ from trellis.constraints.sparsity import Sparsity
 from trellis.engine import ThreadEngine
 from trellis.errors import DataError
 from trellis.projection import project
-from trellis.projection.few_steps import FewStepsProjector
+from trellis.projection.kernels.few_steps import FewStepsProjector
 from trellis.structures import Chain
 
 from .cases import build_problem, random_batch
@@ -110,7 +110,7 @@ def one_word_chain(n_instances, k, seed=0):
 
 def test_boundless_strength_gives_all_occurrences_of_a_word_one_posterior():
     chain, slots = one_word_chain(5, 3)
-    block = Sparsity("few", slots, np.zeros(len(slots), np.int64), 1, 1e4)
+    block = Sparsity("few", slots * 3, 3, np.zeros(len(slots), np.int64), 1, 1e4)
     rows = replace(Rows.none(chain.parts), sparsity=(block,))
     projector = FewStepsProjector(rows, np.array([0, 5]), most_steps=20_000, tolerance=1e-9)
     found = projector.run(lambda _: chain, then=lambda _, answer: answer.posterior.node.copy())
@@ -128,7 +128,7 @@ def test_an_instance_that_needs_log_space_is_inferred_in_it():
     node[-1] = [-np.inf, 0.0]
     edge = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
     chain = Chain(np.array([0, 40]), node, edge)
-    block = Sparsity("few", np.arange(40), rng.integers(3, size=40), 3, 1.0)
+    block = Sparsity("few", 2 * np.arange(40), 2, rng.integers(3, size=40), 3, 1.0)
     rows = replace(Rows.none(chain.parts), sparsity=(block,))
     found = FewStepsProjector(rows, np.array([0, 1]), most_steps=5).run(
         lambda _: chain, then=lambda _, answer: answer.posterior.node.copy()

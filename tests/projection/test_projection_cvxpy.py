@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from trellis.projection import Projection, project
 
-from .cases import STRENGTHS, Problem, build_problem, name_of, problems, random_batch
+from .cases import KINDS, STRENGTHS, EachKind, Problem, build_problem, name_of, problems, random_case
 from .oracle import enumerate_outputs, solve_primal
 
 # A smaller failing problem is not worth the minutes of cvxpy that shrinking to it takes.
@@ -28,7 +26,7 @@ SCOPES = {
 def solve(problem: Problem, tolerance: float = 1e-8) -> Projection:
     return project(
         problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=tolerance,
-        most_evaluations=500, most_rounds=2000, edge_marginals=True,
+        most_evaluations=500, most_rounds=2000, at=np.arange(problem.batch.n_parts),
     )  # fmt: skip
 
 
@@ -37,30 +35,28 @@ def assert_agrees_with_cvxpy(problem: Problem) -> None:
     assert found.converged
     listing = enumerate_outputs(problem.batch, problem.rows)
     q, optimum = solve_primal(listing, problem.gamma)
-    np.testing.assert_allclose(found.posterior.node, listing.node_marginals(q), rtol=0, atol=1e-5)
-    if not problem.batch.categorical:
-        np.testing.assert_allclose(found.posterior.edge, listing.edge_marginals(q), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found.posterior.at(listing.used), listing.marginals(q)[listing.used], rtol=0, atol=1e-5)
     assert found.value == pytest.approx(optimum, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "chain"])
-def test_projection_agrees_with_cvxpy(categorical, scope, strength, gamma):
-    rng = np.random.default_rng([categorical, len(scope), STRENGTHS.index(strength), int(10 * gamma)])
-    batch = random_batch(rng, categorical=categorical)
-    batch = replace(batch, weight=rng.choice([0.5, 1.0, 2.0], size=batch.n_instances))
+@EachKind
+def test_projection_agrees_with_cvxpy(kind, scope, strength, gamma):
+    rng = np.random.default_rng([KINDS.index(kind), len(scope), STRENGTHS.index(strength), int(10 * gamma)])
+    batch = random_case(rng, kind)
+    batch = batch.weighing(rng.choice([0.5, 1.0, 2.0], size=batch.n_instances))
     groups = [(where, strength, n) for where, n in zip(SCOPES[scope], (3, 1, 2), strict=False)]
     assert_agrees_with_cvxpy(build_problem(rng, batch, gamma, groups))
 
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("scope", ["", "local", "coupling", "both"])
-@pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "chain"])
-def test_sparsity_agrees_with_cvxpy(categorical, scope, gamma):
-    rng = np.random.default_rng([categorical, len(scope), int(10 * gamma), 5])
-    batch = random_batch(rng, categorical=categorical)
+@EachKind
+def test_sparsity_agrees_with_cvxpy(kind, scope, gamma):
+    rng = np.random.default_rng([KINDS.index(kind), len(scope), int(10 * gamma), 5])
+    batch = random_case(rng, kind)
     groups = [(where, strength, 2) for where in SCOPES.get(scope, []) for strength in (STRENGTHS[0], STRENGTHS[2])]
     assert_agrees_with_cvxpy(build_problem(rng, batch, gamma, groups, blocks=2))
 

@@ -15,8 +15,21 @@ from trellis.constraints.strength import Kind, Norm
 from trellis.errors import ConvergenceWarning
 from trellis.projection import Projection, project
 
-from .cases import HARD, STRENGTHS, Problem, Row, build_problem, compile_rows, name_of, problems, random_batch
-from .oracle import DUAL_ORDER, ORDER, Enumeration, enumerate_outputs
+from .cases import (
+    HARD,
+    KINDS,
+    STRENGTHS,
+    EachKind,
+    Problem,
+    Row,
+    build_problem,
+    compile_rows,
+    name_of,
+    problems,
+    random_batch,
+    random_case,
+)
+from .oracle import DUAL_ORDER, ORDER, Enumeration, enumerate_outputs, largest
 
 TOLERANCE = 1e-6
 DRAWN = settings(
@@ -30,7 +43,7 @@ DRAWN = settings(
 def solve(problem: Problem, **options: int) -> Projection:
     return project(
         problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=TOLERANCE,
-        edge_marginals=True, **{"most_evaluations": 500, "most_rounds": 2000, **options},
+        at=np.arange(problem.batch.n_parts), **{"most_evaluations": 500, "most_rounds": 2000, **options},
     )  # fmt: skip
 
 
@@ -38,9 +51,7 @@ def assert_stationary(found: Projection, listing: Enumeration, gamma: float) -> 
     """q ∝ exp((score − λ·φ)/γ) with the returned λ, and the value is the dual's there."""
     lam, blocks = found.duals.row, list(found.duals.sparsity)
     q, _ = listing.tilted(lam, blocks, gamma)
-    np.testing.assert_allclose(found.posterior.node, listing.node_marginals(q), rtol=0, atol=1e-9)
-    if not listing.batch.categorical:
-        np.testing.assert_allclose(found.posterior.edge, listing.edge_marginals(q), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.posterior.at(listing.used), listing.marginals(q)[listing.used], rtol=0, atol=1e-9)
     assert found.value == pytest.approx(listing.dual_value(lam, blocks, gamma), rel=1e-9, abs=1e-9)
     return q
 
@@ -79,9 +90,9 @@ def assert_primal_feasible_and_complementary(found: Projection, listing: Enumera
             conjugate = pull @ pull / (2 * amount)
         gap = listing.price(members, e[members]) + conjugate - pull @ e[members]
         assert abs(gap) <= margin * (1.0 + np.abs(pull).sum())
-    node = listing.node_marginals(q)
+    marginals = listing.marginals(q)
     for block, dual in zip(listing.rows.sparsity, found.duals.sparsity, strict=True):
-        gap = block.strength * block.statistic(node).sum() - np.sum(dual * node[block.slots])
+        gap = block.strength * largest(block, marginals).sum() - np.sum(dual * marginals[block.parts])
         assert gap + 1e-9 >= 0.0
         assert gap <= 10 * TOLERANCE * dual.size * (1 + block.strength)
 
@@ -100,10 +111,10 @@ def assert_kkt(problem: Problem) -> None:
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)
 @pytest.mark.parametrize("scope", ["local", "coupling"])
-@pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "chain"])
-def test_projection_satisfies_kkt(categorical, scope, strength, gamma):
-    rng = np.random.default_rng([categorical, len(scope), STRENGTHS.index(strength), int(10 * gamma), 2])
-    batch = random_batch(rng, categorical=categorical)
+@EachKind
+def test_projection_satisfies_kkt(kind, scope, strength, gamma):
+    rng = np.random.default_rng([KINDS.index(kind), len(scope), STRENGTHS.index(strength), int(10 * gamma), 2])
+    batch = random_case(rng, kind)
     assert_kkt(build_problem(rng, batch, gamma, [(scope, strength, 3), (scope, strength, 1)], forbid=True))
 
 
@@ -204,7 +215,7 @@ def random_duals(rng: np.random.Generator, listing: Enumeration) -> tuple[np.nda
             lam[members] *= amount / max(size, amount)
     blocks = []
     for block in rows.sparsity:
-        dual = rng.exponential(1.0, size=(len(block.slots), listing.batch.node.shape[1]))
+        dual = rng.exponential(1.0, size=(len(block), block.width))
         for key in range(block.n_keys):
             here = block.key == key
             if here.any():

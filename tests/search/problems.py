@@ -1,7 +1,7 @@
-"""Small random decoding problems, and the answer by trying every output.
+"""Small random decoding problems over structures of several kinds, and the answer by trying every output.
 
-Scores come from a small palette (so that outputs tie) with some −inf, rows name node and edge parts of one instance
-with small coefficients, and strengths of all kinds are mixed. The twin evaluates rows and prices by itself.
+Scores come from a small palette (so that outputs tie) with some −inf, rows name parts of one instance with small
+coefficients, and strengths of all kinds are mixed. The twin lists outputs, their parts, rows and prices by itself.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from trellis.constraints import Groups, Kind, Norm, Rows
-from trellis.structures import Chain
-from trellis.structures.parts import ChainParts
+from trellis.structures import Categorical, Chain, Joint, Parts, Structure
+
+from .permutations import Permutations
 
 LINEAR = (
     (Kind.HARD, Norm.LINF),
@@ -26,33 +27,75 @@ LINEAR = (
     (Kind.SLACK, Norm.LINF),
 )
 CURVED = ((Kind.SQUARED, Norm.L2), (Kind.PENALTY, Norm.L2), (Kind.SLACK, Norm.L2))
+KINDS = ("chain", "categorical", "chain+chain", "chain+categorical", "permutations")
+
+Key = tuple[Any, ...]
+"""An output of one instance as something to compare."""
+
+
+def key_of(output: Any) -> Key:
+    """Of an output of a batch of one instance."""
+    if isinstance(output, tuple):
+        return tuple(key_of(one) for one in output)
+    if isinstance(output, list):
+        return tuple(output)
+    return tuple(np.asarray(output).tolist())
+
+
+def listing(scores: Structure, i: int) -> list[tuple[Key, dict[int, float]]]:
+    """All outputs of instance i, each with the parts it uses and their scores; those of ends are part of a label's."""
+    if isinstance(scores, Joint):
+        starts = np.cumsum([0, *(member.parts.n_parts for member in scores.members)]).tolist()
+        joined = []
+        for chosen in itertools.product(*(listing(member, i) for member in scores.members)):
+            used = {p + start: s for (_, one), start in zip(chosen, starts, strict=False) for p, s in one.items()}
+            joined.append((tuple(key for key, _ in chosen), used))
+        return joined
+    if isinstance(scores, Categorical):
+        k = scores.n_labels
+        return [((b,), {i * k + b: float(scores.node[i, b])}) for b in range(k)]
+    if isinstance(scores, Permutations):
+        size = scores.table.shape[1]
+        return [
+            ((y,), {(i * size + p) * size + x: float(scores.table[i, p, x]) for p, x in enumerate(y)})
+            for y in itertools.permutations(range(size))
+        ]
+    assert isinstance(scores, Chain)
+    low, high = (int(x) for x in scores.offsets[i : i + 2])
+    return [(y, _used(scores, low, y)) for y in itertools.product(range(scores.n_labels), repeat=high - low)]
+
+
+def _used(scores: Chain, low: int, y: tuple[int, ...]) -> dict[int, float]:
+    k, t, used = scores.n_labels, scores.tables, {}
+    for s, b in enumerate(y):
+        node = t.node[scores.node_index[low + s], b]
+        used[(low + s) * k + b] = node + (t.start[b] if s == 0 else 0.0) + (t.stop[b] if s == len(y) - 1 else 0.0)
+        if s > 0:
+            a = y[s - 1]
+            used[scores.n_slots * k + ((low + s) * k + a) * k + b] = t.edge[scores.edge_index[low + s], a, b]
+    return used
 
 
 @dataclass(frozen=True)
 class Problem:
-    scores: Chain
+    scores: Structure
     rows: Rows
 
     def best(self) -> list[float]:
         """Largest value of each instance by trying all, −inf where nothing is possible."""
-        return [max((v for _, v in self.outputs(i)), default=-math.inf) for i in range(len(self.scores))]
+        return [max(self.outputs(i).values(), default=-math.inf) for i in range(len(self.scores))]
 
-    def outputs(self, instance: int) -> list[tuple[tuple[int, ...], float]]:
+    def outputs(self, instance: int) -> dict[Key, float]:
         """All outputs of an instance with their values."""
-        low, high = (int(x) for x in self.scores.offsets[instance : instance + 2])
-        every = itertools.product(range(self.scores.n_labels), repeat=high - low)
-        return [(y, self.value(instance, y)) for y in every]
+        return {key: self._value(instance, used) for key, used in listing(self.scores, instance)}
 
-    def value(self, instance: int, y: tuple[int, ...]) -> float:
-        scores, rows = self.scores, self.rows
-        low, k, t = int(scores.offsets[instance]), scores.n_labels, scores.tables
-        used: dict[int, float] = {}
-        for s, b in enumerate(y):
-            node = t.node[scores.node_index[low + s], b]
-            used[(low + s) * k + b] = node + (t.start[b] if s == 0 else 0.0) + (t.stop[b] if s == len(y) - 1 else 0.0)
-            if s > 0:
-                a = y[s - 1]
-                used[scores.n_slots * k + ((low + s) * k + a) * k + b] = t.edge[scores.edge_index[low + s], a, b]
+    def values(self, outputs: Any) -> list[float]:
+        """The value of one output of every instance."""
+        pieces = self.scores.parts.split_outputs(outputs)
+        return [self.outputs(i)[key_of(piece)] for i, piece in enumerate(pieces)]
+
+    def _value(self, instance: int, used: dict[int, float]) -> float:
+        rows = self.rows
         if any(int(p) in used for p in rows.forbidden):
             return -math.inf
         total = sum(used.values())
@@ -75,7 +118,7 @@ def price(kind: Kind, norm: Norm, amount: float, excess: list[float]) -> float:
     return 0.0 if size <= amount + 1e-9 * (1 + amount) else math.inf
 
 
-def rows_over(parts: ChainParts, groups: list[dict[str, Any]], forbidden: list[int]) -> Rows:
+def rows_over(parts: Parts, groups: list[dict[str, Any]], forbidden: list[int]) -> Rows:
     """Rows from groups {instance, kind, norm, amount, rows: [(entries {part: coefficient}, bound, equality)]}."""
     flat = [(g, group["instance"], *row) for g, group in enumerate(groups) for row in group["rows"]]
     order = sorted(range(len(flat)), key=lambda i: flat[i][1])
@@ -105,70 +148,107 @@ def rows_over(parts: ChainParts, groups: list[dict[str, Any]], forbidden: list[i
 
 @st.composite
 def problems(
-    draw: st.DrawFn, *, kinds: Any = LINEAR + CURVED, most_groups: int = 3, strict: bool = True, whole: bool = False
+    draw: st.DrawFn,
+    kind: str = "chain",
+    *,
+    kinds: Any = LINEAR + CURVED,
+    most_groups: int = 3,
+    strict: bool = True,
 ) -> Problem:
     """A batch of one to three instances; without ``strict`` no kind that can make an instance infeasible."""
-    seed = draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    k = draw(st.integers(1, 3))
-    lengths = draw(st.lists(st.integers(0, 5 if k < 3 else 4), min_size=1, max_size=3))
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    n = int(offsets[-1])
-    ties = draw(st.booleans())
-
-    def table(*shape: int) -> np.ndarray:
-        scores = rng.integers(-3, 4, shape).astype(float) if ties or whole else rng.normal(size=shape) * 2
-        if strict:
-            scores[rng.random(shape) < draw(st.sampled_from([0.0, 0.0, 0.0, 0.1]))] = -np.inf
-        return scores
-
-    m = draw(st.integers(1, 2))
-    scores = Chain(
-        offsets, table(n, k), table(m, k, k), start=table(k), stop=table(k), edge_index=rng.integers(0, m, n)
-    )  # fmt: skip
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scores = draw(structures(kind, rng, holes=strict))
     if not strict:
         kinds = tuple(pair for pair in kinds if pair[0] in (Kind.PENALTY, Kind.SQUARED))
     groups = []
-    for instance, length in enumerate(lengths):
+    for instance in range(len(scores)):
+        outputs = [used for _, used in listing(scores, instance)]
         # strict rows mostly hold for one output at least, so that most problems have an answer
-        meets = rng.integers(0, k, length)
+        meets = outputs[int(rng.integers(len(outputs)))]
         for _ in range(draw(st.integers(0, most_groups))):
-            kind, norm = draw(st.sampled_from(kinds))
-            amount = {Kind.HARD: 0.0}.get(kind, float(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0]))))
-            size = draw(st.integers(1, 3))
-            strictly = kind in (Kind.HARD, Kind.SLACK) and draw(st.sampled_from([True, True, True, False]))
-            groups.append(
-                {
-                    "instance": instance, "kind": kind, "norm": norm, "amount": amount,
-                    "rows": [_row(draw, rng, int(offsets[instance]), length, n, k, meets if strictly else None)
-                        for _ in range(size)],
-                }
-            )  # fmt: skip
-    forbidden = [int(p) for p in rng.integers(0, n * k, 1)] if n and strict and draw(st.booleans()) else []
-    return Problem(scores, rows_over(ChainParts(offsets, k), groups, forbidden))
+            strength, norm = draw(st.sampled_from(kinds))
+            amount = {Kind.HARD: 0.0}.get(strength, float(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0]))))
+            strictly = strength in (Kind.HARD, Kind.SLACK) and draw(st.sampled_from([True, True, True, False]))
+            made = [
+                _row(draw, rng, pools(scores, instance), meets if strictly else None)
+                for _ in range(draw(st.integers(1, 3)))
+            ]
+            groups.append({"instance": instance, "kind": strength, "norm": norm, "amount": amount, "rows": made})
+    every = sorted({p for i in range(len(scores)) for _, used in listing(scores, i) for p in used})
+    forbidden = [int(rng.choice(every))] if every and strict and draw(st.booleans()) else []
+    return Problem(scores, rows_over(scores.parts, groups, forbidden))
 
 
-def _row(draw: st.DrawFn, rng: np.random.Generator, low: int, length: int, n: int, k: int, meets: Any) -> Any:
-    """A row that the labels ``meets`` satisfy, if they are given."""
-    shape = draw(st.sampled_from(["count", "nodes", "edges", "both", "slot"]))
-    nodes = [(low + t) * k + b for t in range(length) for b in range(k)]
-    edges = [n * k + ((low + t) * k + a) * k + b for t in range(1, length) for a in range(k) for b in range(k)]
+@st.composite
+def structures(draw: st.DrawFn, kind: str, rng: np.random.Generator, *, holes: bool) -> Structure:
+    """Scores of one to three instances; with ``holes`` some are −inf."""
+    ties = draw(st.booleans())
+    share = draw(st.sampled_from([0.0, 0.0, 0.0, 0.1])) if holes else 0.0
+    n = draw(st.integers(1, 3))
+
+    def table(*shape: int) -> np.ndarray:
+        scores = rng.integers(-3, 4, shape).astype(float) if ties else rng.normal(size=shape) * 2
+        scores[rng.random(shape) < share] = -np.inf
+        return scores
+
+    def chain(longest: int) -> Chain:
+        k, m = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        lengths = [draw(st.integers(0, longest if k < 3 else longest - 1)) for _ in range(n)]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        slots = int(offsets[-1])
+        index = rng.integers(0, m, slots)
+        return Chain(offsets, table(slots, k), table(m, k, k), start=table(k), stop=table(k), edge_index=index)
+
+    if kind == "permutations":
+        size = draw(st.integers(1, 4))
+        return Permutations(table(n, size, size))
+    members: list[Structure] = [
+        chain(5 if kind == "chain" else 3) if name == "chain" else Categorical(table(n, draw(st.integers(1, 4))))
+        for name in kind.split("+")
+    ]
+    return members[0] if len(members) == 1 else Joint(*members)
+
+
+def pools(scores: Structure, i: int) -> list[list[int]]:
+    """Sets of parts of instance i that rows are made of: those of one place, of one label, of one member, all."""
+    every = sorted({p for _, used in listing(scores, i) for p in used})
+    if isinstance(scores, Joint):
+        starts = np.cumsum([0, *(member.parts.n_parts for member in scores.members)]).tolist()
+        of_members = [
+            [p + start for p in pool]
+            for member, start in zip(scores.members, starts, strict=False)
+            for pool in pools(member, i)
+        ]
+        return [*of_members, every, every]
+    if isinstance(scores, Permutations):
+        size = scores.table.shape[1]
+        return [every, [p for p in every if p % size == 0], [p for p in every if p // size % size == 0]]
+    k = scores.n_labels  # type: ignore[attr-defined]
+    nodes = [p for p in every if p < scores.parts.n_slots * k]  # type: ignore[attr-defined]
+    edges = [p for p in every if p not in set(nodes)]
+    slots = sorted({p // k for p in nodes})
+    return [
+        every, nodes, edges,
+        *([p for p in nodes if p % k == b] for b in range(k)),
+        *([p for p in nodes if p // k == slot] for slot in slots[:2]),
+        *([p for p in nodes if p // k in (slot, slot + 1)] for slot in slots[:1]),
+    ]  # fmt: skip
+
+
+def _row(draw: st.DrawFn, rng: np.random.Generator, pools: list[list[int]], meets: dict[int, float] | None) -> Any:
+    """A row that the output with the parts ``meets`` satisfies, if it is given."""
+    pool, shape = draw(st.sampled_from(pools)), draw(st.sampled_from(["count", "all", "some"]))
     if shape == "count":
-        label, sign = int(rng.integers(k)), float(rng.choice([-1, 1]))
-        entries = {p: sign for p in nodes if p % k == label}
-    elif shape == "slot":
-        at = int(rng.integers(length)) if length else 0
-        entries = {p: float(rng.integers(-1, 3)) for p in nodes if p // k == low + at}
+        sign = float(rng.choice([-1, 1]))
+        entries = dict.fromkeys(pool, sign)
+    elif shape == "all":
+        entries = {p: float(rng.integers(-1, 3)) for p in pool}
     else:
-        pool = {"nodes": nodes, "edges": edges, "both": nodes + edges}[shape]
-        chosen = [p for p in pool if rng.random() < 0.5]
-        entries = {p: float(rng.choice([-2, -1, 1, 1, 2, 0.5])) for p in chosen}
+        entries = {p: float(rng.choice([-2, -1, 1, 1, 2, 0.5])) for p in pool if rng.random() < 0.5}
     entries = {p: c for p, c in entries.items() if c != 0}
     equality = draw(st.sampled_from([False, False, True]))
     bound = float(draw(st.sampled_from([-2, -1, 0, 0, 1, 1, 2])))
     if meets is not None:
-        used = {(low + t) * k + int(b) for t, b in enumerate(meets)}
-        used |= {n * k + ((low + t) * k + int(meets[t - 1])) * k + int(meets[t]) for t in range(1, length)}
-        value = sum(c for p, c in entries.items() if p in used)
+        value = sum(c for p, c in entries.items() if p in meets)
         bound = value if equality else max(value, bound)
     return entries, bound, equality

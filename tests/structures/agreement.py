@@ -42,14 +42,19 @@ def assert_probabilities_agree(actual: Any, expected: Any, tolerance: float = TO
     np.testing.assert_allclose(actual, expected, rtol=0.0, atol=tolerance)
 
 
+def with_edges(structure: Any, weights: np.ndarray | None = None) -> Any:
+    """The posterior with marginals of all parts."""
+    return structure.infer(weights=weights, at=np.arange(structure.parts.n_parts))
+
+
 def assert_infer_agrees(structure: Any, twin: Twin, *, edges: bool = True, counts: bool = True) -> None:
     """Log-partitions, node marginals and, for a chain, edge marginals and expected edge counts."""
-    posterior = structure.infer(edge_marginals=edges)
+    posterior = with_edges(structure) if edges else structure.infer()
     assert_logs_agree(posterior.log_partition, twin.log_partition)
     assert_probabilities_agree(posterior.node, twin.node_marginals)
     assert_probabilities_agree(np.sum(posterior.node, axis=1), np.ones(twin.n_slots))
     assert np.all(posterior.node >= 0.0)
-    if edges:
+    if edges and twin.n_slots:
         assert_probabilities_agree(posterior.edge, twin.edge_marginals)
     else:
         assert posterior.edge is None
@@ -64,13 +69,13 @@ def assert_argmax_agrees(structure: Any, twin: Twin, *, exact: bool, rng: np.ran
     tolerance of the best is then right.
     """
     result = structure.argmax() if rng is None else structure.argmax(rng)
-    assert result.labels.dtype == np.int32
-    assert result.labels.shape == (twin.n_slots,)
+    assert result.outputs.dtype == np.int32
+    assert result.outputs.shape == (twin.n_slots,)
     assert_logs_agree(result.score, twin.best_score)
     if exact and rng is None:
-        np.testing.assert_array_equal(result.labels, twin.argmax)
+        np.testing.assert_array_equal(result.outputs, twin.argmax)
     for i, listing in enumerate(twin.listings):
-        output = output_of(twin, i, result.labels)
+        output = output_of(twin, i, result.outputs)
         margin = 0.0 if exact else TOLERANCE * max(1.0, abs(listing.best_score))
         assert output in listing.within(margin)
 

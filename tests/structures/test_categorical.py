@@ -23,7 +23,8 @@ from .agreement import (
     assert_samples_possible,
     assert_score_agrees,
 )
-from .strategies import CategoricalCase, categoricals, outputs, partial_labels, tilts
+from .contract import assert_malformed_changes_are_refused
+from .strategies import CategoricalCase, categoricals, outputs, partial_labels, tilted, tilts
 from .twins import categorical_twin
 
 INF = math.inf
@@ -39,7 +40,7 @@ def test_infer_agrees_with_enumeration(case: CategoricalCase) -> None:
 @given(categoricals())
 @drawn
 def test_a_categorical_has_no_edges(case: CategoricalCase) -> None:
-    posterior = case.structure().infer(edge_marginals=True)
+    posterior = case.structure().infer(at=np.arange(case.structure().parts.n_parts))
     assert posterior.edge is None
     assert posterior.edge_counts is None
 
@@ -82,10 +83,10 @@ def test_samples_are_possible(case: CategoricalCase, seed: int) -> None:
 
 @given(st.data())
 @drawn
-def test_tilt_divides_the_shifted_scores_by_gamma(data: st.DataObject) -> None:
+def test_a_change_of_every_label_is_added_and_divided_by_gamma(data: st.DataObject) -> None:
     case = data.draw(categoricals())
     arguments = data.draw(tilts(case.twin(), edges=False))
-    structure, twin = case.structure().tilt(**arguments), case.twin().tilt(**arguments)
+    structure, twin = tilted(case.structure(), **arguments), case.twin().tilt(**arguments)
     if twin.infeasible:
         assert_every_query_names(structure, twin)
     else:
@@ -122,13 +123,13 @@ def test_scores_of_an_impossible_instance_are_minus_infinity() -> None:
 
 def test_the_smallest_of_tied_labels_wins() -> None:
     result = Categorical([[1.0, 2.0, 2.0], [0.0, 0.0, 0.0], [-INF, -1.0, -1.0]]).argmax()
-    np.testing.assert_array_equal(result.labels, [1, 0, 1])
+    np.testing.assert_array_equal(result.outputs, [1, 0, 1])
     np.testing.assert_array_equal(result.score, [2.0, 0.0, -1.0])
 
 
 def test_ties_are_broken_uniformly_with_a_generator() -> None:
     n = 6000
-    labels = Categorical(np.tile([2.0, 1.0, 2.0, -INF, 2.0], (n, 1))).argmax(np.random.default_rng(4)).labels
+    labels = Categorical(np.tile([2.0, 1.0, 2.0, -INF, 2.0], (n, 1))).argmax(np.random.default_rng(4)).outputs
     assert_frequencies(labels.tolist(), {0: 1 / 3, 2: 1 / 3, 4: 1 / 3})
     assert_frequencies(list(zip(labels[::2].tolist(), labels[1::2].tolist(), strict=True)), PAIRS_OF_TIED)
 
@@ -165,7 +166,7 @@ def test_an_empty_batch_is_answered() -> None:
     structure = Categorical(np.zeros((0, 3)))
     assert structure.infer().node.shape == (0, 3)
     assert structure.infer().log_partition.shape == (0,)
-    assert structure.argmax().labels.shape == (0,)
+    assert structure.argmax().outputs.shape == (0,)
     assert structure.kbest(2).labels.shape == (2, 0)
     assert structure.sample(4, np.random.default_rng(0)).shape == (4, 0)
     assert structure.entropy().shape == (0,)
@@ -198,21 +199,8 @@ def test_clamping_to_labels_that_do_not_exist_is_refused(labels: list[int]) -> N
         Categorical(np.zeros((2, 3))).clamp(np.array(labels))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"gamma": 0.0},
-        {"gamma": -1.0},
-        {"gamma": math.nan},
-        {"node": np.zeros((2, 2))},
-        {"node": np.zeros(3)},
-        {"node": np.full((2, 3), math.nan)},
-        {"node": np.full((2, 3), INF)},
-    ],
-)
-def test_malformed_tilts_are_refused(arguments: dict[str, object]) -> None:
-    with pytest.raises(DataError):
-        Categorical(np.zeros((2, 3))).tilt(**arguments)
+def test_malformed_changes_are_refused() -> None:
+    assert_malformed_changes_are_refused(Categorical(np.zeros((2, 3))))
 
 
 @pytest.mark.parametrize("k", [0, -1])

@@ -25,8 +25,10 @@ from .agreement import (
     assert_samples_possible,
     assert_score_agrees,
     output_of,
+    with_edges,
 )
-from .strategies import ChainCase, chains, outputs, partial_labels, tilts
+from .contract import assert_malformed_changes_are_refused
+from .strategies import ChainCase, chains, outputs, partial_labels, tilted, tilts
 from .twins import chain_twin
 
 INF = math.inf
@@ -43,8 +45,9 @@ def test_infer_agrees_with_enumeration(case: ChainCase) -> None:
 @drawn
 def test_asking_for_edge_marginals_changes_nothing_else(case: ChainCase) -> None:
     structure = case.structure()
-    plain, full = structure.infer(), structure.infer(edge_marginals=True)
+    plain, full = structure.infer(), structure.infer(at=structure.parts.grid()[1].ravel())
     assert plain.edge is None
+    assert (full.edge is None) == (not list(case.twin().boundaries()))
     assert_logs_agree(plain.log_partition, full.log_partition)
     assert_probabilities_agree(plain.node, full.node)
     assert_probabilities_agree(plain.edge_counts, full.edge_counts)
@@ -65,12 +68,14 @@ def test_weights_multiply_edge_counts_and_nothing_else(data: st.DataObject) -> N
 @given(chains())
 @drawn
 def test_edge_marginals_sum_to_node_marginals_on_both_sides(case: ChainCase) -> None:
-    posterior = case.structure().infer(edge_marginals=True)
+    structure = case.structure()
+    posterior = with_edges(structure)
+    edge = posterior.at(structure.parts.grid()[1])
     boundaries = [t for _, t in case.twin().boundaries()]
     before = [t - 1 for t in boundaries]
-    assert_probabilities_agree(posterior.edge[boundaries].sum(axis=2), posterior.node[before])
-    assert_probabilities_agree(posterior.edge[boundaries].sum(axis=1), posterior.node[boundaries])
-    assert_probabilities_agree(posterior.edge_counts.sum(axis=0), posterior.edge.sum(axis=0))
+    assert_probabilities_agree(edge.sum(axis=2), posterior.node[before])
+    assert_probabilities_agree(edge.sum(axis=1), posterior.node[boundaries])
+    assert_probabilities_agree(posterior.edge_counts.sum(axis=0), edge.sum(axis=0))
 
 
 @given(chains(exact=True))
@@ -91,7 +96,7 @@ def test_scores_of_best_outputs_are_those_of_their_labels_to_the_bit(case: Chain
     # Ties mean equality of floating sums, so every query must add the parts of an output in one order.
     structure = case.structure()
     for best in (structure.argmax(), structure.argmax(np.random.default_rng(1))):
-        np.testing.assert_array_equal(best.score, structure.score(best.labels))
+        np.testing.assert_array_equal(best.score, structure.score(best.outputs))
     ranked = structure.kbest(1)
     np.testing.assert_array_equal(ranked.score[0], structure.score(ranked.labels[0]))
 
@@ -134,14 +139,14 @@ def test_samples_are_possible(case: ChainCase, seed: int) -> None:
 
 @given(st.data())
 @drawn
-def test_tilt_divides_the_shifted_scores_by_gamma(data: st.DataObject) -> None:
+def test_a_change_of_every_part_is_added_and_divided_by_gamma(data: st.DataObject) -> None:
     case = data.draw(chains())
     arguments = data.draw(tilts(case.twin()))
-    structure, twin = case.structure().tilt(**arguments), case.twin().tilt(**arguments)
+    structure, twin = tilted(case.structure(), **arguments), case.twin().tilt(**arguments)
     if twin.infeasible:
         assert_every_query_names(structure, twin)
         return
-    assert_infer_agrees(structure, twin, counts="edge" not in arguments)
+    assert_infer_agrees(structure, twin)
     assert_score_agrees(structure, twin, data.draw(outputs(twin)))
     assert_logs_agree(structure.entropy(), twin.entropy)
     assert_argmax_agrees(structure, twin, exact=False)
@@ -163,9 +168,9 @@ def test_clamp_conditions_on_the_known_labels(data: st.DataObject) -> None:
 
 @given(chains())
 @drawn
-def test_tilt_and_clamp_leave_the_chain_as_it_was(case: ChainCase) -> None:
+def test_changes_and_clamps_leave_the_chain_as_it_was(case: ChainCase) -> None:
     structure, twin = case.structure(), case.twin()
-    structure.tilt(np.ones((twin.n_slots, twin.n_labels)), gamma=0.5).infer()
+    tilted(structure, np.ones((twin.n_slots, twin.n_labels)), gamma=0.5).infer()
     structure.clamp(twin.argmax).infer()
     assert_infer_agrees(structure, twin)
 
@@ -226,12 +231,12 @@ def test_an_empty_sequence_has_one_output_of_score_zero() -> None:
 def test_batches_without_slots_are_answered(offsets: list[int]) -> None:
     n = len(offsets) - 1
     chain = Chain(offsets, np.zeros((0, 3)), np.zeros((3, 3)), start=np.full(3, -INF))
-    posterior = chain.infer(edge_marginals=True)
+    posterior = with_edges(chain)
     np.testing.assert_array_equal(posterior.log_partition, np.zeros(n))
     assert posterior.node.shape == (0, 3)
-    assert posterior.edge.shape == (0, 3, 3)
+    assert posterior.at(chain.parts.grid()[1]).shape == (0, 3, 3)
     np.testing.assert_array_equal(posterior.edge_counts, np.zeros((1, 3, 3)))
-    assert chain.argmax().labels.shape == (0,)
+    assert chain.argmax().outputs.shape == (0,)
     assert chain.sample(2, np.random.default_rng(0)).shape == (2, 0)
     assert chain.kbest(3).score.shape == (3, n)
     np.testing.assert_array_equal(chain.entropy(), np.zeros(n))
@@ -255,7 +260,7 @@ def test_ties_are_broken_uniformly_over_outputs_with_a_generator() -> None:
         UNEVEN_TIES["edge"],
         node_index=np.tile(np.arange(3), copies),
     )
-    labels = chain.argmax(np.random.default_rng(8)).labels.reshape(copies, 3)
+    labels = chain.argmax(np.random.default_rng(8)).outputs.reshape(copies, 3)
     found = [tuple(y) for y in labels.tolist()]
     assert_frequencies(found, dict.fromkeys(listing.tied, 1 / len(listing.tied)))
     pairs = {(a, b): 1 / len(listing.tied) ** 2 for a in listing.tied for b in listing.tied}
@@ -266,7 +271,7 @@ def test_repeated_calls_with_one_generator_break_ties_anew() -> None:
     chain = Chain([0, 3], **UNEVEN_TIES)
     listing = chain_twin([0, 3], **UNEVEN_TIES).listings[0]
     rng = np.random.default_rng(9)
-    found = [tuple(chain.argmax(rng).labels.tolist()) for _ in range(1500)]
+    found = [tuple(chain.argmax(rng).outputs.tolist()) for _ in range(1500)]
     assert_frequencies(found, dict.fromkeys(listing.tied, 1 / len(listing.tied)))
 
 
@@ -304,12 +309,12 @@ def test_kbest_of_all_tied_outputs_is_distinct() -> None:
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("which", [(), ("node",), ("edge",), ("node", "edge")], ids=lambda which: "+".join(which))
-def test_tilt_reaches_nodes_edges_start_and_stop(which: tuple[str, ...], gamma: float) -> None:
+def test_a_change_reaches_nodes_edges_start_and_stop(which: tuple[str, ...], gamma: float) -> None:
     rng = np.random.default_rng(15)
     deltas = {"node": rng.normal(size=(5, 2)), "edge": rng.normal(size=(5, 2, 2))}
     arguments: dict[str, Any] = {name: deltas[name] for name in which} | {"gamma": gamma}
-    structure, twin = Chain(**SAMPLED).tilt(**arguments), chain_twin(**SAMPLED).tilt(**arguments)
-    assert_infer_agrees(structure, twin, counts="edge" not in which)
+    structure, twin = tilted(Chain(**SAMPLED), **arguments), chain_twin(**SAMPLED).tilt(**arguments)
+    assert_infer_agrees(structure, twin)
     assert_score_agrees(structure, twin, twin.argmax)
 
 
@@ -322,7 +327,7 @@ def test_every_boundary_counts_for_its_own_matrix_however_matrices_alternate(run
     n_slots, weights = int(offsets[-1]), rng.random(len(lengths))
     index = (np.arange(n_slots) // run) % 3
     chain = Chain(offsets, rng.normal(size=(n_slots, 3)), rng.normal(size=(3, 3, 3)), edge_index=index)
-    posterior = chain.infer(weights=weights, edge_marginals=True)
+    posterior = with_edges(chain, weights)
     expected = np.zeros((3, 3, 3))
     np.add.at(expected, index, np.repeat(weights, lengths)[:, None, None] * posterior.edge)
     assert_probabilities_agree(posterior.edge_counts, expected)
@@ -330,7 +335,7 @@ def test_every_boundary_counts_for_its_own_matrix_however_matrices_alternate(run
 
 def test_raising_gamma_moves_entropy_from_none_to_all() -> None:
     chain = Chain(**SAMPLED)
-    entropy = np.array([chain.tilt(gamma=g).entropy() for g in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6)])
+    entropy = np.array([chain.temper(g).entropy() for g in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6)])
     assert np.all(np.diff(entropy, axis=0) >= -1e-12)
     possible = np.array([x.n_possible for x in chain_twin(**SAMPLED).listings])
     np.testing.assert_allclose(entropy[-1], np.log(possible), atol=1e-5)
@@ -401,24 +406,11 @@ def test_clamping_to_labels_that_do_not_exist_is_refused(labels: list[int]) -> N
         Chain(**VALID).clamp(np.array(labels))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"gamma": 0.0},
-        {"gamma": -1.0},
-        {"gamma": math.nan},
-        {"node": np.zeros((2, 2))},
-        {"node": altered((3, 2), math.nan)},
-        {"node": altered((3, 2), INF)},
-        {"edge": np.zeros((2, 2))},
-        {"edge": np.zeros((2, 2, 2))},
-        {"edge": np.full((3, 2, 2), math.nan)},
-        {"edge": np.full((3, 2, 2), INF)},
-    ],
-)
-def test_malformed_tilts_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(DataError):
-        Chain(**VALID).tilt(**arguments)
+def test_malformed_changes_are_refused() -> None:
+    assert_malformed_changes_are_refused(Chain(**VALID))
+    for value in (math.nan, INF):
+        with pytest.raises(DataError, match="at part 17 it is"):
+            Chain(**VALID).add(np.array([0, 17]), np.array([0.0, value]))
 
 
 @pytest.mark.parametrize("weights", [np.ones(1), np.ones(3), np.ones((2, 1)), np.array([1.0, math.nan])])

@@ -18,6 +18,7 @@ from .agreement import (
     assert_probabilities_agree,
     assert_samples_possible,
     assert_score_agrees,
+    with_edges,
 )
 from .logspace import forward_backward, viterbi_score
 from .twins import chain_twin
@@ -38,7 +39,7 @@ def assert_agrees_with_log_space(
     zero = np.zeros(n_labels)
     ends = (zero if start is None else start, zero if stop is None else stop)
     expected = forward_backward(node, edge, *ends)
-    posterior = chain.infer(edge_marginals=True)
+    posterior = with_edges(chain)
     assert_logs_agree(posterior.log_partition, [expected.log_partition])
     assert_probabilities_agree(posterior.node, expected.node, tolerance=1e-9)
     assert_probabilities_agree(posterior.edge, expected.edge, tolerance=1e-9)
@@ -50,8 +51,8 @@ def assert_agrees_with_log_space(
     assert abs(chain.entropy()[0] - expected.entropy) <= 1e-10 * magnitude
     best = chain.argmax()
     assert_logs_agree(best.score, [viterbi_score(node, edge, *ends)])
-    assert_logs_agree(chain.score(best.labels), best.score)
-    assert np.all(chain.log_prob(best.labels) <= 0.0)
+    assert_logs_agree(chain.score(best.outputs), best.score)
+    assert np.all(chain.log_prob(best.outputs) <= 0.0)
     samples = chain.sample(2, np.random.default_rng(0))
     for labels in samples:
         assert np.all(chain.score(labels) > -INF)
@@ -94,7 +95,7 @@ def drift(steps: int, loss: float) -> np.ndarray:
 def test_a_slow_drift_that_comes_back_leaves_both_paths_equal(loss: float) -> None:
     node = drift(40, loss)
     chain = Chain([0, 80, 160], np.concatenate([node, -node]), DIAGONAL)
-    posterior = chain.infer(edge_marginals=True)
+    posterior = with_edges(chain)
     assert_logs_agree(posterior.log_partition, [math.log(2.0), math.log(2.0)])
     assert_probabilities_agree(posterior.node, np.full((160, 2), 0.5))
     assert_probabilities_agree(posterior.edge_counts, 79 * np.eye(2)[None])
@@ -137,14 +138,14 @@ def test_an_unreachable_label_with_huge_scores_has_no_probability_and_no_influen
         (into, {"stop": [0.0, 0.0, -INF]}),
     ):
         chain = Chain([0, 4], node, matrix, **ends)
-        posterior = chain.infer(edge_marginals=True)
+        posterior = with_edges(chain)
         assert_logs_agree(posterior.log_partition, alone.log_partition)
         assert_probabilities_agree(posterior.node[:, :2], alone.node_marginals)
         np.testing.assert_array_equal(posterior.node[:, 2], 0.0)
         assert_probabilities_agree(posterior.edge[:, :2, :2], alone.edge_marginals)
         assert_logs_agree(chain.entropy(), alone.entropy)
         assert_logs_agree(chain.argmax().score, alone.best_score)
-        np.testing.assert_array_equal(chain.argmax().labels, alone.argmax)
+        np.testing.assert_array_equal(chain.argmax().outputs, alone.argmax)
         assert_logs_agree(chain.kbest(5).score[:, 0], alone.listings[0].best_scores(5))
         assert np.all(chain.sample(50, np.random.default_rng(2)) < 2)
 
@@ -232,7 +233,7 @@ def test_a_known_output_of_twenty_thousand_tokens_is_certain() -> None:
     chain = Chain([0, LONG], rng.normal(size=(LONG, 2)), rng.normal(size=(2, 2)))
     certain = chain.clamp(labels)
     assert_logs_agree(certain.infer().log_partition, chain.score(labels))
-    np.testing.assert_array_equal(certain.argmax().labels, labels)
+    np.testing.assert_array_equal(certain.argmax().outputs, labels)
     assert np.all(certain.log_prob(labels) <= 0.0)
     assert_logs_agree(certain.log_prob(labels) / LONG, [0.0])
     # The entropy is zero up to the rounding of scores as large as the log-partition.
@@ -243,7 +244,7 @@ def test_random_ties_stay_uniform_where_their_number_exceeds_every_float() -> No
     # All outputs without the edge (1, 1) tie; there are about 1.6^20000 of them, and the uniform
     # distribution over them is the posterior of the same scores.
     chain = Chain([0, LONG], np.zeros((LONG, 2)), np.array([[0.0, 0.0], [0.0, -INF]]))
-    labels = chain.argmax(np.random.default_rng(10)).labels
+    labels = chain.argmax(np.random.default_rng(10)).outputs
     assert chain.score(labels)[0] == 0.0
     expected = chain.infer().edge_counts[0]
     assert abs(expected[0, 1] / LONG - 0.2763932) < 1e-4

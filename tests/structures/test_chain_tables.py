@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from trellis.errors import DataError
 from trellis.structures import Chain, ChainTables
 
+from .agreement import with_edges
+
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
 def test_probability_tables_answer_like_their_logs(seed, n_labels):
@@ -27,7 +29,7 @@ def test_probability_tables_answer_like_their_logs(seed, n_labels):
         logs = ChainTables.of(np.log(node), np.log(edge), np.log(start), np.log(stop))
     given_as_logs = Chain.over(logs, offsets, **index)
     given_as_numbers = Chain.over(ChainTables.of_probabilities(node, edge, start, stop), offsets, **index)
-    one, other = given_as_logs.infer(edge_marginals=True), given_as_numbers.infer(edge_marginals=True)
+    one, other = with_edges(given_as_logs), with_edges(given_as_numbers)
     np.testing.assert_allclose(other.log_partition, one.log_partition, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(other.node, one.node, atol=1e-12)
     np.testing.assert_allclose(other.edge, one.edge, atol=1e-12)

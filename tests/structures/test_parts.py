@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trellis.errors import DataError
 from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts
 
+from .agreement import with_edges
 from .strategies import categoricals, chains, outputs
 
 drawn = settings(max_examples=60, deadline=None)
@@ -23,13 +24,13 @@ def chain_parts() -> ChainParts:
 
 def test_node_parts_come_first_slot_by_slot() -> None:
     parts = chain_parts()
-    numbers = [int(parts.node(t, k)) for t in range(N_SLOTS) for k in range(N_LABELS)]
+    numbers = [int(parts.label(t, k)) for t in range(N_SLOTS) for k in range(N_LABELS)]
     assert numbers == list(range(N_SLOTS * N_LABELS))
 
 
 def test_edge_parts_follow_boundary_by_boundary() -> None:
     parts = chain_parts()
-    numbers = [int(parts.edge(t, a, b)) for t in range(N_SLOTS) for a in range(N_LABELS) for b in range(N_LABELS)]
+    numbers = [int(parts.transition(t, a, b)) for t in range(N_SLOTS) for a in range(N_LABELS) for b in range(N_LABELS)]
     assert numbers == list(range(N_SLOTS * N_LABELS, N_SLOTS * N_LABELS + N_SLOTS * N_LABELS**2))
     assert parts.n_parts == N_SLOTS * N_LABELS + N_SLOTS * N_LABELS**2
 
@@ -37,8 +38,8 @@ def test_edge_parts_follow_boundary_by_boundary() -> None:
 def test_part_numbers_broadcast_over_arrays() -> None:
     parts = chain_parts()
     t, k = np.arange(N_SLOTS)[:, None], np.arange(N_LABELS)[None, :]
-    np.testing.assert_array_equal(parts.node(t, k), t * N_LABELS + k)
-    np.testing.assert_array_equal(parts.edge(t, k, 1), N_SLOTS * N_LABELS + (t * N_LABELS + k) * N_LABELS + 1)
+    np.testing.assert_array_equal(parts.label(t, k), t * N_LABELS + k)
+    np.testing.assert_array_equal(parts.transition(t, k, 1), N_SLOTS * N_LABELS + (t * N_LABELS + k) * N_LABELS + 1)
 
 
 def test_every_part_belongs_to_the_instance_of_its_slot() -> None:
@@ -51,7 +52,7 @@ def test_every_part_belongs_to_the_instance_of_its_slot() -> None:
 def test_categorical_parts_are_nodes_alone() -> None:
     parts = CategoricalParts(4, 3)
     assert parts.n_parts == 12
-    assert [int(parts.node(t, k)) for t in range(4) for k in range(3)] == list(range(12))
+    assert [int(parts.label(t, k)) for t in range(4) for k in range(3)] == list(range(12))
     np.testing.assert_array_equal(parts.instance_of(np.arange(12)), np.repeat(np.arange(4), 3))
     np.testing.assert_array_equal(parts.of(np.array([2, 0, 1, 2])), [2, 3, 7, 11])
 
@@ -59,8 +60,8 @@ def test_categorical_parts_are_nodes_alone() -> None:
 def test_an_output_of_a_chain_uses_one_node_a_slot_and_one_edge_a_boundary() -> None:
     labels = np.array([2, 0, 1, 1, 1, 0])
     parts = chain_parts()
-    nodes = [parts.node(t, labels[t]) for t in range(N_SLOTS)]
-    edges = [parts.edge(t, labels[t - 1], labels[t]) for t in (1, 2, 4)]
+    nodes = [parts.label(t, labels[t]) for t in range(N_SLOTS)]
+    edges = [parts.transition(t, labels[t - 1], labels[t]) for t in (1, 2, 4)]
     np.testing.assert_array_equal(parts.of(labels), np.sort([*nodes, *edges]))
 
 
@@ -102,18 +103,18 @@ def test_scores_laid_out_over_parts_add_up_to_the_score_of_an_output() -> None:
 def test_holes_before_first_slots_have_no_probability() -> None:
     rng = np.random.default_rng(3)
     chain = Chain(OFFSETS, rng.normal(size=(N_SLOTS, N_LABELS)), rng.normal(size=(N_LABELS, N_LABELS)))
-    posterior = chain.infer(edge_marginals=True)
+    posterior = with_edges(chain)
     flat = np.concatenate([posterior.node.ravel(), posterior.edge.ravel()])
     assert len(flat) == chain.parts.n_parts
     first_slots = np.array([0, 3, 5])
-    holes = chain.parts.edge(first_slots[:, None, None], np.arange(3)[None, :, None], np.arange(3)[None, None, :])
+    holes = chain.parts.transition(first_slots[:, None, None], np.arange(3)[None, :, None], np.arange(3)[None, None, :])
     np.testing.assert_array_equal(flat[holes], 0.0)
 
 
 def test_expected_parts_are_the_mean_of_the_parts_of_samples() -> None:
     rng = np.random.default_rng(5)
     chain = Chain(OFFSETS, rng.normal(size=(N_SLOTS, N_LABELS)), rng.normal(size=(N_LABELS, N_LABELS)))
-    posterior = chain.infer(edge_marginals=True)
+    posterior = with_edges(chain)
     flat = np.concatenate([posterior.node.ravel(), posterior.edge.ravel()])
     n = 2000
     used = np.concatenate([chain.parts.of(y) for y in chain.sample(n, np.random.default_rng(6))])

@@ -11,9 +11,9 @@ from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
 from trellis.constraints.linear_count import Count
-from trellis.constraints.prefix import PrefixRows
+from trellis.constraints.link_rows import LinkRows
+from trellis.constraints.links import backward, each, forward, links
 from trellis.constraints.price import price
-from trellis.constraints.program import Program, as_program
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules import RulesFile, parse_rules, read_rules
@@ -21,9 +21,9 @@ from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, penalty, slack
 
 __all__ = [
-    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "Norm", "PrefixRows", "Program", "Rows",
-    "Rule", "RulesFile", "Sparsity", "Strength", "as_program", "at_least", "at_most", "changed", "column",
-    "compile_constraints", "count", "dictionary", "each_label", "exactly", "exists", "few_labels_per", "following",
-    "given", "hard", "label", "learned", "parse_rules", "penalty", "position", "preceding", "previous", "price",
-    "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
+    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "LinkRows", "Norm", "Rows", "Rule",
+    "RulesFile", "Sparsity", "Strength", "at_least", "at_most", "backward", "changed", "column",
+    "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
+    "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
+    "preceding", "previous", "price", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

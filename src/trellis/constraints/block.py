@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.constraints.context import Context
+from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.sparsity import Sparsity
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
@@ -115,3 +116,10 @@ class SparsityBlock:
     """An l1/linf block, which stays implicit."""
 
     sparsity: Sparsity
+
+
+@dataclass(frozen=True)
+class LinkBlock:
+    """Rows about links, which stay implicit."""
+
+    rows: LinkRows

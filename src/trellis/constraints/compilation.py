@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.dead_slots import refuse_dead_slots
+from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
@@ -20,13 +21,14 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, UnknownNameError
+from trellis.structures.parts import Parts
 
 
 def compile_constraints(
     constraints: Sequence[Constraint | Rule] | Constraint | Rule,
     batch: Batch,
     label_names: Vocabulary,
-    structure: str = "chain",
+    parts: Parts,
 ) -> Rows:
     """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
 
@@ -34,12 +36,13 @@ def compile_constraints(
     count counts every instance once.
 
     >>> from trellis.constraints import count
+    >>> from trellis.structures import ChainParts
     >>> batch = Batch.from_sentences([["a", "b"], ["c", "d", "e"]])
-    >>> rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]))
+    >>> rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]), ChainParts(batch.offsets, 2))
     >>> len(rows), rows.bound.tolist(), rows.coefficient.tolist()
     (2, [-1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0])
     """
-    context = Context.of(batch, label_names, structure)
+    context = Context(batch, label_names, parts)
     listed = _named(constraints)
     assembly = _Assembly(context, tuple(constraint.name for constraint in listed))
     for number, constraint in enumerate(listed):
@@ -98,10 +101,14 @@ class _Assembly:
         self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
         self.forbidden: list[tuple[int, IntArray]] = []
         self.sparsity: list[Sparsity] = []
+        self.implicit: list[LinkRows] = []
 
-    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock) -> None:
+    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock | LinkBlock) -> None:
         if isinstance(block, SparsityBlock):
             self.sparsity.append(replace(block.sparsity, name=self.names[number]))
+            return
+        if isinstance(block, LinkBlock):
+            self.implicit.append(replace(block.rows, constraint=number))
             return
         reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
         kept = reduced.keep[block.row]
@@ -144,6 +151,7 @@ class _Assembly:
             forbidden=forbidden,
             forbidden_by=forbidden_by,
             sparsity=tuple(self.sparsity),
+            implicit=tuple(self.implicit),
         )
 
     def _forbidden(self) -> tuple[IntArray, IntArray]:

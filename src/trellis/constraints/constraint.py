@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from trellis.constraints.amounts import is_text
-from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.context import Context
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.errors import ConstraintError
@@ -77,7 +77,7 @@ class Constraint(ABC):
         """The expression as one would write it."""
 
     @abstractmethod
-    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock]:
+    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
         """Its rows over the parts of a batch."""
 
     def __repr__(self) -> str:

@@ -10,34 +10,21 @@ import numpy as np
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import ConstraintError, DataError, UnknownNameError, did_you_mean
-from trellis.structures.parts import CategoricalParts, ChainParts, Parts
-
-STRUCTURES = ("chain", "categorical")
+from trellis.errors import ConstraintError, UnknownNameError
+from trellis.structures.parts import Parts
 
 
 @dataclass(frozen=True)
 class Context:
-    """A batch whose slots take ``labels``, and the part index space laid over it."""
+    """A batch whose slots take ``labels``, and the numbers of the parts of its outputs."""
 
     batch: Batch
     labels: Vocabulary
     parts: Parts
 
-    @classmethod
-    def of(cls, batch: Batch, labels: Vocabulary, structure: str) -> Context:
-        if len(labels) == 0:
+    def __post_init__(self) -> None:
+        if self.parts.has_labels and len(self.labels) == 0:
             raise ConstraintError("constraints speak of labels, but the vocabulary of labels is empty")
-        if structure == "chain":
-            return cls(batch, labels, ChainParts(batch.offsets, len(labels)))
-        if structure == "categorical":
-            if np.any(batch.lengths != 1):
-                i = int(np.flatnonzero(batch.lengths != 1)[0])
-                raise DataError(
-                    f"a categorical has one slot an instance, but instance {batch.first + i} has {batch.lengths[i]}"
-                )
-            return cls(batch, labels, CategoricalParts(len(batch), len(labels)))
-        raise ConstraintError(f"unknown structure {structure!r}{did_you_mean(structure, STRUCTURES)}")
 
     @property
     def n_slots(self) -> int:

@@ -16,18 +16,21 @@ LARGEST_SET_TRIED = 3
 
 def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, ...], context: Context) -> None:
     """Raise if forbidden parts, given as (constraint, its parts in increasing order), leave a slot without a label."""
-    k, n_node = context.n_labels, context.parts.n_node_parts
-    nodes = [(number, part[: np.searchsorted(part, n_node)]) for number, part in forbidden]
-    is_forbidden = np.zeros(n_node, dtype=np.bool_)
-    for _, part in nodes:
-        is_forbidden[part] = True
+    k, n = context.n_labels, context.n_slots
+    if not context.parts.has_labels or not any(len(part) for _, part in forbidden):
+        return
+    every = np.ravel(context.parts.label(np.arange(n, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)))
+    nodes = [(number, _places(every, part)) for number, part in forbidden]
+    is_forbidden = np.zeros(len(every), dtype=np.bool_)
+    for _, place in nodes:
+        is_forbidden[place] = True
     dead = np.flatnonzero(is_forbidden.reshape(-1, k).all(axis=1))
     if len(dead) == 0:
         return
     slot = int(dead[0])
     forbids = np.zeros((len(names), k), dtype=np.bool_)
-    for number, part in nodes:
-        forbids[number, part[(part >= slot * k) & (part < (slot + 1) * k)] - slot * k] = True
+    for number, place in nodes:
+        forbids[number, place[(place >= slot * k) & (place < (slot + 1) * k)] - slot * k] = True
     guilty = _smallest_cover(forbids)
     instance = int(context.instance[slot])
     number, token = context.batch.first + instance, slot - int(context.batch.offsets[instance])
@@ -43,6 +46,13 @@ def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, .
         constraints=tuple(names[c] for c in guilty),
         slack=slack,
     )
+
+
+def _places(every: IntArray, part: IntArray) -> IntArray:
+    """Where parts stand among the label parts ``every``, which increase; parts that are none of them are left out."""
+    place = np.minimum(np.searchsorted(every, part), len(every) - 1)
+    found: IntArray = place[every[place] == part]
+    return found
 
 
 def _verdict(forbidden: BoolArray, context: Context) -> str:

@@ -41,26 +41,26 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     slot, label, value = _gather(code, split.here)
     slot_b, label_b, value_b = _gather(code, split.before)
     slots, values = [slot, slot_b], [value, value_b]
-    parts = [slot * k + label, (slot_b - 1) * k + label_b]
-    if split.edge is not None:
-        slot_e, within, value_e = _gather(code, split.edge.reshape(len(split.edge), k * k))
+    parts = [context.parts.label(slot, label), context.parts.label(slot_b - 1, label_b)]
+    if split.pair is not None:
+        slot_e, within, value_e = _gather(code, split.pair.reshape(len(split.pair), k * k))
         slots.append(slot_e)
-        parts.append(context.parts.n_node_parts + slot_e * (k * k) + within)
+        parts.append(context.parts.transition(slot_e, within // k, within % k))
         values.append(value_e)
     return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
 
 
 @dataclass(frozen=True)
 class _Split:
-    """table[a, b] = constant + before[a] + here[b] + edge[a, b], for each of P patterns.
+    """table[a, b] = constant + before[a] + here[b] + pair[a, b], for each of P patterns.
 
-    constant : (P,);  before, here : (P, K);  edge : (P, K, K), or None where it is zero
+    constant : (P,);  before, here : (P, K);  pair : (P, K, K), or None where it is zero
     """
 
     constant: FloatArray
     before: NDArray[np.int8]
     here: NDArray[np.int8]
-    edge: NDArray[np.int8] | None
+    pair: NDArray[np.int8] | None
 
 
 def _split_table(table: BoolArray, n: int, k: int) -> _Split:

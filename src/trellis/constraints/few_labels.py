@@ -51,7 +51,8 @@ class FewLabels(Constraint):
         often = occurs >= self.min_count if len(occurs) else np.zeros(0, dtype=np.bool_)
         slots = np.flatnonzero(often[codes])
         keys, number = np.unique(codes[slots], return_inverse=True)
-        block = Sparsity(self.name, slots, number.astype(np.int64), len(keys), self.strength.amount)
+        first = context.parts.label(slots, 0)
+        block = Sparsity(self.name, first, context.n_labels, number.astype(np.int64), len(keys), self.strength.amount)
         return [SparsityBlock(block)]
 
 

@@ -2,6 +2,7 @@
 
 given(labels)                        y_t = label_t wherever one is given                  (partial labels)
 trusted(labels, at_least=0.9)        Σ_t q(y_t = label_t) ≥ 0.9 · number given            (noisy labels)
+trusted(links=..., at_least=0.9)     the given links of a word hold at least so often     (noisy links)
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.amounts import is_number
-from trellis.constraints.comparison import Comparison
 from trellis.constraints.condition import Key
+from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.linear_count import Count, Term
+from trellis.constraints.links import TrustedLinks
 from trellis.constraints.rule import Observed, Patterns, Rule
 from trellis.data.batch import UNKNOWN
 from trellis.data.ragged import BoolArray, IntArray
@@ -131,14 +133,19 @@ def given(labels: Any = None) -> Rule:
     return IsGiven(source).implies(IsAsGiven(source))
 
 
-def trusted(labels: Any = None, *, at_least: float, per: str | Key = "corpus") -> Comparison:
+def trusted(labels: Any = None, *, at_least: float, per: str | Key = "corpus", links: Any = None) -> Constraint:
     """Of the given labels a share of at least ``at_least`` is right, over the corpus or in every instance.
 
     For labels of rules, of other annotators or of projected annotation, whose accuracy is about known. ``labels`` as
     in :func:`given`. Instances without given labels are free.
+
+    links : in place of labels, of every sentence pair the given links (i, j): word by word, they hold in expectation
+        at least so often, in both directions. People err, so that this is best given a ``penalty``
     """
     if not is_number(at_least) or not 0 <= at_least <= 1:
         raise ConstraintError(f"at_least is the share of given labels that are right, 0 to 1, got {at_least!r}")
+    if links is not None:
+        return TrustedLinks(links, float(at_least))
     source = GivenLabels(labels)
     term = Term(
         1.0,

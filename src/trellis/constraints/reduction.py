@@ -1,12 +1,12 @@
 """What rows say before any score is known: that they always hold, never hold, or forbid parts.
 
-With low = min_y φ(y) and high = max_y φ(y) over all outputs (shortest paths, :mod:`kernels.extremes`), a row φ ≤ b
+With low = min_y φ(y) and high = max_y φ(y) over all outputs (``Parts.extremes``), a row φ ≤ b
 
     always holds      if b ≥ high      it is dropped
     never holds       if b < low       a hard one is refused, with the least slack low − b
-    forbids parts     if b = low       E_q[φ] ≤ low only if q puts no mass on outputs of larger φ. Those are exactly
-                                       the outputs that use a part which no output of least φ uses: along a path of
-                                       parts that all lie on shortest paths every step adds what a shortest path adds.
+    forbids parts     if b = low       E_q[φ] ≤ low only if q puts no mass on outputs of larger φ. Where those are
+                                       exactly the outputs that use a part which no output of least φ uses
+                                       (``Parts.never_least``), forbidding these parts says it all; else the row stays
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from trellis.constraints.block import Block
 from trellis.constraints.context import Context
 from trellis.constraints.strength import Kind, Strength
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.errors import InfeasibleError
 
 TOLERANCE = 1e-9
@@ -44,56 +44,32 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
         _refuse_impossible(block, low, high, margin, name, strength, context)
     if strength.kind != Kind.HARD:
         return Reduced(~always, np.zeros(0, dtype=np.int64))
-    tight_low = at_low & ~always
-    tight_high = at_high & ~always if block.equality else np.zeros(len(block), dtype=np.bool_)
-    forbidden = _forbidden(block, context, tight_low, tight_high, margin)
-    return Reduced(~always & ~tight_low & ~tight_high, forbidden)
+    settled, forbidden = always.copy(), []
+    sides = [(1.0, at_low & ~always)]
+    if block.equality:
+        sides.append((-1.0, at_high & ~always))
+    for sign, tight in sides:
+        if tight.any():
+            start, part, coefficient = _layout(block, tight)
+            never, done = context.parts.never_least(start, part, sign * coefficient, margin[tight])
+            forbidden.append(never)
+            settled[np.flatnonzero(tight)[done]] = True
+    found = forbidden[0] if len(forbidden) == 1 else np.unique(np.concatenate([np.zeros(0, np.int64), *forbidden]))
+    return Reduced(~settled, found)
 
 
 def extremes(block: Block, context: Context) -> tuple[FloatArray, FloatArray]:
     """(n_rows,) each: least and largest value of every row over all outputs."""
-    from trellis.constraints.kernels.extremes import row_extremes
-
-    low, high = np.zeros(len(block)), np.zeros(len(block))
-    row_extremes(*_layout(block, context), low, high)
-    return low, high
+    return context.parts.extremes(*_layout(block, None))
 
 
-def _layout(block: Block, context: Context) -> tuple[IntArray | FloatArray | int, ...]:
-    """Rows in the form that the kernels take."""
+def _layout(block: Block, chosen: BoolArray | None) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows (all, or the chosen ones) in compressed form."""
     length = np.bincount(block.row, minlength=len(block))
-    start = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
-    is_node = block.part < context.parts.n_node_parts
-    first_edge = start[:-1] + np.bincount(block.row[is_node], minlength=len(block))
-    return (
-        start,
-        first_edge,
-        block.part,
-        block.coefficient,
-        context.batch.offsets,
-        context.instance,
-        context.parts.n_node_parts,
-        context.n_labels,
-    )
-
-
-def _forbidden(
-    block: Block, context: Context, tight_low: BoolArray, tight_high: BoolArray, margin: FloatArray
-) -> IntArray:
-    """Parts that tight rows forbid, increasing."""
-    from trellis.constraints.kernels.extremes import parts_never_least
-
-    rows = np.concatenate((np.flatnonzero(tight_low), np.flatnonzero(tight_high)))
-    if len(rows) == 0:
-        return np.zeros(0, dtype=np.int64)
-    sign = np.repeat((1.0, -1.0), (np.count_nonzero(tight_low), np.count_nonzero(tight_high)))
-    layout = _layout(block, context)
-    none = np.zeros(0, dtype=np.int64)
-    n_nodes, n_edges = parts_never_least(rows, sign, margin[rows], *layout, none, none)
-    found = np.zeros(n_nodes + n_edges, dtype=np.int64)
-    parts_never_least(rows, sign, margin[rows], *layout, found[:n_nodes], found[n_nodes:])
-    # rows of single tokens or instances come in order: sorting millions of edges is worth avoiding
-    return found if np.all(found[1:] > found[:-1]) else np.unique(found)
+    if chosen is None:
+        return offsets_of(length), block.part, block.coefficient
+    entries = chosen[block.row]
+    return offsets_of(length[chosen]), block.part[entries], block.coefficient[entries]
 
 
 def _refuse_impossible(

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.structures.parts import CategoricalParts, ChainParts, Parts
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.structures.parts import Parts
+from trellis.structures.results import Posterior
 
 COUPLING = -1
 """The instance of a row that names parts of more than one instance."""
@@ -61,6 +64,7 @@ class Rows:
     forbidden : (n_forbidden,)       parts that no output may use, increasing, once for each constraint that says so
     forbidden_by : (n_forbidden,)    which of ``names`` forbids it
     sparsity :                       l1/linf blocks, whose many rows are implicit
+    implicit :                       local rows about links that are not written out
     """
 
     parts: Parts
@@ -78,6 +82,7 @@ class Rows:
     forbidden: IntArray
     forbidden_by: IntArray
     sparsity: tuple[Sparsity, ...] = ()
+    implicit: tuple[LinkRows, ...] = ()
 
     @classmethod
     def none(cls, parts: Parts) -> Rows:
@@ -94,19 +99,8 @@ class Rows:
         """Local rows are rows 0 .. n_local − 1."""
         return int(np.count_nonzero(self.instance != COUPLING))
 
-    @property
-    def touches_edges(self) -> bool:
-        """Whether any entry names an edge part."""
-        return bool(np.any(self.part >= self.parts.n_node_parts))
-
     @cached_property
-    def first_edges(self) -> IntArray:
-        """(n_rows,): the first entry of each row that names an edge part, or the row's end. Entries are by part."""
-        nodes = np.concatenate(([0], np.cumsum(self.part < self.parts.n_node_parts)))
-        return np.asarray(self.start[:-1] + nodes[self.start[1:]] - nodes[self.start[:-1]], dtype=np.int64)
-
-    @cached_property
-    def reach(self) -> FloatArray:
+    def largest(self) -> FloatArray:
         """(n_rows,): the largest |coefficient| of each row."""
         largest = np.zeros(len(self))
         filled = np.flatnonzero(np.diff(self.start))
@@ -119,74 +113,91 @@ class Rows:
         """(n_entries,): the row of each entry."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
 
-    def expect(self, node: FloatArray, edge: FloatArray | None = None) -> FloatArray:
-        """E_q[φ_r] of every row from node marginals (n_slots, K) and edge marginals (n_slots, K, K)."""
-        n_node = self.parts.n_node_parts
-        is_node = self.part < n_node
-        values = np.empty(len(self.part))
-        values[is_node] = node.reshape(-1)[self.part[is_node]]
-        if edge is not None:
-            values[~is_node] = edge.reshape(-1)[self.part[~is_node] - n_node]
-        elif not np.all(is_node):
-            raise ValueError("rows name edge parts: edge marginals are needed")
-        return self._sum(values)
+    @cached_property
+    def entry_instance(self) -> IntArray:
+        """(n_entries,): the instance of each entry's part."""
+        return self.parts.instance_of(self.part)
 
-    def evaluate(self, labels: LabelArray) -> FloatArray:
+    @cached_property
+    def mask(self) -> Any:
+        """The change of scores that forbids what is forbidden."""
+        return self.parts.change(self.forbidden, np.full(len(self.forbidden), -np.inf))
+
+    def expect(self, q: Posterior, weights: FloatArray | None = None) -> FloatArray:
+        """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""
+        if not len(self):
+            return np.zeros(0)
+        values = self.coefficient * q.at(self.part)
+        if weights is not None:
+            values *= weights[self.entry_instance]
+        return np.bincount(self.entry_row, values, minlength=len(self)).astype(np.float64, copy=False)
+
+    def pull(self, dual: FloatArray) -> FloatArray:
+        """−Aᵀ dual, entry by entry: what dual variables (n_rows,) add to the score of each entry's part."""
+        return -dual[self.entry_row] * self.coefficient
+
+    def evaluate(self, outputs: Any) -> FloatArray:
         """φ_r(y) of every row for one output of every instance."""
-        used = self.parts.of(labels)
-        hit = np.searchsorted(used, self.part)
-        is_used = np.zeros(len(self.part), dtype=np.bool_)
-        inside = hit < len(used)
-        is_used[inside] = used[hit[inside]] == self.part[inside]
-        return self._sum(is_used.astype(np.float64))
-
-    def _sum(self, values: FloatArray) -> FloatArray:
-        """Σ coefficient · value over the entries of each row."""
-        weighted = self.coefficient * values
-        return np.bincount(self.entry_row, weights=weighted, minlength=len(self)).astype(np.float64, copy=False)
+        used = self.parts.of(outputs)
+        if not (len(used) and len(self.part)):
+            return np.zeros(len(self))
+        if self.parts.n_parts <= 8 * len(self.part):
+            table = np.zeros(self.parts.n_parts, dtype=np.bool_)
+            table[used] = True
+            is_used = table[self.part]
+        else:
+            # a table of all parts would be the largest array in the house
+            near = np.minimum(np.searchsorted(used, self.part), len(used) - 1)
+            is_used = used[near] == self.part
+        hit = np.flatnonzero(is_used)
+        row = np.searchsorted(self.start, hit, side="right") - 1
+        return np.bincount(row, self.coefficient[hit], minlength=len(self)).astype(np.float64, copy=False)
 
     def excess(self, values: FloatArray) -> FloatArray:
         """How far values of the rows are beyond their bounds: (φ − b)⁺, or |φ − b| for an equality."""
         over = values - self.bound
         return np.where(self.equality, np.abs(over), np.maximum(over, 0.0))
 
-    def is_hard(self) -> BoolArray:
-        """(n_rows,): whether the row's group is hard."""
-        return np.asarray(self.groups.kind[self.group] == Kind.HARD)
-
     def select(self, keep: BoolArray) -> Rows:
         """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
-        lengths = np.diff(self.start)
-        entries = np.repeat(keep, lengths)
-        used, group = np.unique(self.group[keep], return_inverse=True)
+        return self._renumbered(np.flatnonzero(keep))
+
+    def _renumbered(self, numbers: IntArray) -> Rows:
+        """The rows with these numbers in this order, with their groups renumbered."""
+        used, group = np.unique(self.group[numbers], return_inverse=True)
+        return replace(self.reorder(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
+
+    def reorder(self, numbers: IntArray) -> Rows:
+        """The rows with these numbers in this order."""
+        lengths = self.start[numbers + 1] - self.start[numbers]
+        start = offsets_of(lengths)
+        entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
         return replace(
             self,
-            start=np.concatenate(([0], np.cumsum(lengths[keep]))).astype(np.int64),
+            start=start,
             part=self.part[entries],
             coefficient=self.coefficient[entries],
-            bound=self.bound[keep],
-            equality=self.equality[keep],
-            instance=self.instance[keep],
-            group=group.astype(np.int64),
-            constraint=self.constraint[keep],
-            row_number=self.row_number[keep],
-            groups=self.groups.take(used),
+            bound=self.bound[numbers],
+            equality=self.equality[numbers],
+            instance=self.instance[numbers],
+            group=self.group[numbers],
+            constraint=self.constraint[numbers],
+            row_number=self.row_number[numbers],
         )
 
     def with_explicit_sparsity(self) -> Rows:
-        """The same, with every l1/linf block written out as rows (one a slot and label): for small problems."""
-        k = self.parts.n_labels
+        """The same, with every l1/linf block written out as rows (one per occurrence and label): for small problems."""
         out = self
         for block in self.sparsity:
-            n, n_groups = len(block.slots) * k, block.n_keys * k
-            number = len(out.names)
-            labels = np.tile(np.arange(k), len(block.slots))
+            k, n = block.width, len(block) * block.width
+            n_groups, number = block.n_keys * k, len(out.names)
+            labels = np.tile(np.arange(k), len(block))
             new = np.full(n, COUPLING)
             out = replace(
                 out,
                 names=(*out.names, block.name),
                 start=np.concatenate([out.start, out.start[-1] + 1 + np.arange(n)]),
-                part=np.concatenate([out.part, np.repeat(block.slots, k) * k + labels]),
+                part=np.concatenate([out.part, block.parts.reshape(-1)]),
                 coefficient=np.concatenate([out.coefficient, np.ones(n)]),
                 bound=np.concatenate([out.bound, np.zeros(n)]),
                 equality=np.concatenate([out.equality, np.zeros(n, dtype=np.bool_)]),
@@ -202,33 +213,47 @@ class Rows:
             )
         return replace(out, sparsity=())
 
+    def written_out(self) -> Rows:
+        """The same, with implicit rows about links written out, in canonical order; l1/linf blocks stay."""
+        if not self.implicit:
+            return self
+        n_rows, n_groups = len(self), len(self.groups)
+        blocks = [(one, one.written(self.parts)) for one in self.implicit]
+        lengths = [np.diff(self.start), *(np.diff(written.start) for _, written in blocks)]
+        group, kind, norm, amount = [self.group], [self.groups.kind], [self.groups.norm], [self.groups.amount]
+        for one, written in blocks:
+            present, place = np.unique(written.instance, return_inverse=True)
+            group.append(n_groups + place)
+            n_groups += len(present)
+            kind.append(np.full(len(present), one.strength.kind, np.int8))
+            norm.append(np.full(len(present), one.strength.norm, np.int8))
+            amount.append(np.full(len(present), one.strength.amount))
+        sizes = [len(written.instance) for _, written in blocks]
+        out = replace(
+            self,
+            start=offsets_of(np.concatenate(lengths)),
+            part=np.concatenate([self.part, *(written.part for _, written in blocks)]),
+            coefficient=np.concatenate([self.coefficient, *(written.coefficient for _, written in blocks)]),
+            bound=np.concatenate([self.bound, np.repeat([one.bound for one, _ in blocks], sizes)]),
+            equality=np.concatenate([self.equality, np.repeat([one.equality for one, _ in blocks], sizes)]),
+            instance=np.concatenate([self.instance, *(written.instance for _, written in blocks)]),
+            group=np.concatenate(group),
+            constraint=np.concatenate([self.constraint, np.repeat([one.constraint for one, _ in blocks], sizes)]),
+            row_number=np.concatenate([self.row_number, n_rows + np.arange(sum(sizes))]),
+            groups=Groups(np.concatenate(kind), np.concatenate(norm), np.concatenate(amount)),
+            implicit=(),
+        )
+        return out.canonical()
+
     def weighted(self, weights: FloatArray) -> Rows:
         """The same, with coupling rows that count the parts of instance i weights[i] times."""
         of_coupling = np.repeat(self.instance == COUPLING, np.diff(self.start))
-        factor = np.where(of_coupling, weights[self.parts.instance_of(self.part)], 1.0)
+        factor = np.where(of_coupling, weights[self.entry_instance], 1.0)
         return replace(self, coefficient=self.coefficient * factor)
 
     def with_forbidden(self, keep: BoolArray) -> Rows:
         """The same rows, forbidding only the parts where ``keep`` holds."""
         return replace(self, forbidden=self.forbidden[keep], forbidden_by=self.forbidden_by[keep])
-
-    def reorder(self, order: IntArray) -> Rows:
-        """The same rows in another order."""
-        lengths = np.diff(self.start)[order]
-        start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        entries = np.arange(start[-1]) + np.repeat(self.start[order] - start[:-1], lengths)
-        return replace(
-            self,
-            start=start,
-            part=self.part[entries],
-            coefficient=self.coefficient[entries],
-            bound=self.bound[order],
-            equality=self.equality[order],
-            instance=self.instance[order],
-            group=self.group[order],
-            constraint=self.constraint[order],
-            row_number=self.row_number[order],
-        )
 
     def canonical(self) -> Rows:
         """Local rows first, by instance, and inside one by group; then coupling rows by group.
@@ -244,49 +269,42 @@ class Rows:
     def coupling(self) -> Rows:
         return self.select(self.instance == COUPLING)
 
+    def take(self, numbers: IntArray, parts: Parts) -> Rows:
+        """The local rows of the instances with these (rising) numbers, over ``parts``, which are theirs alone."""
+        rows = self.select(np.isin(self.instance, numbers))
+        instance, local = self.parts.split(rows.part)
+        empty = self.forbidden[:0]
+        return replace(
+            rows,
+            parts=parts,
+            part=parts.join(np.searchsorted(numbers, instance), local),
+            instance=np.searchsorted(numbers, rows.instance),
+            forbidden=empty,
+            forbidden_by=empty,
+            sparsity=(),
+            implicit=(),
+        )
+
     def shard(self, first: int, last: int) -> Rows:
         """What concerns instances first..last−1, in the part numbers of that shard alone.
 
         Every coupling row is kept, with the entries that fall into the shard (perhaps none), so coupling rows have
         the same order in every shard; its bound is the whole row's.
         """
-        low, high = int(self.parts.offsets[first]), int(self.parts.offsets[last])
-        inside = (self.instance >= first) & (self.instance < last)
-        rows = self.select(inside | (self.instance == COUPLING))
-        slot, within = _split(self.parts, rows.part)
-        keep = (slot >= low) & (slot < high)
-        lengths = np.bincount(rows.entry_row[keep], minlength=len(rows))
-        parts = _parts_of_shard(self.parts, first, last)
-        slot_f, within_f = _split(self.parts, self.forbidden)
-        keep_f = (slot_f >= low) & (slot_f < high)
+        n_local = self.n_local
+        low, high = np.searchsorted(self.instance[:n_local], [first, last])
+        rows = self._renumbered(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
+        keep, part = self.parts.within(rows.part, first, last)
+        keep_f, forbidden = self.parts.within(self.forbidden, first, last)
         return replace(
             rows,
-            parts=parts,
-            start=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-            part=_join(parts, slot[keep] - low, within[keep]),
+            parts=self.parts.shard(first, last),
+            start=offsets_of(np.bincount(rows.entry_row[keep], minlength=len(rows))),
+            part=part,
             coefficient=rows.coefficient[keep],
             instance=np.where(rows.instance == COUPLING, COUPLING, rows.instance - first),
-            forbidden=_join(parts, slot_f[keep_f] - low, within_f[keep_f]),
+            forbidden=forbidden,
             forbidden_by=self.forbidden_by[keep_f],
-            sparsity=tuple(block.shard(low, high) for block in self.sparsity),
+            sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
+            implicit=tuple(block.shard(self.parts, first, last) for block in self.implicit),
         )
-
-
-def _split(parts: Parts, numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Slot of each part and its place among the slot's parts: label k, or K + a·K + b for an edge."""
-    k = parts.n_labels
-    is_edge = numbers >= parts.n_node_parts
-    within_edges = numbers - parts.n_node_parts
-    slot = np.where(is_edge, within_edges // (k * k), numbers // k)
-    return slot, np.where(is_edge, k + within_edges % (k * k), numbers % k)
-
-
-def _join(parts: Parts, slot: IntArray, within: IntArray) -> IntArray:
-    k = parts.n_labels
-    return np.where(within < k, slot * k + within, parts.n_node_parts + slot * k * k + within - k)
-
-
-def _parts_of_shard(parts: Parts, first: int, last: int) -> Parts:
-    if isinstance(parts, ChainParts):
-        return ChainParts(parts.offsets[first : last + 1] - parts.offsets[first], parts.n_labels)
-    return CategoricalParts(last - first, parts.n_labels)

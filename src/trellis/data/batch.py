@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
 
@@ -132,6 +132,18 @@ class Batch:
     @property
     def lengths(self) -> IntArray:
         return np.diff(self.offsets)
+
+    @property
+    def complete(self) -> BoolArray:
+        """(n_instances,): whether every label of the instance is known (an empty one has none to know)."""
+        unknown = np.concatenate(([0], np.cumsum(self.labels < 0)))
+        complete: BoolArray = (np.diff(unknown[self.offsets]) == 0) & (self.lengths > 0)
+        return complete
+
+    @property
+    def known(self) -> bool:
+        """Whether any label is known."""
+        return bool(np.any(self.labels >= 0))
 
     def column(self, name: str) -> Column:
         if name not in self.columns:

@@ -26,7 +26,7 @@ def offsets_of(lengths: Iterable[int]) -> IntArray:
     >>> offsets_of([2, 0, 3]).tolist()
     [0, 2, 2, 5]
     """
-    sizes = np.fromiter(lengths, dtype=np.int64)
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

@@ -26,7 +26,6 @@ from trellis.data.ragged import FloatArray
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
 from trellis.learn.decoding import CCMPrediction
-from trellis.learn.expectation import is_complete
 from trellis.learn.penalties import with_penalties
 from trellis.learn.uem import UEM
 
@@ -114,7 +113,7 @@ class CCM(CCMPrediction):
     def _fit_by_projection(self, X: Any, y: Any, weights: Any, dev: tuple[Any, Any] | None) -> None:
         batch, rho = self._prepare(X, y, weights)
         constraints = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else []
-        has_labels = bool(np.any(is_complete(batch)))
+        has_labels = bool(np.any(batch.complete))
         learner = UEM(
             self.model,
             constraints,
@@ -132,13 +131,13 @@ class CCM(CCMPrediction):
         self.penalties_ = self._named(rho, batch)
         self.history_, self.n_rounds_ = learner.history_, learner.n_rounds_
         if constraints and learner.duals_ is not None:
-            free = batch.take(np.flatnonzero(~is_complete(batch)))
+            free = batch.take(np.flatnonzero(~batch.complete))
             self.duals_ = _mean_duals(constraints, free, self.model, learner.duals_.row)
 
     def _prepare(self, X: Any, y: Any, weights: Any) -> tuple[Batch, FloatArray]:
         """The data in the model's codes, and ρ₀."""
         batch: Batch = self.model.encode(X, y, weights, fit=True)
-        labelled = batch.take(np.flatnonzero(is_complete(batch)))
+        labelled = batch.take(np.flatnonzero(batch.complete))
         rho = starting_penalties(
             self.model, labelled, self.constraints, hard=self.hard, smoothing=self.smoothing
         )  # fmt: skip
@@ -147,7 +146,9 @@ class CCM(CCMPrediction):
     def _named(self, rho: FloatArray, batch: Batch) -> dict[str, float]:
         if not self.constraints:
             return {}
-        names = compile_constraints(list(self.constraints), batch.instances(0, 0), self.model.label_names_).names
+        none = batch.instances(0, 0)
+        parts = self.model.parts(none)
+        names = compile_constraints(list(self.constraints), none, self.model.label_names_, parts).names
         return dict(zip(names, rho.tolist(), strict=True))
 
     @property
@@ -170,7 +171,7 @@ class CCM(CCMPrediction):
 
 
 def _mean_duals(constraints: Sequence[Constraint], free: Batch, model: Any, duals: FloatArray) -> dict[str, float]:
-    rows = compile_constraints(list(constraints), free, model.label_names_)
+    rows = compile_constraints(list(constraints), free, model.label_names_, model.parts(free))
     if len(duals) != len(rows):
         return {}
     total = np.bincount(rows.constraint, np.abs(duals), minlength=len(rows.names))

@@ -26,9 +26,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, engine_for, map_sum, shards_of
 from trellis.errors import ConstraintError, DataError
-from trellis.learn.accounting import one_hot
 from trellis.learn.decoding import CCMPrediction, ConstrainedArgmax, Labelling
-from trellis.learn.expectation import is_complete
 from trellis.learn.history import History, Round
 from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
 from trellis.learn.progress import Progress
@@ -102,7 +100,7 @@ class CoDL(CCMPrediction):
         self._check_settings()
         model: Model = self.model
         batch = model.encode(X, y, weights, fit=True)
-        complete = is_complete(batch)
+        complete = batch.complete
         labelled, free = batch.take(np.flatnonzero(complete)), batch.take(np.flatnonzero(~complete))
         if len(batch) == 0:
             raise DataError("there are no instances to learn from")
@@ -197,7 +195,7 @@ def supervised_statistics(model: Model, labelled: Batch, engine: Engine) -> Any:
 
     def count(shard: Any) -> Any:
         part = shard.of(labelled)
-        return model.collect(part, one_hot(model.scores(part), part))
+        return model.collect(part, model.scores(part).certain(part.labels, weights=part.weights))
 
     return map_sum(engine, count, shards_of(labelled))
 
@@ -216,7 +214,7 @@ def starting_penalties(
         names = [c.name for c in constraints if isinstance(c, Constraint) and is_learned([c])[0]]
         more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
         raise DataError(NO_LABELS.format(names=", ".join(map(repr, names[:3])) + more))
-    seen = count_violations(soft_rows(constraints, labelled, model.label_names_), labelled)
+    seen = count_violations(soft_rows(constraints, labelled, model), labelled)
     return np.where(to_learn, seen.penalties(smoothing), 0.0)
 
 
@@ -230,6 +228,7 @@ def _refuse_coupling(
         [as_constraint(c).learned() for c, learn in zip(constraints, to_learn, strict=True) if learn],
         labelled,
         model.label_names_,
+        model.parts(labelled),
     ).coupling()
     if len(rows):
         name = rows.names[int(rows.constraint[0])]

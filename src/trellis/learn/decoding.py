@@ -16,12 +16,10 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Engine, Shard, engine_for, shards_of
 from trellis.errors import DataError
-from trellis.learn.accounting import one_hot
 from trellis.learn.penalties import Violations, count_violations, no_violations, priced, soft_rows
 from trellis.models.estimator import Estimator
 from trellis.models.model import Model
 from trellis.search import Plan, decode, decode_kbest
-from trellis.structures import CategoricalParts, Chain, ChainParts
 
 
 @dataclass(frozen=True)
@@ -77,16 +75,16 @@ class ConstrainedArgmax:
         def work(shard: Shard) -> Labelling:
             part, rows = self.parts[shard.index], priced(self.rows[shard.index], rho)
             scores = self.model.scores(part)
-            if np.any(part.labels >= 0):
+            if part.known:
                 scores = scores.clamp(part.labels)
             if k == 1:
                 found = decode(scores, Plan.of(rows), beam=self.beam)
-                outputs, value, proved = [(found.labels, np.ones(len(part)))], found.value, found.proved
+                outputs, value, proved = [(found.outputs, np.ones(len(part)))], found.value, found.proved
             else:
                 best = decode_kbest(scores, Plan.of(rows), k, beam=self.beam)
                 there = best.value > -np.inf
                 share = there / np.maximum(there.sum(axis=0), 1)
-                outputs = [(np.maximum(y, 0), s) for y, s in zip(best.labels, share, strict=True)]
+                outputs = [(np.maximum(y, 0), s) for y, s in zip(best.outputs, share, strict=True)]
                 value, proved = (np.where(there, best.value, 0.0) * share).sum(axis=0), best.proved
             return self._sum(part, rows, outputs, value, float(np.count_nonzero(proved)), collect)
 
@@ -114,8 +112,7 @@ class ConstrainedArgmax:
             weighted = replace(part, labels=labels, weights=part.weights * share)
             violations = violations + count_violations(rows, weighted)
             if collect:
-                # scores are asked for once more for the shape of their edge matrices alone
-                q = one_hot(self.model.scores(weighted), weighted)
+                q = self.model.scores(weighted).certain(labels, weights=weighted.weights)
                 counted = self.model.collect(weighted, q)
                 statistics = counted if statistics is None else statistics + counted
         return Labelling(outputs[0][0], float(part.weights @ value), statistics, violations, proved)
@@ -123,12 +120,10 @@ class ConstrainedArgmax:
 
 def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]) -> Rows:
     """The constraints over the parts of a batch, in the order that cutting into shards asks for."""
-    n_labels = len(model.label_names_)
-    chain = len(batch) == 0 or isinstance(model.scores(batch.instances(0, 1)), Chain)
+    parts = model.parts(batch)
     if not constraints:
-        return Rows.none(ChainParts(batch.offsets, n_labels) if chain else CategoricalParts(batch.n_slots, n_labels))
-    structure = "chain" if chain else "categorical"
-    return compile_constraints(list(constraints), batch, model.label_names_, structure).canonical()
+        return Rows.none(parts)
+    return compile_constraints(list(constraints), batch, model.label_names_, parts).canonical()
 
 
 class CCMPrediction(Estimator):
@@ -169,7 +164,7 @@ class CCMPrediction(Estimator):
         """How often the outputs (without ``constrained`` the model's own) violate each constraint, a token."""
         batch = self._encoded(X, None).with_labels(None)
         labels = self.decode(batch, constrained=constrained).labels
-        rows = soft_rows(self.constraints, batch, self.model.label_names_)
+        rows = soft_rows(self.constraints, batch, self.model)
         seen = count_violations(rows, batch.with_labels(labels))
         return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
 

@@ -13,6 +13,7 @@ Instances whose every label is known contribute log p(x, y), and statistics that
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -20,17 +21,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trellis.constraints import Constraint, Rule, compile_constraints
+from trellis.constraints.price import expected_price
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine, Shard, map_sum, shards_of
-from trellis.errors import InfeasibleError
-from trellis.learn.accounting import expected_score, one_hot, prices_of
+from trellis.errors import DataError, InfeasibleError
 from trellis.models.model import Model
 from trellis.projection import CorpusProjection, Duals, Projector, ShardAnswer
-from trellis.projection.few_steps import FewSteps, FewStepsProjector
-from trellis.structures import CategoricalParts, Chain, ChainParts, Structure
+from trellis.projection.kernels import fast_path
+from trellis.structures import Structure
 
 T = TypeVar("T")
 
@@ -60,24 +61,29 @@ class Expectation:
 class _Sums:
     """What a shard adds to the whole.
 
-    excess : (n_constraints,) of local rows;  prices : of local rows
-    coupling : (n_coupling,) expectations;  largest : (n_keys, K) maxima of each l1/linf block
+    excess, n_rows : (n_constraints,) of local rows, and how many they are;  prices : of local rows
+    coupling : (n_coupling,) expectations;  largest : (n_keys, width) maxima of each l1/linf block
     """
 
     statistics: Any
     log_partition: float
     expected_score: float
     excess: FloatArray
+    n_rows: IntArray
     prices: float
     coupling: FloatArray
     largest: tuple[FloatArray, ...]
 
-    def __add__(self, other: _Sums) -> _Sums:
+    def __iadd__(self, other: _Sums) -> _Sums:
+        """The sum; statistics that can be are added in place, since a model's may be as large as the model."""
+        statistics = self.statistics
+        statistics += other.statistics
         return _Sums(
-            self.statistics + other.statistics,
+            statistics,
             self.log_partition + other.log_partition,
             self.expected_score + other.expected_score,
             self.excess + other.excess,
+            self.n_rows + other.n_rows,
             self.prices + other.prices,
             self.coupling + other.coupling,
             tuple(np.maximum(a, b) for a, b in zip(self.largest, other.largest, strict=True)),
@@ -89,7 +95,7 @@ class ExpectationStep:
 
     labelled : numbers of the fully labelled instances;  free : of the others, on which constraints act
     use_labelled : whether labelled instances enter statistics and objective (CoDL's β brings them in otherwise)
-    few_dual_steps : solve a single l1/linf block by so many compiled steps (:mod:`trellis.projection.few_steps`)
+    few_dual_steps : solve a single l1/linf block by so many compiled steps, where there is a fast path for that
     """
 
     def __init__(
@@ -106,7 +112,7 @@ class ExpectationStep:
         few_dual_steps: int | None = None,
     ) -> None:
         self.model, self.engine, self.use_labelled = model, engine, use_labelled
-        complete = is_complete(batch)
+        complete = batch.complete
         self.labelled: IntArray = np.flatnonzero(complete)
         self.free: IntArray = np.flatnonzero(~complete)
         self.free_batch = batch.take(self.free)
@@ -114,12 +120,15 @@ class ExpectationStep:
         labelled = batch.take(self.labelled)
         self.labelled_shards = shards_of(labelled)
         self.labelled_parts = [shard.of(labelled) for shard in self.labelled_shards]
-        self.clamped = [bool(np.any(part.labels >= 0)) for part in self.free_parts]
+        self.clamped = [part.known for part in self.free_parts]
         self.rows = self._compile(constraints)
         bounds = shard_bounds(self.free_batch.offsets)
-        self.few: FewStepsProjector | None = None
+        self.few: Any = None
         if few_dual_steps is not None:
-            self.few = FewStepsProjector(self.rows, bounds, most_steps=few_dual_steps, tolerance=tolerance)
+            fast = fast_path(self.rows.parts.kind, "few steps")
+            if fast is None:
+                raise DataError(f"few_dual_steps knows nothing of {self.rows.parts.outputs_are}: leave it out")
+            self.few = fast.FewStepsProjector(self.rows, bounds, most_steps=few_dual_steps, tolerance=tolerance)
         self.projector = Projector(
             self.rows if self.few is None else replace(self.rows, sparsity=()), bounds,
             tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,
@@ -143,7 +152,8 @@ class ExpectationStep:
         warn: bool = True,
     ) -> Expectation:
         """One E-step at the model's current parameters."""
-        plain = gamma == 1.0 and not (len(self.rows) or self.rows.sparsity or len(self.rows.forbidden))
+        rows = self.rows
+        plain = gamma == 1.0 and not (len(rows) or rows.sparsity or rows.implicit or len(rows.forbidden))
         generative = not self.model.discriminative
 
         def then(number: int, answer: ShardAnswer) -> _Sums:
@@ -157,13 +167,13 @@ class ExpectationStep:
                 scores = self.scores_of(number) if generative else self.model.scores(part)
                 p = scores.infer(weights=part.weights)
                 log_partition = float(part.weights @ p.log_partition)
-                expected = expected_score(scores, q, part)
+                expected = scores.expected_score(q, part.weights)
                 if alpha < 1.0:
                     statistics = statistics * alpha + self.model.collect(part, p) * (1.0 - alpha)
-            return self._account(number, answer, part, statistics, log_partition, expected)
+            return self._account(number, answer, part, statistics, log_partition, expected, likelihood)
 
         try:
-            outcome = self.project(gamma, duals, then, warn=warn)
+            outcome = self.project(gamma, duals, then, warn=warn, fold=operator.iadd)
         except InfeasibleError as error:
             if error.instances and len(self.labelled):
                 number = int(self.free[error.instances[0]])
@@ -172,16 +182,23 @@ class ExpectationStep:
         return self._assemble(outcome, gamma, alpha, likelihood, plain)
 
     def project(
-        self, gamma: float, duals: Duals | None, then: Callable[[int, ShardAnswer], T], *, warn: bool = True
+        self,
+        gamma: float,
+        duals: Duals | None,
+        then: Callable[[int, ShardAnswer], T],
+        *,
+        warn: bool = True,
+        fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
-        """Posteriors of all shards of the free instances, handed to ``then``."""
+        """Posteriors of all shards of the free instances, handed to ``then``; ``fold`` as in ``Projector.run``."""
         if self.few is not None:
-            return self.few.run(
+            found: CorpusProjection[T] = self.few.run(
                 self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine
             )
+            return found
         return self.projector.run(
             self.scores_of, gamma, then=then, weights=self.free_batch.weights, duals=duals, engine=self.engine,
-            edge_marginals=self.rows.touches_edges, warn=warn,
+            warn=warn, fold=fold,
         )  # fmt: skip
 
     def scores_of(self, number: int) -> Structure:
@@ -191,34 +208,33 @@ class ExpectationStep:
         return scores.clamp(part.labels) if self.clamped[number] else scores
 
     def _compile(self, constraints: Sequence[Constraint | Rule]) -> Rows:
-        batch, n_labels = self.free_batch, len(self.model.label_names_)
-        chain = len(batch) == 0 or isinstance(self.model.scores(batch.instances(0, 1)), Chain)
-        if not constraints or len(batch) == 0:
-            return Rows.none(
-                ChainParts(batch.offsets, n_labels) if chain else CategoricalParts(batch.n_slots, n_labels)
-            )
-        return compile_constraints(
-            list(constraints), batch, self.model.label_names_, "chain" if chain else "categorical"
-        )
+        parts = self.model.parts(self.free_batch)
+        if not constraints or len(self.free_batch) == 0:
+            return Rows.none(parts)
+        return compile_constraints(list(constraints), self.free_batch, self.model.label_names_, parts)
 
     def _account(
-        self, number: int, answer: ShardAnswer, part: Batch, statistics: Any, log_partition: float, expected: float
+        self,
+        number: int,
+        answer: ShardAnswer,
+        part: Batch,
+        statistics: Any,
+        log_partition: float,
+        expected: float,
+        likelihood: bool,
     ) -> _Sums:
         mine = self.projector.shard_rows[number]
-        local, q = mine.local, answer.posterior
+        # Implicit rows are written out only where more than the bare round was asked for.
+        local, q = mine.local.rows.written_out() if likelihood else mine.local.rows, answer.posterior
         excess, prices = np.zeros(len(self.rows.names)), 0.0
         if len(local):
-            over = local.excess(local.expect(q.node, q.edge))
+            over = local.excess(local.expect(q))
             excess = np.bincount(local.constraint, over, minlength=len(excess)).astype(np.float64)
-            prices = prices_of(local, over, part.weights)
-        coupling = np.zeros(0)
-        if len(mine.coupling):
-            slot_weight = np.repeat(part.weights, part.lengths)
-            weighted = q.node * slot_weight[:, None]
-            weighted_edge = None if q.edge is None else q.edge * slot_weight[:, None, None]
-            coupling = mine.coupling.expect(weighted, weighted_edge)
-        largest = tuple(block.statistic(q.node) for block in mine.sparsity)
-        return _Sums(statistics, log_partition, expected, excess, prices, coupling, largest)
+            prices = expected_price(local, over, part.weights)
+        coupling = mine.coupling.expect(q, part.weights)
+        largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
+        n_rows = np.bincount(local.constraint, minlength=len(excess))
+        return _Sums(statistics, log_partition, expected, excess, n_rows, prices, coupling, largest)
 
     def _assemble(
         self, outcome: CorpusProjection[_Sums], gamma: float, alpha: float, likelihood: bool, plain: bool
@@ -230,8 +246,8 @@ class ExpectationStep:
         if outcome.results:
             total = outcome.results[0]
             for sums in outcome.results[1:]:
-                total = total + sums
-            if isinstance(outcome, FewSteps) and outcome.largest is not None:
+                total += sums
+            if outcome.largest is not None:
                 total = replace(total, largest=(outcome.largest,))
             statistics = total.statistics
             log_likelihood = 0.0 if discriminative else total.log_partition
@@ -253,7 +269,7 @@ class ExpectationStep:
         return Expectation(
             statistics, objective, log_likelihood if known else None, kl if known and gamma > 0.0 else None, violation,
             outcome.duals, outcome.kkt_residual, outcome.evaluations,
-            gamma * outcome.gap if isinstance(outcome, FewSteps) else 0.0,
+            gamma * outcome.gap,
         )  # fmt: skip
 
     def _violation(self, total: _Sums) -> tuple[dict[str, float], float]:
@@ -261,9 +277,12 @@ class ExpectationStep:
         coupling = self.projector.coupling
         over = coupling.excess(total.coupling) if len(coupling) else np.zeros(0)
         excess = total.excess + np.bincount(coupling.constraint, over, minlength=len(total.excess))
-        n_rows = np.maximum(np.bincount(self.rows.constraint, minlength=len(excess)), 1)
-        violation = dict(zip(self.rows.names, (excess / n_rows).tolist(), strict=True))
-        prices = total.prices + prices_of(coupling, over, self.free_batch.weights)
+        n_rows = total.n_rows + np.bincount(coupling.constraint, minlength=len(excess))
+        violation = dict(zip(self.rows.names, (excess / np.maximum(n_rows, 1)).tolist(), strict=True))
+        for one in self.rows.implicit:
+            if not n_rows[one.constraint]:
+                violation.pop(self.rows.names[one.constraint], None)  # not looked at
+        prices = total.prices + expected_price(coupling, over, self.free_batch.weights)
         for block, largest in zip(self.rows.sparsity, total.largest, strict=True):
             # The l1/linf statistic: how many labels a key is given, on average over keys.
             violation[block.name] = float(largest.sum()) / max(block.n_keys, 1)
@@ -272,7 +291,7 @@ class ExpectationStep:
 
     def _count_labelled(self, shard: Shard) -> Any:
         part = self.labelled_parts[shard.index]
-        return self.model.collect(part, one_hot(self.model.scores(part), part))
+        return self.model.collect(part, self.model.scores(part).certain(part.labels, weights=part.weights))
 
     def _labelled_value(self, shard: Shard) -> float:
         part = self.labelled_parts[shard.index]
@@ -281,9 +300,3 @@ class ExpectationStep:
         if self.model.discriminative:
             given = given - scores.infer().log_partition
         return float(part.weights @ given)
-
-
-def is_complete(batch: Batch) -> Any:
-    """(n_instances,): whether every label of the instance is known (an empty one has none to know)."""
-    unknown = np.concatenate(([0], np.cumsum(batch.labels < 0)))
-    return (np.diff(unknown[batch.offsets]) == 0) & (batch.lengths > 0)

@@ -19,8 +19,8 @@ from trellis.constraints.few_labels import FewLabels
 from trellis.constraints.strength import Strength
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
-from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
+from trellis.models.model import Model
 
 INFINITE = 1e6
 """What ρ = ∞ is decoded with: no difference of log-probabilities outweighs it, so the output with the fewest violations
@@ -80,11 +80,12 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
     )
 
 
-def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, label_names: Vocabulary) -> Rows:
+def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, model: Model) -> Rows:
     """Rows of constraints over a batch as if all of them could be violated: none becomes forbidden parts."""
     loose = [as_constraint(c) for c in constraints]
     loose = [c if isinstance(c, FewLabels) else c.with_strength(learned()) for c in loose]
-    return replace(compile_constraints(loose, batch, label_names).local().canonical(), sparsity=())
+    rows = compile_constraints(loose, batch, model.label_names_, model.parts(batch))
+    return replace(rows.local().canonical(), sparsity=())
 
 
 def as_constraint(item: Constraint | Rule) -> Constraint:

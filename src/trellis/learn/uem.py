@@ -33,6 +33,7 @@ from trellis.learn.prediction import ConstrainedPrediction
 from trellis.learn.progress import Progress
 from trellis.learn.schedule import Gamma, gamma_at, is_constant_from
 from trellis.models.model import Model
+from trellis.projection.shard import PATIENT
 
 STARTS = ("auto", "random", "uniform", "labelled", "model")
 
@@ -263,6 +264,8 @@ class UEM(ConstrainedPrediction):
         """Warn if the objective fell by more than the projection's accuracy explains."""
         if self.beta is not None or number == 0 or not is_constant_from(self.gamma, number - 1):
             return
+        if self.evaluations < PATIENT:
+            return  # projections that are stopped early give a bound, which may fall
         fall = run.history[-1].objective - objective
         rounding = 1e-9 * (1.0 + abs(objective))
         if fall <= expectation.gap + rounding:

@@ -28,7 +28,7 @@ from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
-from trellis.structures import Chain, ChainParts, Posterior
+from trellis.structures import Chain, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
 Sentences = Sequence[Sequence[Any]]
@@ -152,7 +152,7 @@ class CRF(LogLinearModel, SequenceModel):
         k = len(self.label_names_)
         return Chain(batch.offsets, np.zeros((batch.n_slots, k)), np.zeros((k, k)), first=batch.first)
 
-    def collect(self, batch: Batch, q: Posterior) -> CRFStatistics:
+    def collect(self, batch: Batch, q: LabelPosterior) -> CRFStatistics:
         """Expected counts of features with labels, of label pairs, and of first and last labels."""
         return ShardFeatures(batch, self.layout_).collect(q)
 
@@ -205,16 +205,6 @@ class CRF(LogLinearModel, SequenceModel):
         batch = self._encode([sentences[i] for i in complete], [labels[i] for i in complete], sample_weight, {}, names)
         self._fit_given(batch)
         return self
-
-    def given(self, batch: Batch) -> Posterior:
-        """The posterior of labels that are all known."""
-        n, k = batch.n_slots, len(self.label_names_)
-        node, edge = np.zeros((n, k)), np.zeros((1, k, k))
-        node[np.arange(n), batch.labels] = 1.0
-        right = np.flatnonzero(ChainParts(batch.offsets, k).has_boundary())
-        weights = np.repeat(batch.weights, batch.lengths)[right]
-        np.add.at(edge[0], (batch.labels[right - 1], batch.labels[right]), weights)
-        return Posterior(node, np.zeros(len(batch)), edge)
 
     # one file
 

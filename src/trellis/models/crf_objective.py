@@ -21,7 +21,7 @@ from trellis.engine import Engine, Shard, map_sum
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
-from trellis.structures import Chain, ChainTables, Posterior
+from trellis.structures import Chain, ChainTables, LabelPosterior
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ShardFeatures:
         tables = ChainTables(node, edge[None], start, stop)
         return Chain.over(tables, self.batch.offsets, first=self.batch.first)
 
-    def collect(self, q: Posterior) -> CRFStatistics:
+    def collect(self, q: LabelPosterior) -> CRFStatistics:
         """Expected counts under a posterior whose edge counts are weighted already."""
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")

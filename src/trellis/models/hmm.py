@@ -29,7 +29,7 @@ from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols,
 from trellis.models.row_counts import RowCounts
 from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels
-from trellis.structures import Chain, ChainTables, Posterior
+from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
 SYMBOL = "symbol"
@@ -153,7 +153,7 @@ class HMM(SequenceModel):
         symbols = self._symbols(batch)
         return Chain.over(self._tables, batch.offsets, node_index=symbols, first=batch.first)
 
-    def collect(self, batch: Batch, q: Posterior) -> HMMStatistics:
+    def collect(self, batch: Batch, q: LabelPosterior) -> HMMStatistics:
         """Expected counts of a posterior whose edge counts are weighted already."""
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")

@@ -15,7 +15,7 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.lbfgs import Minimum, Objective
 from trellis.models.saving import SavedEstimator
-from trellis.structures import Posterior
+from trellis.structures import LabelPosterior, Structure
 
 SOLVERS = ("lbfgs", "adagrad")
 
@@ -52,11 +52,15 @@ class LogLinearModel(SavedEstimator):
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
         raise NotImplementedError
 
-    def collect(self, batch: Batch, q: Posterior) -> Any:
+    def collect(self, batch: Batch, q: LabelPosterior) -> Any:
         raise NotImplementedError
 
-    def given(self, batch: Batch) -> Posterior:
+    def given(self, batch: Batch) -> LabelPosterior:
         """The posterior of labels that are all known."""
+        given: LabelPosterior = self.uniform(batch).certain(batch.labels, weights=batch.weights)
+        return given
+
+    def uniform(self, batch: Batch) -> Structure:
         raise NotImplementedError
 
     def update(
@@ -75,7 +79,7 @@ class LogLinearModel(SavedEstimator):
         self.weights_ = found.weights
         return found
 
-    def step(self, batch: Batch, q: Posterior, *, share: float) -> None:
+    def step(self, batch: Batch, q: LabelPosterior, *, share: float) -> None:
         """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
         _, gradient = self._objective(self.collect(batch, q), [batch], engine_for(1))(self.weights_)
         pull = share * self.l2 * self.weights_

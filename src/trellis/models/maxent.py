@@ -22,7 +22,7 @@ from trellis.errors import DataError
 from trellis.models.lbfgs import Objective
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.tabular import TabularModel
-from trellis.structures import Categorical, Posterior
+from trellis.structures import Categorical, LabelPosterior
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class MaxEnt(LogLinearModel, TabularModel):
         """Scores under which all labels are equally likely."""
         return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
 
-    def collect(self, batch: Batch, q: Posterior) -> MaxEntStatistics:
+    def collect(self, batch: Batch, q: LabelPosterior) -> MaxEntStatistics:
         """Expected counts of features with labels and of labels."""
         weighted = batch.weights[:, None] * q.node
         return MaxEntStatistics(
@@ -159,11 +159,6 @@ class MaxEnt(LogLinearModel, TabularModel):
         """Supervised training on the rows whose label is known."""
         self._fit_given(self._labelled(X, y, sample_weight))
         return self
-
-    def given(self, batch: Batch) -> Posterior:
-        node = np.zeros((len(batch), len(self.classes_)))
-        node[np.arange(len(batch)), batch.labels] = 1.0
-        return Posterior(node, np.zeros(len(batch)))
 
     # one file
 

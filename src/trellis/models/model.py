@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
-from trellis.structures import Posterior, Structure
+from trellis.structures import Parts, Structure
 
 
 class Statistics(Protocol):
@@ -38,22 +38,33 @@ class Model(Protocol):
         """Text or arrays as a batch; with ``fit`` vocabularies are learned and parameters reset."""
         ...
 
+    def parts(self, batch: Batch) -> Parts:
+        """The parts of the outputs of a batch."""
+        ...
+
     def scores(self, batch: Batch) -> Structure: ...
 
     def uniform(self, batch: Batch) -> Structure:
         """Scores under which all outputs that the model allows are equally likely: a usual start of EM."""
         ...
 
-    def collect(self, batch: Batch, q: Posterior) -> Any:
-        """Statistics of a batch. ``q.edge_counts`` are weighted already, ``q.node`` is weighted here."""
+    def collect(self, batch: Batch, q: Any) -> Any:
+        """Statistics of a batch, from a posterior of its scores or of a change of them.
+
+        Expected counts that the posterior brings are weighted already, its marginals are weighted here.
+        """
         ...
 
     def update(self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None) -> None:
         """M-step; a discriminative model looks at the batches again, on the engine."""
         ...
 
-    def decode(self, batch: Batch, labels: LabelArray) -> Any:
-        """Labels by name, in the form that ``predict`` gives them."""
+    def decode(self, batch: Batch, outputs: Any) -> Any:
+        """Outputs by name, in the form that ``predict`` gives them."""
+        ...
+
+    def probabilities(self, batch: Batch, posteriors: Sequence[Any]) -> Any:
+        """Posteriors of the batch's shards in the form that ``predict_proba`` gives them."""
         ...
 
     def log_prior(self) -> float: ...

@@ -21,7 +21,7 @@ from trellis.engine import Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.tabular import TabularModel
-from trellis.structures import Categorical, Posterior
+from trellis.structures import Categorical, LabelPosterior
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class NaiveBayes(TabularModel):
         """Scores under which all labels are equally likely."""
         return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
 
-    def collect(self, batch: Batch, q: Posterior) -> NaiveBayesStatistics:
+    def collect(self, batch: Batch, q: LabelPosterior) -> NaiveBayesStatistics:
         """Expected counts of labels and of features with labels."""
         weighted = batch.weights[:, None] * q.node
         return NaiveBayesStatistics(weighted.sum(axis=0), np.asarray(batch.features.T @ weighted))
@@ -163,9 +163,7 @@ class NaiveBayes(TabularModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Supervised: count the rows whose label is known."""
         batch = self._labelled(X, y, sample_weight)
-        node = np.zeros((len(batch), len(self.classes_)))
-        node[np.arange(len(batch)), batch.labels] = 1.0
-        self.update(self.collect(batch, Posterior(node, np.zeros(len(batch)))))
+        self.update(self.collect(batch, self.uniform(batch).certain(batch.labels)))
         return self
 
     # one file

@@ -23,6 +23,8 @@ from trellis.errors import DataError, ModelFileError, UnknownNameError
 from trellis.models.estimator import Estimator
 
 _CLASSES = {
+    "Aligner": "trellis.tasks.align",
+    "AlignmentModel": "trellis.models.alignment.model",
     "CRF": "trellis.models.crf",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",

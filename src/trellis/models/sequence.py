@@ -16,7 +16,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import engine_for, shards_of
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
-from trellis.structures import Chain
+from trellis.structures import Chain, ChainParts, LabelPosterior
 
 T = TypeVar("T")
 
@@ -38,6 +38,15 @@ class SequenceModel(SavedEstimator):
     def scores(self, batch: Batch) -> Chain:
         raise NotImplementedError
 
+    def parts(self, batch: Batch) -> ChainParts:
+        """The parts of a batch's outputs."""
+        return ChainParts(batch.offsets, len(self.label_names_))
+
+    def probabilities(self, batch: Batch, posteriors: Sequence[LabelPosterior]) -> list[FloatArray]:
+        """Posteriors of the batch's shards in the form that ``predict_proba`` gives them."""
+        node = np.concatenate([np.empty((0, len(self.label_names_))), *(q.node for q in posteriors)])
+        return [node[lo:hi] for lo, hi in pairwise(batch.offsets)]
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The label names, in the order of the columns of ``predict_proba``."""
@@ -46,15 +55,13 @@ class SequenceModel(SavedEstimator):
     def predict(self, X: Any) -> list[list[str]]:
         """The best label sequence of each sentence (Viterbi)."""
         batch = self._encoded(X)
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
         return self.decode(batch, np.concatenate([np.empty(0, np.int32), *parts]))
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
         """P(y_t = k | x): one (n_tokens, n_labels) array a sentence, columns as in ``classes_``."""
         batch = self._encoded(X)
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).infer().node)
-        node = np.concatenate([np.empty((0, len(self.label_names_))), *parts])
-        return [node[lo:hi] for lo, hi in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+        return self.probabilities(batch, self._over_shards(batch, lambda shard: self.scores(shard).infer()))
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:
         """Share of the tokens with a known label that ``predict`` labels so."""
@@ -63,7 +70,7 @@ class SequenceModel(SavedEstimator):
         weights = np.repeat(batch.weights, batch.lengths)[known]
         if not weights.sum() > 0:
             raise DataError("no token has a known label and a positive weight, so there is no accuracy")
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().labels)
+        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
         right = np.concatenate([np.empty(0, np.int32), *parts])[known] == batch.labels[known]
         return float(np.average(right, weights=weights))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
-from trellis.structures import Categorical
+from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 
 
 class TabularModel(SavedEstimator):
@@ -38,6 +38,17 @@ class TabularModel(SavedEstimator):
 
     def scores(self, batch: Batch) -> Categorical:
         raise NotImplementedError
+
+    def parts(self, batch: Batch) -> CategoricalParts:
+        """The parts of a batch's outputs."""
+        if np.any(batch.lengths != 1):
+            i = int(np.flatnonzero(batch.lengths != 1)[0])
+            raise DataError(f"a row has one label, but instance {batch.first + i} has {batch.lengths[i]} slots")
+        return CategoricalParts(len(batch), len(self.label_names_))
+
+    def probabilities(self, batch: Batch, posteriors: Sequence[LabelPosterior]) -> FloatArray:
+        """Posteriors of the batch's shards in the form that ``predict_proba`` gives them."""
+        return np.concatenate([np.empty((0, len(self.label_names_))), *(q.node for q in posteriors)])
 
     def _prepare(self) -> None:
         """Check the constructor's arguments and reset the parameters; classes and features are known."""
@@ -65,7 +76,7 @@ class TabularModel(SavedEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""
         batch = self.encode(X)
-        return self.decode(batch, self.scores(batch).argmax().labels)
+        return self.decode(batch, self.scores(batch).argmax().outputs)
 
     def decode(self, batch: Batch, labels: LabelArray) -> NDArray[Any]:
         """Label names of each row of a batch; ``labels`` (n_rows,)."""

@@ -1,9 +1,8 @@
 """The E-step: dual solvers, KKT residuals, infeasibility diagnosis."""
 
 from trellis.projection.agreement import Agreement, agree
-from trellis.projection.batch import Projection, project
 from trellis.projection.duals import CorpusProjection, Duals
-from trellis.projection.projector import Projector
+from trellis.projection.projector import Projection, Projector, project
 from trellis.projection.shard import ShardAnswer
 
 __all__ = ["Agreement", "CorpusProjection", "Duals", "Projection", "Projector", "ShardAnswer", "agree", "project"]

@@ -13,7 +13,9 @@ distance between the two is reported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,102 +23,154 @@ from scipy.optimize import linprog
 
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, InfeasibleError
-from trellis.projection.mask import sum_at
-from trellis.structures.chain import Chain
+from trellis.structures.results import Argmax
+from trellis.structures.structure import Structure
 
 FEASIBLE = 1e-7
 """A least violation up to this is rounding."""
 
 
 @dataclass(frozen=True)
+class Segment:
+    """The scores of a run of instances, and the entries of rows that fall into it.
+
+    first : number of the run's first instance among all
+    entry : (n,) entries of the rows;  part : (n,) their parts, in the numbers of the scores
+    """
+
+    scores: Structure
+    first: int
+    entry: IntArray
+    part: IntArray
+
+    @classmethod
+    def whole(cls, scores: Structure, rows: Rows) -> Segment:
+        """All instances in one."""
+        return cls(scores, 0, np.arange(len(rows.part)), rows.part)
+
+    @classmethod
+    def of(cls, scores: Structure, rows: Rows, first: int) -> Segment:
+        """Those from ``first`` on of the rows of a corpus."""
+        kept, part = rows.parts.within(rows.part, first, first + len(scores))
+        return cls(scores, first, np.flatnonzero(kept), part)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One output of one instance.
+
+    used : parts it uses, in the numbers of its segment's scores;  row, phi : rows that it touches, and their values
+    """
+
+    segment: int
+    instance: int
+    used: IntArray
+    score: float
+    row: IntArray
+    phi: FloatArray
+
+
+@dataclass(frozen=True)
 class Averaged:
     """Outputs and the weights of their average.
 
-    instance : (n_columns,);  weight : (n_columns,), summing to one over an instance;  labels : a list of (n_i,) arrays
+    weight : (n_columns,), summing to one over the columns of an instance
     multipliers : (n_rows,) of the rows;  value, bound : what the average attains, and what nothing can exceed
     """
 
-    instance: IntArray
+    columns: list[Column]
     weight: FloatArray
-    labels: list[LabelArray]
     multipliers: FloatArray
     value: float
     bound: float
     rounds: int
 
+    def posterior(self, segments: Sequence[Segment], number: int, **asked: Any) -> Any:
+        """The average as the posterior of one segment."""
+        mine = [
+            (c, u) for c, u in zip(self.columns, self.weight.tolist(), strict=True) if c.segment == number and u > 0
+        ]
+        share = np.array([u for _, u in mine])
+        return segments[number].scores.average([column.used for column, _ in mine], share, **asked)
+
+    def integral(self, segment: Segment) -> BoolArray:
+        """Which instances of the segment are a single output."""
+        owner = np.array([column.instance for column in self.columns], dtype=np.int64)
+        single = owner[self.weight > 1.0 - 1e-9]
+        return np.isin(segment.first + np.arange(len(segment.scores)), single)
+
 
 class Columns:
     """The outputs seen so far and the master program over them."""
 
-    def __init__(self, scores: Chain, rows: Rows, weights: FloatArray | None = None) -> None:
-        self.scores, self.rows = scores, rows
-        self.weights = np.ones(len(scores)) if weights is None else weights
+    def __init__(self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None) -> None:
+        self.segments, self.rows = segments, rows
+        self.n_instances = sum(len(segment.scores) for segment in segments)
+        self.weights = np.ones(self.n_instances) if weights is None else weights
         self.entry_row = rows.entry_row
-        self.entry_instance = rows.parts.instance_of(rows.part)
         self.row_weight = np.where(rows.instance == COUPLING, 1.0, self.weights[rows.instance])
-        self.labels: list[LabelArray] = []
-        self.instance: list[int] = []
-        self.score: list[float] = []
+        self.columns: list[Column] = []
         self._seen: set[tuple[int, bytes]] = set()
-        self._phi: list[tuple[IntArray, FloatArray]] = []
 
-    def add(self, labels: LabelArray, wanted: IntArray) -> int:
-        """Add each wanted instance's output if it is new; returns how many were."""
-        offsets, scores = self.scores.offsets, self.scores.score(labels)
-        used = np.zeros(self.rows.parts.n_parts, dtype=np.bool_)
-        used[self.rows.parts.of(labels)] = True
-        hit = np.flatnonzero(used[self.rows.part])
-        hit = hit[np.argsort(self.entry_instance[hit], kind="stable")]
-        cuts = np.searchsorted(self.entry_instance[hit], np.arange(len(self.scores) + 1))
+    def add(self, best: list[Argmax], wanted: BoolArray) -> int:
+        """Add each wanted instance's output (one per segment holds those of all its instances); how many were new."""
         added = 0
-        for i in wanted.tolist():
-            mine = labels[offsets[i] : offsets[i + 1]].copy()
-            key = (i, mine.tobytes())
-            if key in self._seen:
-                continue
-            self._seen.add(key)
-            entries = hit[cuts[i] : cuts[i + 1]]
-            row, place = np.unique(self.entry_row[entries], return_inverse=True)
-            self._phi.append((row, sum_at(place, self.rows.coefficient[entries], len(row))))
-            self.labels.append(mine)
-            self.instance.append(i)
-            self.score.append(float(scores[i]))
-            added += 1
+        for number, (segment, found) in enumerate(zip(self.segments, best, strict=True)):
+            parts = segment.scores.parts
+            used, scores = parts.of(found.outputs), segment.scores.score(found.outputs)
+            is_used = np.zeros(parts.n_parts, dtype=np.bool_)
+            is_used[used] = True
+            hit = np.flatnonzero(is_used[segment.part])
+            cuts_used, used = _by_instance(parts.instance_of(used), used, len(scores))
+            cuts_hit, hit = _by_instance(parts.instance_of(segment.part[hit]), hit, len(scores))
+            for i in np.flatnonzero(wanted[segment.first : segment.first + len(scores)]).tolist():
+                mine = used[cuts_used[i] : cuts_used[i + 1]]
+                key = (segment.first + i, mine.tobytes())
+                if key in self._seen:
+                    continue
+                self._seen.add(key)
+                entries = segment.entry[hit[cuts_hit[i] : cuts_hit[i + 1]]]
+                row, place = np.unique(self.entry_row[entries], return_inverse=True)
+                phi = np.bincount(place, self.rows.coefficient[entries], minlength=len(row)).astype(np.float64)
+                self.columns.append(Column(number, segment.first + i, mine, float(scores[i]), row, phi))
+                added += 1
         return added
 
-    def price(self, multipliers: FloatArray, score_factor: float) -> tuple[LabelArray, FloatArray]:
-        """Each instance's best output under score_factor · score − multipliers · φ, and its value (unweighted)."""
-        k, n_slots = self.scores.n_labels, self.scores.n_slots
-        n_node = n_slots * k
-        change = -multipliers[self.entry_row] * self.rows.coefficient
-        here = self.rows.part < n_node
-        node = sum_at(self.rows.part[here], change[here], n_node).reshape(n_slots, k)
-        edge = None
-        if not np.all(here):
-            edge = sum_at(self.rows.part[~here] - n_node, change[~here], n_node * k).reshape(n_slots, k, k)
-        tilted = (self.scores if score_factor == 1.0 else flatten(self.scores)).tilt(node, edge)
-        best = tilted.argmax()
-        return best.labels, best.score
+    def take_over(self, others: list[Column]) -> None:
+        """Columns that were found elsewhere."""
+        for column in others:
+            key = (column.instance, column.used.tobytes())
+            if key not in self._seen:
+                self._seen.add(key)
+                self.columns.append(column)
+
+    def price(self, multipliers: FloatArray, flat: bool) -> list[Argmax]:
+        """Of each segment the best outputs under score − multipliers · φ, or with ``flat`` under −multipliers · φ."""
+        pull = self.rows.pull(multipliers)
+        return [
+            (s.scores.flat() if flat else s.scores).add(s.part, pull[s.entry]).argmax() for s in self.segments
+        ]  # fmt: skip
 
     def master(self, feasibility: bool) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Solve the master: weights of columns, multipliers of rows (in price() units), prices of instances, value.
 
         With ``feasibility`` it minimises the largest violation of the hard and slack rows instead.
         """
-        rows, n_columns, n_rows = self.rows, len(self.labels), len(self.rows)
-        owner = np.array(self.instance)
-        row = np.concatenate([r for r, _ in self._phi]) if n_columns else np.zeros(0, np.int64)
-        value = np.concatenate([v for _, v in self._phi]) if n_columns else np.zeros(0)
-        column = np.repeat(np.arange(n_columns), [len(r) for r, _ in self._phi])
+        rows, n_columns, n_rows = self.rows, len(self.columns), len(self.rows)
+        owner = np.array([column.instance for column in self.columns])
+        score = np.array([column.score for column in self.columns])
+        row = np.concatenate([column.row for column in self.columns])
+        value = np.concatenate([column.phi for column in self.columns])
+        column = np.repeat(np.arange(n_columns), [len(column.row) for column in self.columns])
         coupling = rows.instance[row] == COUPLING
         value = np.where(coupling, value * self.weights[owner[column]], value)
         phi = sparse.csr_matrix((value, (row, column)), shape=(n_rows, n_columns))
         slackness = _Slackness.of(rows, self.row_weight, feasibility)
         costs = np.concatenate([np.zeros(n_columns), slackness.cost])
         if not feasibility:
-            costs[:n_columns] = -self.weights[owner] * np.array(self.score)
+            costs[:n_columns] = -self.weights[owner] * score
         sides = rows.equality
         upper = sparse.vstack(
             [
@@ -139,7 +193,7 @@ class Columns:
         marginal = -solved.ineqlin.marginals
         multipliers = marginal[:n_rows].copy()
         multipliers[sides] -= marginal[n_rows : n_rows + int(sides.sum())]
-        prices = np.zeros(len(self.scores))
+        prices = np.zeros(self.n_instances)
         prices[present] = -solved.eqlin.marginals
         divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
         multipliers = multipliers if feasibility else np.where(self.row_weight > 0, multipliers / divide, 0.0)
@@ -193,17 +247,10 @@ class _Slackness:
         return cls(over, np.array(cost), matrix, np.array([amount[g] for g in limits], dtype=np.float64))
 
 
-def flatten(scores: Chain) -> Chain:
-    """Scores of 0 for what is possible and −inf for what is not."""
-
-    def flat(table: FloatArray) -> FloatArray:
-        return np.where(table > -np.inf, 0.0, -np.inf)
-
-    t = scores.tables
-    return Chain(
-        scores.offsets, flat(t.node), flat(t.edge), start=flat(t.start), stop=flat(t.stop),
-        node_index=scores.node_index, edge_index=scores.edge_index, first=scores.first,
-    )  # fmt: skip
+def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray, IntArray]:
+    """Values in the order of their instances, and where those of each begin (n + 1,)."""
+    order = np.argsort(instance, kind="stable")
+    return np.searchsorted(instance[order], np.arange(n + 1)), values[order]
 
 
 def check_linear(rows: Rows) -> None:
@@ -218,7 +265,7 @@ def check_linear(rows: Rows) -> None:
 
 
 def average_outputs(
-    scores: Chain,
+    segments: Sequence[Segment],
     rows: Rows,
     *,
     weights: FloatArray | None = None,
@@ -231,31 +278,28 @@ def average_outputs(
 
     With ``feasibility``, value and bound are minus the least possible largest violation of the hard and slack rows.
     """
-    columns = Columns(scores, rows, weights)
-    every = np.arange(len(scores))
-    factor = 0.0 if feasibility else 1.0
+    columns = Columns(segments, rows, weights)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
-    labels, _ = columns.price(current, factor)
-    columns.add(labels, every)
+    columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
+    if not len(rows):
+        value = float(columns.weights @ [column.score for column in columns.columns])
+        return Averaged(columns.columns, np.ones(len(columns.columns)), current, value, value, 0)
     if not feasibility:
         counted = rows if weights is None else rows.weighted(weights)
-        feasible = average_outputs(scores, counted, feasibility=True, tolerance=1e-10)
+        feasible = average_outputs(segments, counted, feasibility=True, tolerance=1e-10)
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
-        for i, y in zip(feasible.instance.tolist(), feasible.labels, strict=True):
-            complete = labels.copy()
-            complete[scores.offsets[i] : scores.offsets[i + 1]] = y
-            columns.add(complete, np.array([i]))
+        columns.take_over(feasible.columns)
     bound, rounds = np.inf, 0
     while rounds < most_rounds:
         rounds += 1
         weight, current, prices, cost = columns.master(feasibility)
         value = -cost
-        labels, best = columns.price(current, factor)
-        scale = np.ones(len(scores)) if feasibility else columns.weights
-        gain = scale * best - prices
+        best = columns.price(current, feasibility)
+        scale = np.ones(columns.n_instances) if feasibility else columns.weights
+        gain = scale * np.concatenate([found.score for found in best]) - prices
         bound = min(bound, value + float(np.maximum(gain, 0.0).sum()))
-        improving = np.flatnonzero(gain > tolerance * (1.0 + abs(value)) / len(scores))
-        if bound - value <= tolerance * (1.0 + abs(value)) or columns.add(labels, improving) == 0:
+        improving = gain > tolerance * (1.0 + abs(value)) / columns.n_instances
+        if bound - value <= tolerance * (1.0 + abs(value)) or columns.add(best, improving) == 0:
             break
-    return Averaged(np.array(columns.instance), weight, columns.labels, current, value, max(bound, value), rounds)
+    return Averaged(columns.columns[: len(weight)], weight, current, value, max(bound, value), rounds)

@@ -1,7 +1,10 @@
 """The dual of everything that couples instances, as a function of one vector, and how it is minimised.
 
+    minimise  F(θ) = b·θ + Σ_shards value(θ) + Σ_groups g(θ_group)      θ = λ/γ; value is minimal in the local duals
+
 The vector holds θ of the coupling rows (divided by their scale, see :class:`ScaledRows`) and then the dual variables of
-the l1/linf blocks. An evaluation is one pass over the shards; local rows are solved inside it.
+the l1/linf blocks. An evaluation is one pass over the shards; local rows are solved inside it. The solver is the one
+that instances use: quasi-Newton while its matrix is small, else spectral proximal steps.
 """
 
 from __future__ import annotations
@@ -14,68 +17,69 @@ import numpy as np
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Shard
-from trellis.projection.coupling import CoupledSolution, solve_bfgs, solve_spectral
-from trellis.projection.kernels.groups import LINF, PENALTY, prox_all, value_all
-from trellis.projection.kernels.simplex import project_groups
-from trellis.projection.kernels.solver import MOST_ROWS_WITH_HESSIAN
-from trellis.projection.local import GroupTable, ScaledRows
+from trellis.projection.kernels import solver
+from trellis.projection.kernels.groups import LINF, PENALTY, natural_residual
+from trellis.projection.local import GroupTable, LocalState, ScaledRows
 from trellis.projection.shard import ShardAnswer, ShardRows
 
-EvaluateShard = Callable[[int, FloatArray, tuple[FloatArray, ...], bool], ShardAnswer]
+EvaluateShard = Callable[[int, FloatArray, tuple[FloatArray, ...], LocalState], ShardAnswer]
 
 
 @dataclass(frozen=True)
-class SparsityLayout:
-    """Where the dual variables of one l1/linf block go.
+class CoupledSolution:
+    """The dual point found, the natural residual ‖θ − prox(θ − ∇f)‖∞ there and the row where it is largest."""
 
-    cuts : (n_shards + 1,) rows of the (n, K) array that belong to each shard
-    order, key_start : rows by key, and the first of each key, for the projection onto simplices
-    """
-
-    cuts: IntArray
-    order: IntArray
-    key_start: IntArray
+    theta: FloatArray
+    residual: float
+    evaluations: int
+    converged: bool
+    worst: int = 0
 
 
 class CorpusDual:
-    """The coupling dual of one E-step at one γ."""
+    """The coupling dual of one E-step at one γ.
+
+    cuts : of each l1/linf block, (n_shards + 1,) the occurrences that belong to each shard
+    states : of the shards' local solvers; replaced by each evaluation's
+    """
 
     def __init__(
         self,
         rows: Rows,
         coupling: ScaledRows,
-        layouts: list[SparsityLayout],
+        cuts: list[IntArray],
         shard_rows: list[ShardRows],
         shards: list[Shard],
         evaluate_shard: EvaluateShard,
+        states: list[LocalState],
         gamma: float,
         weights: FloatArray | None,
         engine: Engine,
     ) -> None:
-        self.blocks, self.coupling, self.layouts = rows.sparsity, coupling, layouts
+        self.blocks, self.coupling, self.cuts = rows.sparsity, coupling, cuts
         self.shard_rows, self.shards, self.evaluate_shard = shard_rows, shards, evaluate_shard
-        self.gamma, self.weights, self.engine = gamma, weights, engine
-        self.n, self.n_labels = len(coupling.rows), rows.parts.n_labels
-        self.table = GroupTable.of(coupling.rows, gamma)
-        self.ends = np.cumsum([self.n, *(len(block.slots) * self.n_labels for block in self.blocks)])
+        self.states, self.weights, self.engine = states, weights, engine
+        self.n = len(coupling.rows)
+        self.ends = np.cumsum([self.n, *(len(block) * block.width for block in self.blocks)])
         self.scale = np.ones(int(self.ends[-1]))
         self.scale[: self.n] = coupling.scale
+        self.order, self.table = self._by_group(gamma)
         self._answers: dict[int, ShardAnswer] = {}
 
     def pack(self, theta: FloatArray, lams: list[FloatArray]) -> FloatArray:
         return np.concatenate([theta * self.coupling.scale, *(lam.reshape(-1) for lam in lams)])
 
     def unpack(self, point: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """θ of the rows as given, and the (n, K) arrays of the blocks (views)."""
+        """θ of the rows as given, and the (n, width) arrays of the blocks (views)."""
         return point[: self.n] / self.coupling.scale, self._block_views(point)
 
     def _block_views(self, point: FloatArray) -> list[FloatArray]:
-        cut = zip(self.ends[:-1], self.ends[1:], strict=True)
-        return [point[a:b].reshape(-1, self.n_labels) for a, b in cut]
+        cut = zip(self.blocks, self.ends[:-1], self.ends[1:], strict=True)
+        return [point[a:b].reshape(-1, block.width) for block, a, b in cut]
 
     def cut(self, lams: list[FloatArray], number: int) -> tuple[FloatArray, ...]:
         """The part of each block that belongs to one shard."""
-        return tuple(lam[at.cuts[number] : at.cuts[number + 1]] for lam, at in zip(lams, self.layouts, strict=True))
+        return tuple(lam[at[number] : at[number + 1]] for lam, at in zip(lams, self.cuts, strict=True))
 
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         """f and ∇f."""
@@ -85,67 +89,74 @@ class CorpusDual:
         targets = self._block_views(gradient)
 
         def one(shard: Shard) -> ShardAnswer:
-            return self.evaluate_shard(shard.index, theta, self.cut(lams, shard.index), False)
+            number = shard.index
+            return self.evaluate_shard(number, theta, self.cut(lams, number), self.states[number])
 
         for number, answer in enumerate(self.engine.map(one, self.shards)):
+            self.states[number] = answer.state
             if self.n:
                 self._answers[number] = answer
             value += answer.value
             expected += answer.coupling
-            for target, at, marginals in zip(targets, self.layouts, answer.sparsity, strict=True):
-                np.negative(marginals, out=target[at.cuts[number] : at.cuts[number + 1]])
+            for target, at, marginals in zip(targets, self.cuts, answer.sparsity, strict=True):
+                np.negative(marginals, out=target[at[number] : at[number + 1]])
         gradient[: self.n] = self.coupling.rows.bound - expected / self.coupling.scale
         return value, gradient
 
-    def prox(self, point: FloatArray, step: float) -> FloatArray:
-        """argmin_θ step · g(θ) + ½ ‖θ − point‖²."""
-        moved = np.array(point)
-        t = self.table
-        prox_all(moved[: self.n], t.equality, t.start, t.kind, t.norm, t.amount, step)
-        for block, lam, at in zip(self.blocks, self._block_views(moved), self.layouts, strict=True):
-            project_groups(lam, at.order, at.key_start, block.strength / self.gamma)
-        return moved
+    def solve(self, start: FloatArray, limit: float, tolerance: float, most_evaluations: int) -> CoupledSolution:
+        """Reverse communication with the compiled solver, in an order in which groups stand together."""
+        order, t, n = self.order, self.table, len(start)
+        dense = n <= solver.MOST_ROWS_WITH_HESSIAN
+        trial = start[order]
+        integers, floats = np.zeros(solver.N_INTEGERS, np.int64), np.zeros(solver.N_FLOATS)
+        vectors, recent = np.zeros((solver.N_VECTORS, n)), np.zeros(solver.MEMORY)
+        vectors[solver.REACH], vectors[solver.SCALE] = 1.0, self.scale[order]
+        hessian = np.zeros((n, n) if dense else (0, 0))
+        groups = (t.equality, t.start, t.kind, t.norm, t.amount)
+        solver.begin(trial, *groups, integers, floats, vectors, recent)
+        floats[solver.LIMIT] = limit
+        if not dense:
+            integers[solver.METHOD], floats[solver.SPECTRAL] = solver.SPECTRAL_STEP, self._first_step()
+        point, best = np.empty(n), (np.inf, trial.copy(), np.zeros(n))
+        action = solver.EVALUATE
+        while action == solver.EVALUATE:
+            point[order] = trial
+            value, gradient = self.evaluate(point)
+            if dense and integers[solver.N_EVALUATIONS] % solver.PATIENCE == 0:
+                hessian[:] = self._curvature()[np.ix_(order, order)]
+                hessian[np.diag_indices(n)] = np.maximum(np.diag(hessian), 1e-12)
+            action = solver.advance(
+                trial, value, gradient[order], *groups, hessian, integers, floats, vectors, recent, tolerance,
+                most_evaluations,
+            )  # fmt: skip
+            if floats[solver.VALUE] < best[0]:
+                best = float(floats[solver.VALUE]), vectors[solver.X].copy(), vectors[solver.GRADIENT].copy()
+        found, slope = vectors[solver.X], vectors[solver.GRADIENT]
+        if action != solver.CONVERGED and best[0] < floats[solver.VALUE]:  # spectral steps may rise for a while
+            found, slope = best[1], best[2]
+        work = np.empty(n)
+        residual = float(natural_residual(found, slope, vectors[solver.SCALE], *groups, work))
+        worst = int(order[int(np.argmax(np.abs(found - work)))]) if n else 0
+        point[order] = found
+        evaluations = int(integers[solver.N_EVALUATIONS])
+        return CoupledSolution(point, residual, evaluations, residual <= tolerance, worst)
 
-    def penalty(self, point: FloatArray) -> float:
-        """g where it is finite."""
-        t = self.table
-        return float(value_all(point[: self.n], t.start, t.kind, t.norm, t.amount))
+    def _first_step(self) -> float:
+        """A row over many places varies by about the sum of its squared coefficients, shared among alternatives."""
+        rows = self.coupling.rows
+        squares = np.bincount(rows.entry_row, rows.coefficient**2, minlength=len(rows))
+        return 1.0 / max(1.0, float(np.max(squares, initial=0.0)) / 2.0)
 
-    def solve(self, start: FloatArray, limit: float, tolerance: float, most_rounds: int) -> CoupledSolution:
-        """Quasi-Newton while its matrix is small, else spectral proximal gradient."""
-        if len(start) > MOST_ROWS_WITH_HESSIAN:
-            squares = np.concatenate(([0.0], np.cumsum(self.coupling.rows.coefficient**2)))
-            # A row over many slots varies by about the sum of its squared coefficients, shared among the labels.
-            spread = np.diff(squares[self.coupling.rows.start]) / max(self.n_labels, 2)
-            first_step = 1.0 / max(1.0, float(np.max(spread, initial=0.0)))
-            return solve_spectral(
-                self.evaluate, start, self.prox, self.penalty, self.scale, tolerance, most_rounds, first_step
-            )
-        order, table = self._by_group()
-        back = np.argsort(order)
-
-        def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient = self.evaluate(point[back])
-            return value, gradient[order]
-
-        def curvature() -> FloatArray:
-            return self._curvature()[np.ix_(order, order)]
-
-        found = solve_bfgs(evaluate, start[order], table, self.scale[order], limit, curvature, tolerance, most_rounds)
-        return CoupledSolution(
-            found.theta[back], found.value, found.residual, found.evaluations, found.converged, int(order[found.worst])
-        )
-
-    def _by_group(self) -> tuple[IntArray, GroupTable]:
+    def _by_group(self, gamma: float) -> tuple[IntArray, GroupTable]:
         """An order of the variables in which groups stand together, and all groups in it."""
-        t, k = self.table, self.n_labels
+        t = GroupTable.of(self.coupling.rows, gamma)
         order, sizes, amounts = [np.arange(self.n)], [np.diff(t.start)], [t.amount]
         for block, first in zip(self.blocks, self.ends[:-1], strict=True):
-            group = (block.key[:, None] * k + np.arange(k)).reshape(-1)
+            group = (block.key[:, None] * block.width + np.arange(block.width)).reshape(-1)
             order.append(first + np.argsort(group, kind="stable"))
-            counts = np.bincount(group, minlength=block.n_keys * k)
+            counts = np.bincount(group, minlength=block.n_keys * block.width)
             sizes.append(counts[counts > 0])
-            amounts.append(np.full(int(np.count_nonzero(counts)), block.strength / self.gamma))
+            amounts.append(np.full(int(np.count_nonzero(counts)), block.strength / gamma))
         n_groups = sum(len(a) for a in amounts[1:])
         n_more = len(self.scale) - self.n
         table = GroupTable(
@@ -158,7 +169,7 @@ class CorpusDual:
         return np.concatenate(order).astype(np.int64), table
 
     def _curvature(self) -> FloatArray:
-        """The Hessian as if slots were independent, blocks and rows too: a start for quasi-Newton updates."""
+        """The Hessian as if places were independent, blocks and rows too: a start for quasi-Newton updates."""
         total = np.zeros((len(self.scale), len(self.scale)))
         if self.n:
             for shard in self.shards:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,7 +16,8 @@ T = TypeVar("T")
 class Duals:
     """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
 
-    row : (n_rows,) in the order of ``rows``;  sparsity : (n, K) a block;  curvature : the solver's Hessians a shard
+    row : (n_rows,) in the order of ``rows``;  sparsity : (n, width) per block;  curvature : the solver's Hessians
+    per shard
     """
 
     row: FloatArray
@@ -36,7 +38,10 @@ class CorpusProjection(Generic[T]):
 
     results : what ``then`` made of each shard;  duals : λ
     value : the optimum  Σ_i weight_i (γ q log q − q·score) + prices, to the accuracy of the residual
-    kkt_residual : the largest violation of the optimality conditions, in units of expectations
+    kkt_residual : the largest violation of the optimality conditions, in units of expectations (an upper bound of it
+        after few dual steps)
+    gap : by at most how much, in units of γ nats, a better q would have raised the objective
+    largest : of few dual steps on an l1/linf block, (n_keys, width) maxima of the marginals
     """
 
     results: list[T]
@@ -46,3 +51,13 @@ class CorpusProjection(Generic[T]):
     worst_constraint: str | None
     evaluations: int
     converged: bool
+    gap: float = 0.0
+    largest: FloatArray | None = None
+
+
+def put(results: list[T], result: T, fold: Callable[[T, T], T] | None) -> None:
+    """One more result: to the end of the list, or added to what it holds."""
+    if fold is None or not results:
+        results.append(result)
+    else:
+        results[0] = fold(results[0], result)

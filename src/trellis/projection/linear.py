@@ -1,4 +1,11 @@
-"""γ = 0 over a corpus: a linear program a shard, or one of the whole corpus where rows couple instances."""
+"""γ = 0: the projection is a linear program, and its answer an average of a few outputs.
+
+    q = argmin_q −E_q[score] + prices   s.t. the rows            (Samdani et al. 2012, sec. 3: LP-EM)
+
+Without constraints q is the single best output: hard EM. With them the best outputs under Lagrangian multipliers are
+averaged (:mod:`columns`); the average is *integral* where an instance needs one output only. There is one program per
+shard, or one over all shards where rows couple instances.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, Shard
 from trellis.errors import InfeasibleError
+from trellis.projection.columns import Averaged, Segment, average_outputs, check_linear
 from trellis.projection.diagnosis import explain_all
-from trellis.projection.duals import CorpusProjection, Duals
-from trellis.projection.mask import fold_edge_counts
-from trellis.projection.relaxation import Relaxation, cut, join, relax
-from trellis.projection.shard import ShardAnswer, as_chain
-from trellis.structures.chain import Chain
-from trellis.structures.results import Posterior
+from trellis.projection.duals import CorpusProjection, Duals, put
+from trellis.projection.local import LocalState
+from trellis.projection.shard import ShardAnswer
 from trellis.structures.structure import Structure
 
 if TYPE_CHECKING:
@@ -32,7 +38,7 @@ def run_linear(
     weights: FloatArray | None,
     duals: Duals | None,
     engine: Engine,
-    edge_marginals: bool,
+    fold: Callable[[T, T], T] | None = None,
 ) -> CorpusProjection[T]:
     """As :meth:`Projector.run` with γ = 0; the KKT residual reported is the duality gap."""
     rows, shards, shard_rows = projector.rows, projector.shards, projector.shard_rows
@@ -41,50 +47,62 @@ def run_linear(
     def weights_of(shard: Shard) -> FloatArray | None:
         return None if weights is None else weights[shard.instances.start : shard.instances.stop]
 
-    def one(shard: Shard) -> tuple[T, Relaxation]:
-        scores, mine = scores_of(shard.index), shard_rows[shard.index]
-        start = None if duals is None else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
-        try:
-            masked = mine.mask.apply(as_chain(scores))
-            solved = relax(
-                masked, mine.local, weights=weights_of(shard), multipliers=start, edge_marginals=edge_marginals
-            )
-        except InfeasibleError:
-            explain_all(as_chain(scores), mine.rows)
-            raise
-        return then(shard.index, _answer(scores, solved, solved.posterior, masked)), solved
+    def answer(shard: Shard, segments: list[Segment], number: int, averaged: Averaged) -> ShardAnswer:
+        segment = segments[number]
+        # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
+        q = averaged.posterior(
+            segments, number, log_partition=segment.scores.argmax().score, weights=weights_of(shard),
+            at=np.concatenate((shard_rows[shard.index].rows.part, shard_rows[shard.index].coupled)),
+        )  # fmt: skip
+        integral = averaged.integral(segment)
+        return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)
+
+    def one(shard: Shard) -> tuple[T, Averaged]:
+        mine, scores = shard_rows[shard.index], scores_of(shard.index)
+        local = mine.local.rows.written_out()
+        segments = [Segment.whole(scores.apply(mine.rows.mask), local)]
+        start = None if duals is None or rows.implicit else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
+        averaged = _average(segments, local, weights_of(shard), start, [scores], mine.rows)
+        return then(shard.index, answer(shard, segments, 0, averaged)), averaged
 
     if not projector.couples:
-        pairs = list(engine.map(one, shards))
-        row = np.concatenate([solved.multipliers for _, solved in pairs]) if pairs else np.zeros(0)
-        value, gap = (sum(getattr(solved, name) for _, solved in pairs) for name in ("value", "gap"))
-        results = [result for result, _ in pairs]
+        results: list[T] = []
+        multipliers, value, gap = [np.zeros(0)], 0.0, 0.0
+        for result, averaged in engine.map(one, shards):
+            put(results, result, fold)
+            # Multipliers of rows that are not written out are not kept.
+            multipliers.append(np.zeros(0) if rows.implicit else averaged.multipliers)
+            value -= averaged.value
+            gap += averaged.bound - averaged.value
+        row = np.concatenate(multipliers)
     else:
         scores = [scores_of(shard.index) for shard in shards]
-        chains = [as_chain(s) for s in scores]
-        try:
-            masked = [mine.mask.apply(chain) for mine, chain in zip(shard_rows, chains, strict=True)]
-            joined = join(masked)
-            start = None if duals is None or rows.sparsity else duals.row
-            solved = relax(
-                joined, rows.with_explicit_sparsity(), weights=weights, multipliers=start, edge_marginals=True
-            )
-        except InfeasibleError:
-            explain_all(join(chains), rows if weights is None else rows.weighted(weights))
-            raise
-        results = []
-        for shard in shards:
-            q = cut(solved.posterior, joined, masked[shard.index], shard.instances.start, weights_of(shard))
-            results.append(then(shard.index, _answer(scores[shard.index], solved, q, masked[shard.index])))
-        row, value, gap = solved.multipliers[: len(rows)], solved.value, solved.gap
-    blocks = tuple(np.zeros((len(block.slots), rows.parts.n_labels)) for block in rows.sparsity)
+        masked = [one_scores.apply(mine.rows.mask) for mine, one_scores in zip(shard_rows, scores, strict=True)]
+        explicit = rows.with_explicit_sparsity().written_out()
+        segments = [Segment.of(m, explicit, shard.instances.start) for m, shard in zip(masked, shards, strict=True)]
+        start = None if duals is None or rows.sparsity or rows.implicit else duals.row
+        averaged = _average(segments, explicit, weights, start, scores, rows)
+        results = [then(shard.index, answer(shard, segments, shard.index, averaged)) for shard in shards]
+        row, value, gap = averaged.multipliers[: len(rows)], -averaged.value, averaged.bound - averaged.value
+    if rows.implicit:
+        row = np.zeros(len(rows))
+    blocks = tuple(np.zeros((len(block), block.width)) for block in rows.sparsity)
     out = Duals(row, blocks, tuple(None for _ in shards))
     return CorpusProjection(results, out, float(value), float(gap), None, 0, True)
 
 
-def _answer(scores: Structure, solved: Relaxation, q: Posterior, masked: Chain) -> ShardAnswer:
-    counts = None
-    if isinstance(scores, Chain) and q.edge_counts is not None:
-        counts = fold_edge_counts(q.edge_counts, masked.edge_index, scores)
-    folded = Posterior(q.node, q.log_partition, counts, q.edge)
-    return ShardAnswer(folded, masked, None, -solved.value, np.zeros(0), (), solved.integral)
+def _average(
+    segments: list[Segment],
+    rows: Rows,
+    weights: FloatArray | None,
+    multipliers: FloatArray | None,
+    scores: list[Structure],
+    whole: Rows,
+) -> Averaged:
+    """The averaged outputs; if there are none, an error that says which constraints conflict."""
+    check_linear(rows)
+    try:
+        return average_outputs(segments, rows, weights=weights, multipliers=multipliers)
+    except InfeasibleError:
+        explain_all(scores, whole if weights is None else whole.weighted(weights))
+        raise

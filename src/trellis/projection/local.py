@@ -1,8 +1,15 @@
-"""Projection onto local rows: prepare the arrays, call the compiled solver, put the answer together."""
+"""Rows that name parts of one instance: each instance's own small dual problem, all of a shard solved together.
+
+    value_i = min_θ  log Z_i(θ) + b·θ + g(θ),      q_i(y) ∝ p_i(y) exp(−θ·φ(y)),   θ = λ / γ
+
+(p here is already raised to the power 1/γ.)
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +18,8 @@ from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.errors import ConstraintError
-from trellis.projection.kernels import chain_rows, solver
-from trellis.projection.kernels.sparse_rows import FULL_HESSIAN_ROWS
-from trellis.structures.chain import Chain
-from trellis.structures.chain_tables import ChainTables
-from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
-from trellis.structures.results import Posterior
-from trellis.structures.structure import refuse_impossible
+from trellis.projection.kernels import solver
+from trellis.projection.kernels.solver import FULL_HESSIAN_ROWS
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,18 @@ class GroupTable:
         priced = (kind == Kind.PENALTY) | (kind == Kind.SQUARED)
         return cls(start, kind, norm, np.where(priced, amount / gamma, amount), rows.equality)
 
+    def values(self, theta: FloatArray) -> FloatArray:
+        """(n_groups,): g(θ) of each group."""
+        if not len(self.kind):
+            return np.zeros(0)
+        size = np.abs(theta)
+        one = np.add.reduceat(size, self.start[:-1])
+        two = np.sqrt(np.add.reduceat(size**2, self.start[:-1]))
+        largest = np.maximum.reduceat(size, self.start[:-1])
+        dual = np.select([self.norm == Norm.L1, self.norm == Norm.L2], [largest, two], one)
+        square = two**2 / (2 * np.where(self.amount > 0, self.amount, 1.0))
+        return np.select([self.kind == Kind.SLACK, self.kind == Kind.SQUARED], [self.amount * dual, square], 0.0)
+
 
 @dataclass(frozen=True)
 class ScaledRows:
@@ -63,10 +76,9 @@ class ScaledRows:
     scale: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, reach: FloatArray | None = None) -> ScaledRows:
-        """``reach`` (n_rows,): the largest coefficients, where ``rows`` are a part of longer ones."""
+    def of(cls, rows: Rows) -> ScaledRows:
         largest = np.zeros(len(rows.groups))
-        np.maximum.at(largest, rows.group, rows.reach if reach is None else reach)
+        np.maximum.at(largest, rows.group, rows.largest)
         s = np.where(largest > 0, largest, 1.0)
         kind, amount = rows.groups.kind, rows.groups.amount
         power = np.select([kind == Kind.SLACK, kind == Kind.PENALTY, kind == Kind.SQUARED], [-1.0, 1.0, 2.0], 0.0)
@@ -79,120 +91,118 @@ class ScaledRows:
         )
         return cls(scaled, scale)
 
+    @cached_property
+    def instance_rows(self) -> IntArray:
+        """(n_instances + 1,): rows of each instance."""
+        return np.searchsorted(self.rows.instance, np.arange(self.rows.parts.n_instances + 1)).astype(np.int64)
+
+    @cached_property
+    def curvature_start(self) -> IntArray:
+        """(n_instances + 1,): where the Hessian of each instance is kept; too large ones are not."""
+        n_rows = np.diff(self.instance_rows)
+        return offsets_of(np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0))
+
+    def instance_groups(self, table: GroupTable) -> IntArray:
+        """(n_instances + 1,): groups of each instance."""
+        firsts = self.rows.instance[table.start[:-1]]
+        return np.searchsorted(firsts, np.arange(self.rows.parts.n_instances + 1)).astype(np.int64)
+
+    def values(self, log_partition: FloatArray, theta: FloatArray, table: GroupTable) -> FloatArray:
+        """(n_instances,): log Z + b·θ + g(θ), for θ of the scaled rows."""
+        n, rows = len(log_partition), self.rows
+        value = log_partition + np.bincount(rows.instance, rows.bound * theta, minlength=n)
+        return np.asarray(value + np.bincount(rows.instance[table.start[:-1]], table.values(theta), minlength=n))
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Where the entries of rows lie, inside their instances.
+
+    start : (n_instances + 1,) entries of each instance
+    instance, local : (n_entries,) of each entry's part
+    part_rank, place_rank : (n_entries,) numbers of part and place among those that the instance's rows name
+    n_ranks : (n_instances, 2) how many parts and places that are
+    """
+
+    start: IntArray
+    instance: IntArray
+    local: IntArray
+    part_rank: IntArray
+    place_rank: IntArray
+    n_ranks: IntArray
+
+    @classmethod
+    def of(cls, scaled: ScaledRows) -> Entries:
+        rows = scaled.rows
+        instance, local = rows.parts.split(rows.part)
+        n, ranks, sizes = rows.parts.n_instances, [], []
+        for numbers in (rows.part, rows.parts.place_of(rows.part)):
+            largest = int(numbers.max(initial=0)) + 1
+            seen, rank = np.unique(instance * np.int64(largest) + numbers, return_inverse=True)
+            first = np.searchsorted(seen, np.arange(n + 1) * np.int64(largest))
+            ranks.append(rank - first[instance])
+            sizes.append(np.diff(first))
+        start = rows.start[scaled.instance_rows]
+        return cls(start, instance, local, ranks[0], ranks[1], np.stack(sizes, axis=1).astype(np.int64))
+
+
+class LocalRows:
+    """The rows of instances, taken apart once for all rounds.
+
+    layout : what a fast path has made of them, for it to find again
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.scaled = ScaledRows.of(rows)
+        self.layout: Any = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def entries(self) -> Entries:
+        return Entries.of(self.scaled)
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """Where the solver of a shard's local rows starts: its last answer.
+
+    theta : (n_rows,) of the rows as given;  curvature : Hessians, None: estimate them
+    """
+
+    theta: FloatArray
+    curvature: FloatArray | None = None
+
 
 @dataclass(frozen=True)
 class LocalSolution:
-    """What the compiled solver found for each instance.
+    """What a solver found for each instance.
 
     theta : (n_rows,) of the rows as given, not as scaled
     curvature : the solver's Hessians, to start from when the model has changed a little
     residual, evaluations, ending, value : (n_instances,)
     value = min_θ f + g, so that −γ · value is the E-step's optimum
+    pull : a change of scores: what the rows add to them, where θ does not tell because rows were implicit
     """
 
-    posterior: Posterior
+    posterior: Any
     theta: FloatArray
     curvature: FloatArray
     residual: FloatArray
     evaluations: IntArray
     ending: IntArray
     value: FloatArray
+    pull: Any = None
 
-    def reliable_start(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """θ and curvature to start from next time: nothing of instances whose solver ended somewhere else."""
+    def reliable_start(self, rows: Rows) -> LocalState:
+        """Where to start next time: at nothing for instances whose solver ended somewhere else."""
         lost = self.ending != solver.CONVERGED
-        if not np.any(lost):
-            return self.theta, self.curvature
+        if not np.any(lost) or not len(rows):
+            return LocalState(self.theta, self.curvature)
         n_rows = np.bincount(rows.instance, minlength=len(lost))
         kept = np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0)
-        return np.where(lost[rows.instance], 0.0, self.theta), np.where(np.repeat(lost, kept), 0.0, self.curvature)
-
-
-def project_local(
-    scores: Chain,
-    scaled: ScaledRows,
-    gamma: float,
-    theta: FloatArray,
-    curvature: FloatArray | None = None,
-    *,
-    weights: FloatArray | None,
-    tolerance: float,
-    most_evaluations: int,
-    edge_marginals: bool = False,
-) -> LocalSolution:
-    """Solve each instance's own rows; ``scores`` are already divided by γ, the rows are local and canonical."""
-    tell_if_compiling(chain_rows.project_chains)
-    rows = scaled.rows
-    table = GroupTable.of(rows, gamma)
-    n, k = len(scores), scores.n_labels
-    t, p = scores.tables, scores.tables.potentials
-    instance_rows = np.searchsorted(rows.instance, np.arange(n + 1)).astype(np.int64)
-    instance_groups = np.searchsorted(rows.instance[table.start[:-1]], np.arange(n + 1)).astype(np.int64)
-    n_rows = np.diff(instance_rows)
-    curvature_start = offsets_of(np.where(n_rows <= FULL_HESSIAN_ROWS, n_rows**2, 0))
-    if curvature is None or len(curvature) != curvature_start[-1]:
-        curvature = np.zeros(curvature_start[-1])
-    wide = t.lost()
-    posterior = with_slack((scores.n_slots, k))
-    edge = np.zeros((scores.n_slots if edge_marginals else 0, k, k))
-    log_partition, residual = np.empty(n), np.empty(n)
-    evaluations, ending = np.empty(n, np.int64), np.empty(n, np.int64)
-
-    def run(logs: tuple[FloatArray, ...]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        at, bend = theta * scaled.scale, np.array(curvature)
-        counts_t, counts = with_slack(p.edge.shape, zeros=True), np.zeros(p.edge.shape)
-        chain_rows.project_chains(
-            scores.offsets, logs[0], p.node, p.node_shift, scores.node_index, logs[1], p.edge, p.edge_t,
-            p.edge_shift, scores.edge_index, logs[2], p.start, logs[3], p.stop, p.ends_shift,
-            np.ones(n) if weights is None else weights,
-            rows.start, rows.first_edges, rows.reach, scaled.scale, rows.part, rows.coefficient, rows.bound,
-            rows.equality, instance_rows, table.start, table.kind, table.norm, table.amount, instance_groups,
-            *wide, most_nats(wide), tolerance, most_evaluations,
-            at, curvature_start, bend, posterior, counts_t, counts, edge, log_partition,
-            residual, evaluations, ending,
-        )  # fmt: skip
-        return at, bend, counts_t, counts
-
-    # Logs of the tables are only for instances that scaled probabilities do not serve: most models need none.
-    needs_logs = any(flags.any() for flags in wide)
-    found, bend, counts_t, counts = run(_logs(t) if needs_logs else _no_logs(k))
-    if np.any(ending == solver.NEEDS_LOGS):
-        found, bend, counts_t, counts = run(_logs(t))
-    refuse_impossible(log_partition, scores.first)
-    counts += counts_t.transpose(0, 2, 1) * p.edge
-    value = log_partition + np.bincount(rows.instance, rows.bound * found, minlength=n)
-    if len(table.kind):
-        per_group = group_values(found, table)
-        value += np.bincount(rows.instance[table.start[:-1]], per_group, minlength=n)
-    return LocalSolution(
-        Posterior(posterior, log_partition, counts, edge if edge_marginals else None),
-        found / scaled.scale, bend, residual, evaluations, ending, value,
-    )  # fmt: skip
-
-
-def most_nats(lost: tuple[BoolArray, BoolArray]) -> float:
-    """A move of scores that no feasible problem needs, given which potentials underflow took (``ChainTables.lost``).
-
-    Potentials that are all there lie within 670 nats of each other, in nodes and in edges; twenty times that and some
-    more is beyond every corner. What underflow took may be much farther away.
-    """
-    return 4e6 if any(flags.any() for flags in lost) else 4e4
-
-
-def _logs(tables: ChainTables) -> tuple[FloatArray, ...]:
-    return tables.node, tables.edge, tables.start, tables.stop
-
-
-def _no_logs(k: int) -> tuple[FloatArray, ...]:
-    return np.zeros((0, k)), np.zeros((0, k, k)), np.zeros(0), np.zeros(0)
-
-
-def group_values(theta: FloatArray, table: GroupTable) -> FloatArray:
-    """g(θ) of each group."""
-    size = np.abs(theta)
-    one = np.add.reduceat(size, table.start[:-1])
-    two = np.sqrt(np.add.reduceat(size**2, table.start[:-1]))
-    largest = np.maximum.reduceat(size, table.start[:-1])
-    dual = np.select([table.norm == Norm.L1, table.norm == Norm.L2], [largest, two], one)
-    square = two**2 / (2 * np.where(table.amount > 0, table.amount, 1.0))
-    return np.select([table.kind == Kind.SLACK, table.kind == Kind.SQUARED], [table.amount * dual, square], 0.0)
+        return LocalState(
+            np.where(lost[rows.instance], 0.0, self.theta), np.where(np.repeat(lost, kept), 0.0, self.curvature)
+        )

@@ -11,26 +11,45 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import ConvergenceWarning, InfeasibleError
-from trellis.projection.corpus_dual import CorpusDual, SparsityLayout
-from trellis.projection.coupling import CoupledSolution
+from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import explain, refuse_conflict
-from trellis.projection.duals import CorpusProjection, Duals
-from trellis.projection.kernels.groups import value_all
+from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
-from trellis.projection.local import GroupTable, ScaledRows, most_nats
-from trellis.projection.relaxation import join
-from trellis.projection.shard import LocalState, ShardAnswer, ShardRows, as_chain
+from trellis.projection.local import GroupTable, LocalState, ScaledRows
+from trellis.projection.shard import PATIENT, Asked, ShardAnswer, ShardRows
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """What the corpus keeps of a shard's last evaluation; worst : the instance with the largest residual."""
+
+    value: float
+    residual: float
+    worst: int
+    evaluations: int
+    theta: FloatArray
+    state: LocalState
+
+    @classmethod
+    def of(cls, answer: ShardAnswer) -> _Finished:
+        local = answer.local
+        if local is None or not len(local.residual):
+            return cls(answer.value, 0.0, -1, 0, answer.state.theta, answer.state)
+        worst = int(np.argmax(local.residual))
+        evaluations = int(local.evaluations.sum())
+        return cls(answer.value, float(local.residual[worst]), worst, evaluations, local.theta, answer.state)
 
 
 class Projector:
@@ -64,12 +83,10 @@ class Projector:
         self.coupling = self.rows.coupling()
         self.local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
         self._scaled = ScaledRows.of(self.coupling)
-        first_slots = self.rows.parts.offsets[self.bounds]
-        self._layouts = []
-        for block in self.rows.sparsity:
-            order = np.argsort(block.key, kind="stable")
-            key_start = np.searchsorted(block.key[order], np.arange(block.n_keys + 1))
-            self._layouts.append(SparsityLayout(np.searchsorted(block.slots, first_slots), order, key_start))
+        self._cuts = [
+            np.cumsum([0, *(len(mine.sparsity[number]) for mine in self.shard_rows)])
+            for number in range(len(self.rows.sparsity))
+        ]
 
     @property
     def couples(self) -> bool:
@@ -78,8 +95,7 @@ class Projector:
 
     def no_duals(self) -> Duals:
         """λ = 0 everywhere."""
-        k = self.rows.parts.n_labels
-        blocks = tuple(np.zeros((len(block.slots), k)) for block in self.rows.sparsity)
+        blocks = tuple(np.zeros((len(block), block.width)) for block in self.rows.sparsity)
         return Duals(np.zeros(len(self.rows)), blocks, tuple(None for _ in self.shards))
 
     def run(
@@ -91,81 +107,80 @@ class Projector:
         weights: FloatArray | None = None,
         duals: Duals | None = None,
         engine: Engine | None = None,
-        edge_marginals: bool = False,
+        at: Callable[[int], IntArray] | None = None,
         warn: bool = True,
+        generic: bool = False,
+        fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
-        """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution."""
+        """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution.
+
+        fold : adds results up while they arrive, in shard order, so that no more than their sum is ever held
+
+        at : of a shard, further parts whose marginals ``then`` will ask for; those of the rows can be had anyhow
+        generic : leave fast paths aside
+        """
         engine = SerialEngine() if engine is None else engine
         if gamma == 0.0:
-            return run_linear(self, scores_of, then, weights, duals, engine, edge_marginals)
+            return run_linear(self, scores_of, then, weights, duals, engine, fold)
         gamma = check_gamma(gamma)
         theta, lams, states = self._start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
         inner = self.tolerance * (0.02 if self.couples else 1.0)
 
-        def evaluate_shard(number: int, at: FloatArray, blocks: tuple[FloatArray, ...], last: bool) -> ShardAnswer:
-            shard = self.shards[number]
-            scores = scores_of(number)
+        def evaluate(
+            number: int, at_theta: FloatArray, blocks: tuple[FloatArray, ...], state: LocalState, last: bool = False
+        ) -> ShardAnswer:
+            shard, scores = self.shards[number], scores_of(number)
+            mine = None if weights is None else weights[shard.instances.start : shard.instances.stop]
+            further = at(number) if last and at is not None else None
+            asked = Asked(gamma, mine, inner, self.most_evaluations, further, generic)
             try:
-                return self.shard_rows[number].evaluate(
-                    scores, gamma, at, blocks, states[number],
-                    weights=None if weights is None else weights[shard.instances.start : shard.instances.stop],
-                    tolerance=inner, most_evaluations=self.most_evaluations, edge_marginals=edge_marginals and last,
-                )  # fmt: skip
+                return self.shard_rows[number].evaluate(scores, at_theta, blocks, state, asked)
             except InfeasibleError as error:
-                explain(error, as_chain(scores), self.shard_rows[number].rows)
+                explain(error, scores, self.shard_rows[number].rows)
                 raise
 
-        coupled = CoupledSolution(theta, 0.0, 0.0, 0, True)
+        coupled = CoupledSolution(theta, 0.0, 0, True)
         if self.couples:
             dual = CorpusDual(
-                self.rows, self._scaled, self._layouts, self.shard_rows, self.shards, evaluate_shard,
-                gamma, weights, engine,
+                self.rows, self._scaled, self._cuts, self.shard_rows, self.shards, evaluate, states, gamma, weights,
+                engine,
             )  # fmt: skip
-            tables = as_chain(scores_of(0)).tables
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
-            coupled = dual.solve(
-                dual.pack(theta, lams), most_nats(tables.lost()) / gamma,
-                self.tolerance * max(1.0, largest), self.most_rounds,
-            )  # fmt: skip
+            farthest = scores_of(0).farthest() / gamma if self.shards else 0.0
+            start, tolerance = dual.pack(theta, lams), self.tolerance * max(1.0, largest)
+            coupled = dual.solve(start, farthest, tolerance, self.most_rounds)
             theta, lams = dual.unpack(coupled.theta)
+            states = dual.states
 
-        def finish(shard: Shard) -> tuple[T, float, float, int, int, FloatArray]:
+        def finish(shard: Shard) -> tuple[T, _Finished]:
             number = shard.index
-            answer = evaluate_shard(number, theta, self._cut(lams, number), True)
-            local = answer.local
-            worst, where = 0.0, -1
-            if local is not None and len(local.residual):
-                where = int(np.argmax(local.residual))
-                worst = float(local.residual[where])
-            evaluations = 0 if local is None else int(local.evaluations.sum())
-            found = states[number].theta if local is None else local.theta
-            return then(number, answer), answer.value, worst, where, evaluations, found
+            answer = evaluate(number, theta, self._cut(lams, number), states[number], last=True)
+            return then(number, answer), _Finished.of(answer)
 
-        results, value, worst, worst_at, evaluations = [], 0.0, 0.0, (-1, -1), coupled.evaluations
-        local_theta = []
-        for number, (result, shard_value, residual, where, n, found) in enumerate(engine.map(finish, self.shards)):
-            results.append(result)
-            local_theta.append(found)
-            value += shard_value
-            evaluations += n
-            if residual > worst:
-                worst, worst_at = residual, (number, where)
-        value += float(self.coupling.bound @ theta) + self._price(theta, gamma)
-        row = np.concatenate([*local_theta, theta]) * gamma
-        out = Duals(row, tuple(lam * gamma for lam in lams), tuple(s.curvature for s in states))
+        results: list[T] = []
+        finished = []
+        for result, end in engine.map(finish, self.shards):
+            put(results, result, fold)
+            finished.append(end)
+        value = sum(end.value for end in finished) + float(self.coupling.bound @ theta) + self._price(theta, gamma)
+        row = np.concatenate([*(end.theta for end in finished), theta]) * gamma
+        curvature = tuple(end.state.curvature for end in finished)
+        out = Duals(row, tuple(lam * gamma for lam in lams), curvature)
+        number = int(np.argmax([end.residual for end in finished])) if finished else 0
+        worst, where = (finished[number].residual, finished[number].worst) if finished else (0.0, -1)
         residual = max(worst, coupled.residual)
         converged = coupled.converged and worst <= self.tolerance
+        evaluations = coupled.evaluations + sum(end.evaluations for end in finished)
         culprit = None
         if not converged:
-            if worst > self.tolerance:
-                number, i = worst_at
-                scores = as_chain(scores_of(number)).instances(i, i + 1)
-                refuse_conflict(scores, self.shard_rows[number].rows.shard(i, i + 1).local())
+            if worst > self.tolerance and self.most_evaluations >= PATIENT:
+                scores = scores_of(number).instances(where, where + 1)
+                refuse_conflict([scores], self.shard_rows[number].rows.shard(where, where + 1).local())
             if not coupled.converged and len(self.coupling):
-                corpus = join([as_chain(scores_of(shard.index)) for shard in self.shards])
-                refuse_conflict(corpus, self.rows if weights is None else self.rows.weighted(weights))
-            culprit = self._culprit(worst_at, worst, coupled)
+                every = [scores_of(shard.index) for shard in self.shards]
+                refuse_conflict(every, self.rows if weights is None else self.rows.weighted(weights))
+            culprit = self._culprit((number, where), worst, coupled)
             if warn:
                 self._warn(residual, culprit)
         return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
@@ -173,7 +188,7 @@ class Projector:
     def _start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray], list[LocalState]]:
         duals = self.no_duals() if duals is None else duals
         row, cuts = duals.row / gamma, self.local_start
-        # Curvature is kept a shard: duals of another sharding come without it.
+        # Curvature is kept per shard: duals of another sharding come without it.
         alike = len(duals.curvature) == len(self.shards)
         states = [
             LocalState(row[cuts[i] : cuts[i + 1]], duals.curvature[i] if alike else None)
@@ -183,13 +198,12 @@ class Projector:
 
     def _cut(self, lams: list[FloatArray], number: int) -> tuple[FloatArray, ...]:
         """The part of each l1/linf dual that belongs to one shard."""
-        return tuple(lam[at.cuts[number] : at.cuts[number + 1]] for lam, at in zip(lams, self._layouts, strict=True))
+        return tuple(lam[at[number] : at[number + 1]] for lam, at in zip(lams, self._cuts, strict=True))
 
     def _price(self, theta: FloatArray, gamma: float) -> float:
         if not len(theta):
             return 0.0
-        t = GroupTable.of(self.coupling, gamma)
-        return float(value_all(theta, t.start, t.kind, t.norm, t.amount))
+        return float(GroupTable.of(self.coupling, gamma).values(theta).sum())
 
     def _culprit(self, worst_at: tuple[int, int], worst: float, coupled: CoupledSolution) -> str | None:
         """Name of the constraint farthest from its optimality conditions."""
@@ -198,9 +212,10 @@ class Projector:
                 return self.rows.names[int(self.coupling.constraint[coupled.worst])]
             return self.rows.sparsity[0].name if self.rows.sparsity else None
         number, where = worst_at
-        rows = self.shard_rows[number].local
+        rows = self.shard_rows[number].local.rows
         mine = np.flatnonzero(rows.instance == where)
         names = {self.rows.names[int(c)] for c in rows.constraint[mine]}
+        names |= {self.rows.names[one.constraint] for one in rows.implicit}
         return " or ".join(sorted(names)) or None
 
     def _warn(self, residual: float, culprit: str | None) -> None:
@@ -210,3 +225,62 @@ class Projector:
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+@dataclass(frozen=True)
+class Projection:
+    """q of one batch and how it came about; see :class:`CorpusProjection`.
+
+    kkt_residual : for γ = 0 the duality gap;  integral : for γ = 0, which instances are a single output
+    """
+
+    posterior: Any
+    rows: Rows
+    duals: Duals
+    value: float
+    kkt_residual: float
+    evaluations: int
+    converged: bool
+    integral: BoolArray | None = None
+
+    def pulls(self) -> dict[str, FloatArray]:
+        """Dual variables by the name of their constraint: how hard each one pulls."""
+        return self.duals.by_name(self.rows)
+
+
+def project(
+    scores: Structure,
+    rows: Rows,
+    gamma: float = 1.0,
+    *,
+    weights: FloatArray | None = None,
+    duals: Duals | None = None,
+    tolerance: float = 1e-3,
+    most_evaluations: int = 200,
+    most_rounds: int = 200,
+    at: IntArray | None = None,
+    generic: bool = False,
+) -> Projection:
+    """Project the scores of one batch onto compiled rows.
+
+    Rows inside instances are solved together, rows that couple instances around that. ``at`` are further parts whose
+    marginals will be asked of the posterior; ``generic`` leaves fast paths aside.
+    """
+    projector = Projector(
+        rows, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
+    )  # fmt: skip
+    outcome = projector.run(
+        lambda _: scores, gamma, then=lambda _, answer: answer, weights=weights, duals=duals,
+        at=None if at is None else lambda _: at, generic=generic,
+    )  # fmt: skip
+    answer = outcome.results[0]
+    return Projection(
+        posterior=answer.posterior,
+        rows=projector.rows,
+        duals=outcome.duals,
+        value=outcome.value,
+        kkt_residual=outcome.kkt_residual,
+        evaluations=outcome.evaluations,
+        converged=outcome.converged,
+        integral=answer.integral,
+    )

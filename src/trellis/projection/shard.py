@@ -9,21 +9,18 @@ reports of the coupling ones is the value and gradient of the dual with the loca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.projection.kernels import solver
-from trellis.projection.local import LocalSolution, ScaledRows, project_local
-from trellis.projection.mask import Mask, fold_edge_counts, sum_at
-from trellis.structures.categorical import Categorical
-from trellis.structures.chain import Chain
-from trellis.structures.chain_tables import ChainTables
-from trellis.structures.results import Posterior
+from trellis.projection import lock_step
+from trellis.projection.kernels import fast_path, solver
+from trellis.projection.local import LocalRows, LocalSolution, LocalState
 from trellis.structures.structure import Structure
 
 ANNEALING_FACTOR = 4.0
@@ -35,28 +32,37 @@ MOST_RESCUED = 100
 """More instances than this that do not converge are not a hard corner or two but something wrong: they are left."""
 
 
-@dataclass
-class LocalState:
-    """Where the solver of a shard's local rows starts: its last answer. The only mutable thing in a projection."""
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every evaluation of a shard.
 
-    theta: FloatArray
-    curvature: FloatArray | None = None
+    weights : (n_instances,) or None;  at : parts whose marginals will be asked of the posterior
+    generic : whether fast paths are left aside
+    """
+
+    gamma: float
+    weights: FloatArray | None
+    tolerance: float
+    most_evaluations: int
+    at: IntArray | None = None
+    generic: bool = False
 
 
 @dataclass(frozen=True)
 class ShardAnswer:
     """What one evaluation of a shard gives.
 
-    posterior : edge counts are of the model's own matrices, weighted
-    tilted : q itself, as scores
+    posterior : q;  tilted : q without the tilt of the local rows, as scores
+    state : where the local solver starts next time
     value : Σ_i weight_i (...), see above
-    coupling : (n_coupling,) expectations;  sparsity : one (n, K) array of marginals a block
+    coupling : (n_coupling,) expectations;  sparsity : one (n, width) array of marginals per block
     integral : for γ = 0, which instances are a single output
     """
 
-    posterior: Posterior
-    tilted: Chain
+    posterior: Any
+    tilted: Any
     local: LocalSolution | None
+    state: LocalState
     value: float
     coupling: FloatArray
     sparsity: tuple[FloatArray, ...]
@@ -68,171 +74,147 @@ class ShardRows:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.mask = Mask.of(rows)
-        self.local = rows.local()
-        self.scaled = ScaledRows.of(self.local)
+        self.local = LocalRows(rows.local())
         self.coupling = rows.coupling()
         self.sparsity = rows.sparsity
-        n_node = rows.parts.n_node_parts
-        self._entry_row = self.coupling.entry_row
-        self._is_node = self.coupling.part < n_node
-        self.node_only = bool(np.all(self._is_node))
+        self.coupled = np.concatenate(
+            [self.coupling.part, *(block.parts.reshape(-1) for block in self.sparsity)]
+        )  # fmt: skip
+        """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
 
     def evaluate(
-        self,
-        scores: Structure,
-        gamma: float,
-        theta: FloatArray,
-        sparsity: tuple[FloatArray, ...],
-        state: LocalState,
-        *,
-        weights: FloatArray | None,
-        tolerance: float,
-        most_evaluations: int,
-        edge_marginals: bool = False,
+        self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
     ) -> ShardAnswer:
         """Posteriors at given coupling duals θ (n_coupling,) and l1/linf duals, the local ones solved."""
-        model = as_chain(scores)
-        masked = self.mask.apply(model)
-        n = len(model)
-        slot_weight = None if weights is None else np.repeat(weights, np.diff(model.offsets))
-        tilted = self._tilt(masked, gamma, theta, sparsity, slot_weight)
+        gamma, weights = asked.gamma, asked.weights
+        tilted = self._tilt(scores.apply(self.rows.mask), gamma, theta, sparsity, weights)
         local = None
-        pairs = edge_marginals or not self.node_only
-        if len(self.local):
-            solve = partial(
-                project_local, tilted, self.scaled, gamma,
-                weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, edge_marginals=pairs,
-            )  # fmt: skip
-            local = solve(state.theta, state.curvature)
-            if most_evaluations >= PATIENT and np.any(local.ending != solver.CONVERGED):
-                local = solve(*self._anneal(tilted, gamma, local, tolerance, most_evaluations))
-            state.theta, state.curvature = local.reliable_start(self.local)
+        if len(self.local) or self.rows.implicit:
+            local = self._project(tilted, state, asked)
+            state = state if self.rows.implicit else local.reliable_start(self.local.rows)
             q, values = local.posterior, local.value
         else:
-            q = tilted.infer(weights=weights, edge_marginals=pairs)
+            q = tilted.infer(weights=weights, at=self._wanted(asked))
             values = q.log_partition
-        weight = np.ones(n) if weights is None else weights
-        counts = None
-        if isinstance(scores, Chain) and q.edge_counts is not None:
-            counts = fold_edge_counts(q.edge_counts, tilted.edge_index, model)
-        weighted = q.node if slot_weight is None else q.node * slot_weight[:, None]
-        weighted_edge = q.edge
-        if q.edge is not None and slot_weight is not None:
-            weighted_edge = q.edge * slot_weight[:, None, None]
         return ShardAnswer(
-            posterior=Posterior(q.node, q.log_partition, counts, q.edge if isinstance(scores, Chain) else None),
+            posterior=q,
             tilted=tilted,
             local=local,
-            value=float(np.dot(weight, values)),
-            coupling=self.coupling.expect(weighted, weighted_edge),
-            sparsity=tuple(q.node[block.slots] for block in self.sparsity),
+            state=state,
+            value=float(values.sum() if weights is None else np.dot(weights, values)),
+            coupling=self.coupling.expect(q, weights),
+            sparsity=tuple(q.at(block.parts) for block in self.sparsity),
         )
 
-    def _anneal(
-        self, tilted: Chain, gamma: float, local: LocalSolution, tolerance: float, most_evaluations: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _project(self, tilted: Structure, state: LocalState, asked: Asked) -> LocalSolution:
+        """Solve the local rows; implicit ones are written out where no fast path reads them as they are."""
+        rows = self.local
+        if self.rows.implicit and self._fast(rows, tilted, asked) is None:
+            rows = LocalRows(rows.rows.written_out())
+        solve = partial(self._solve, asked=asked)
+        local = solve(tilted, rows, asked.gamma, state if rows is self.local else LocalState(np.zeros(len(rows))))
+        rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
+        if rescue and rows.rows.implicit:
+            return self._project(tilted, state, replace(asked, generic=True))
+        if rescue:
+            local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
+        if rows is not self.local:
+            pull = self.rows.parts.change(rows.rows.part, rows.rows.pull(local.theta))
+            local = replace(local, theta=state.theta, pull=pull)
+        return local
+
+    def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
+        """The module that solves these rows fast, if there is one."""
+        fast = None if asked.generic else fast_path(tilted.kind)
+        return fast if fast is not None and fast.takes(rows.rows) else None
+
+    def _solve(
+        self, tilted: Structure, rows: LocalRows, gamma: float, state: LocalState, asked: Asked
+    ) -> LocalSolution:
+        fast = self._fast(rows, tilted, asked)
+        project_rows = lock_step.project_rows if fast is None else fast.project_rows
+        found: LocalSolution = project_rows(
+            tilted, rows, gamma, state, weights=asked.weights, tolerance=asked.tolerance,
+            most_evaluations=asked.most_evaluations,
+            at=self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None,
+        )  # fmt: skip
+        return found
+
+    def _wanted(self, asked: Asked) -> IntArray:
+        return self.coupled if asked.at is None else np.concatenate((self.coupled, asked.at))
+
+    def _anneal(self, tilted: Structure, mine: LocalRows, local: LocalSolution, asked: Asked) -> LocalState:
         """Another start for the instances that did not converge: their solution at a high γ, followed down to γ.
 
         A problem of strong preferences against strong constraints is all corners at a low temperature; at a high one it
         is round, and from each γ' to the next the multipliers λ = γ'·θ change little.
         """
-        theta, curvature = (np.array(x) for x in local.reliable_start(self.local))
+        state = local.reliable_start(mine.rows)
+        theta = np.array(state.theta)
         for i in np.flatnonzero(local.ending != solver.CONVERGED)[:MOST_RESCUED].tolist():
-            mine = self.local.instance == i
-            rows = self.rows.shard(i, i + 1).local()
-            scaled, chain = ScaledRows.of(rows), tilted.instances(i, i + 1)
-            found = np.zeros(len(rows))
+            rows = LocalRows(mine.rows.shard(i, i + 1).local())
+            scores, found = tilted.instances(i, i + 1), np.zeros(len(rows))
+            alone = Asked(asked.gamma, None, asked.tolerance, asked.most_evaluations, generic=asked.generic)
             for ratio in ANNEALING:
-                step = project_local(
-                    chain.tilt(gamma=ratio), scaled, gamma * ratio, found, None,
-                    weights=None, tolerance=tolerance, most_evaluations=most_evaluations,
-                )  # fmt: skip
+                step = self._solve(scores.temper(ratio), rows, asked.gamma * ratio, LocalState(found), alone)
                 if not np.all(np.isfinite(step.theta)):
                     break
                 found = step.theta * ANNEALING_FACTOR
-            theta[mine] = found / ANNEALING_FACTOR
-        return theta, curvature
+            theta[mine.rows.instance == i] = found / ANNEALING_FACTOR
+        return LocalState(theta, state.curvature)
 
     def coupling_covariance(self, answer: ShardAnswer, weights: FloatArray | None) -> FloatArray:
-        """Cov_q[φ] of the coupling rows as if slots (and boundaries) were independent: a Hessian to start from.
+        """Cov_q[φ] of the coupling rows as if places were independent: a Hessian to start from.
 
-        Σ_t w_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]      over the parts of slot or boundary t
+        Σ_places w [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]
         """
-        rows, q = self.coupling, answer.posterior
-        k, n_slots = self.rows.parts.n_labels, self.rows.parts.n_slots
-        flat = q.node.reshape(-1)
-        if not self.node_only and q.edge is not None:
-            flat = np.concatenate([flat, q.edge.reshape(-1)])
-        mu = flat[rows.part]
-        is_edge = rows.part >= n_slots * k
-        place = np.where(is_edge, n_slots + (rows.part - n_slots * k) // (k * k), rows.part // k)
-        weight = np.ones(n_slots) if weights is None else np.repeat(weights, np.diff(self.rows.parts.offsets))
-        root = np.sqrt(weight)[place % max(n_slots, 1)]
-        shape = (len(rows), rows.parts.n_parts)
-        spread = sparse.csr_matrix((rows.coefficient * np.sqrt(mu) * root, rows.part, rows.start), shape=shape)
-        means = sparse.csr_matrix(
-            (rows.coefficient * mu * root, (self._entry_row, place)), shape=(len(rows), 2 * n_slots)
-        )
+        rows = self.coupling
+        mu = answer.posterior.at(rows.part)
+        root = 1.0 if weights is None else np.sqrt(weights)[rows.entry_instance]
+
+        def matrix(numbers: IntArray, values: FloatArray) -> Any:
+            _, column = np.unique(numbers, return_inverse=True)
+            entries = (rows.coefficient * values * root, (rows.entry_row, column))
+            return sparse.csr_matrix(entries, shape=(len(rows), int(column.max(initial=-1)) + 1))
+
+        spread, means = matrix(rows.part, np.sqrt(mu)), matrix(rows.parts.place_of(rows.part), mu)
         return np.asarray((spread @ spread.T - means @ means.T).todense())
 
-    def q_scores(self, answer: ShardAnswer) -> Chain:
+    def q_scores(self, answer: ShardAnswer) -> Any:
         """q itself as scores, the tilt of the local rows included."""
-        if answer.local is None or not len(self.local):
+        if answer.local is None:
             return answer.tilted
-        k, n_slots = answer.tilted.n_labels, answer.tilted.n_slots
-        change = -answer.local.theta[self.local.entry_row] * self.local.coefficient
-        at, here = self.local.part, self.local.part < n_slots * k
-        node = sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
-        edge = None
-        if not np.all(here):
-            edge = sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
-        return answer.tilted.tilt(node, edge)
+        if answer.local.pull is not None:
+            return answer.tilted.apply(answer.local.pull)
+        rows = self.local.rows
+        return answer.tilted.add(rows.part, rows.pull(answer.local.theta))
 
     def _tilt(
         self,
-        masked: Chain,
+        masked: Structure,
         gamma: float,
         theta: FloatArray,
         sparsity: tuple[FloatArray, ...],
-        slot_weight: FloatArray | None,
-    ) -> Chain:
+        weights: FloatArray | None,
+    ) -> Structure:
         """p^{1/γ} exp(−θ·φ) for the coupling rows and l1/linf blocks, as scores.
 
         An l1/linf block looks at the largest of q itself and not at sums, so an instance that counts w times shares
         its dual variables among its copies: the tilt is λ/w.
         """
-        node: FloatArray | None = None
-        edge: FloatArray | None = None
-        k, n_slots = masked.n_labels, masked.n_slots
+        part, value = [], []
         if len(theta) and np.any(theta):
-            change = -theta[self._entry_row] * self.coupling.coefficient
-            at, here = self.coupling.part, self._is_node
-            node = sum_at(at[here], change[here], n_slots * k).reshape(n_slots, k)
-            if not self.node_only:
-                edge = sum_at(at[~here] - n_slots * k, change[~here], n_slots * k * k).reshape(n_slots, k, k)
+            part.append(self.coupling.part)
+            value.append(self.coupling.pull(theta))
         for block, dual in zip(self.sparsity, sparsity, strict=True):
-            if node is None:
-                node = np.zeros((n_slots, k))
-            if slot_weight is None:
-                node[block.slots] -= dual
-            else:
-                weight = slot_weight[block.slots]
-                node[block.slots] -= dual / np.where(weight > 0, weight, np.inf)[:, None]
-        if gamma == 1.0 and node is None and edge is None:
-            return masked
+            if not len(block) or not np.any(dual):
+                continue
+            share = dual
+            if weights is not None:
+                weight = weights[self.rows.parts.instance_of(block.first)]
+                share = dual / np.where(weight > 0, weight, np.inf)[:, None]
+            part.append(block.parts.reshape(-1))
+            value.append(-share.reshape(-1))
         # θ = λ/γ is added after scores are divided by γ.
-        scaled = masked if gamma == 1.0 else masked.tilt(gamma=gamma)
-        return scaled if node is None and edge is None else scaled.tilt(node, edge)
-
-
-def as_chain(scores: Structure) -> Chain:
-    """A categorical as chains of one slot, so that one solver serves both."""
-    if isinstance(scores, Chain):
-        return scores
-    if not isinstance(scores, Categorical):
-        raise TypeError(f"projection does not know the structure {type(scores).__name__}")
-    n, k = scores.node.shape
-    tables = ChainTables(scores.node, np.zeros((1, k, k)), np.zeros(k), np.zeros(k))
-    offsets: IntArray = np.arange(n + 1, dtype=np.int64)
-    return Chain.over(tables, offsets, first=scores.first)
+        scaled = masked.temper(gamma)
+        return scaled.add(np.concatenate(part), np.concatenate(value)) if part else scaled

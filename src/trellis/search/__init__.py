@@ -1,8 +1,8 @@
-"""Constrained argmax: Viterbi, beam search, A*, integer programming, Lagrangian relaxation."""
+"""Constrained argmax: beam search, A*, integer programming, Lagrangian relaxation."""
 
 from trellis.search.decode import decode, decode_kbest
 from trellis.search.plan import Plan
 from trellis.search.prices import penalised_value
-from trellis.search.result import Decoded, DecodedKBest
+from trellis.search.progress import Decoded, DecodedKBest
 
 __all__ = ["Decoded", "DecodedKBest", "Plan", "decode", "decode_kbest", "penalised_value"]

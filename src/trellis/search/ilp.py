@@ -1,8 +1,9 @@
 """Decoding by integer programming: the linear relaxation first, 0/1 search only where its answer is fractional.
 
-The program is that of :func:`trellis.constraints.as_program`, one instance at a time. Without rows every vertex of its
-polytope is an output (a path through the slots), so the relaxation is fractional only where rows make it so. Parts
-that no output as good as a known one uses (their max-marginal is smaller) are left out.
+The program is that of :func:`trellis.search.program.as_program`, one instance at a time, and serves every structure
+that has a polytope. Where every vertex of that is an output (paths through the slots of a chain) the relaxation is
+fractional only where rows make it so. Parts that no output as good as a known one uses (their max-marginal is smaller)
+are closed.
 
 HiGHS solves both, through highspy where that is installed and through scipy.optimize otherwise. The bound is that of
 the solver: through scipy.optimize feasibility and integrality hold up to 1e-6 only, which prices multiply. So a proof
@@ -11,22 +12,19 @@ of this method is one up to 1e-5, relative to 1 + |value|.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from trellis.constraints.program import Program, as_program
 from trellis.constraints.rows import Rows
-from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.errors import ConstraintError, DataError
-from trellis.search.kernels import reach
-from trellis.search.plan import arrays_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.errors import DataError
+from trellis.search.prices import prices
+from trellis.search.program import Program, as_program
 from trellis.search.progress import Progress
-from trellis.search.single import rows_of, scores_of
-from trellis.structures.chain import Chain
+from trellis.structures.structure import Structure
 
 PROOF = 1e-5
 """Relative gap at which the solver's bound counts as reached."""
@@ -36,19 +34,11 @@ WHOLE = 1e-6
 
 @dataclass(frozen=True)
 class Solution:
-    """Answer to a 0/1 program.
+    """What a solver says of a 0/1 program.
 
-    labels : (n_slots,), or None where none was found
-    bound : no output has a larger value; −∞ if the program is infeasible
+    variables : None where none were found
+    bound : no output has a larger value; −∞ if the program is infeasible, ∞ if nothing is known
     """
-
-    labels: LabelArray | None
-    bound: float
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a solver says: the variables or None, a bound on the objective (−∞: infeasible, ∞: nothing known)."""
 
     variables: FloatArray | None
     bound: float
@@ -56,108 +46,96 @@ class _Answer:
 
 def improve(progress: Progress, todo: IntArray, time_limit: float, solver: str | None = None) -> None:
     """Search the instances ``todo``, for ``time_limit`` seconds each at most."""
-    rows = progress.plan.remaining.rows
-    refuse_curved(rows)
+    better: dict[int, Any] = {}
     for i in todo.tolist():
-        scores = scores_of(progress.scores, i)
-        found = solve(
-            scores, rows_of(rows, i), time_limit=time_limit, least=float(progress.value[i]), solver=solver
-        )  # fmt: skip
-        if found.labels is not None:
-            value = progress.value_of(i, found.labels)
+        scores, rows = progress.scores.instances(i, i + 1), progress.plan.remaining.rows.shard(i, i + 1)
+        program = program_of(scores, rows, least=float(progress.value[i]))
+        found = solve(program, time_limit, solver)
+        if found.variables is not None:
+            output = program.outputs(found.variables)
+            value = _value(scores, rows, output)
             if value > progress.value[i]:
-                progress.replace(i, found.labels, value)
+                better[i], progress.value[i] = output, value
         progress.bound[i] = min(progress.bound[i], max(found.bound, progress.value[i]))
         progress.proof[i] = PROOF
         progress.method[i] = "ilp"
+    progress.replace(better)
 
 
-def solve(
-    scores: Chain, rows: Rows, *, time_limit: float, least: float = -np.inf, solver: str | None = None
-) -> Solution:
-    """Best output of a batch of one instance.
+def kbest(progress: Progress, k: int, time_limit: float) -> tuple[list[Any], FloatArray, FloatArray]:
+    """k outputs of every instance: the best over and over again, each time without those that were found before.
+
+    Their values are (k, n_instances), −∞ where there is none, and bounds of all others are (n_instances,).
+    """
+    n, parts = len(progress.value), progress.scores.parts
+    value, bound = np.full((k, n), -np.inf), np.full(n, -np.inf)
+    first = parts.split_outputs(progress.outputs)
+    found: list[list[Any]] = [list(first) for _ in range(k)]
+    for i in range(n):
+        scores, rows = progress.scores.instances(i, i + 1), progress.plan.remaining.rows.shard(i, i + 1)
+        program = program_of(scores, rows)
+        listed: list[tuple[float, Any]] = []
+        for _ in range(k):
+            one = solve(program, time_limit)
+            bound[i] = one.bound
+            if one.variables is None:
+                break
+            output = program.outputs(one.variables)
+            listed.append((_value(scores, rows, output), output))
+            program = program.without(one.variables)
+        # solvers find them in this order up to their tolerance
+        for place, (worth, output) in enumerate(sorted(listed, key=lambda pair: -pair[0])):
+            value[place, i], found[place][i] = worth, output
+    return [parts.join_outputs(pieces) for pieces in found], value, bound
+
+
+def program_of(scores: Structure, rows: Rows, *, least: float = -np.inf) -> Program:
+    """The program of one instance: a batch of one, and rows over its parts.
 
     least : the value of a known output, which must be found again or beaten; −∞ if none is known
+    """
+    closed = np.zeros(scores.parts.n_parts, dtype=np.bool_)
+    closed[rows.forbidden] = True
+    best = scores.max_marginals() if least > -np.inf else None
+    if best is not None:
+        closed |= best < least - PROOF * (1.0 + abs(least))
+    return as_program(scores.polytope(np.flatnonzero(closed)), rows)
+
+
+def solve(program: Program, time_limit: float, solver: str | None = None) -> Solution:
+    """The best output of a program.
+
     solver : "highspy" or "scipy"; None: highspy if it is installed
     """
     if solver is None:
         solver = "highspy" if find_spec("highspy") else "scipy"
     if solver not in _SOLVERS:
         raise DataError(f"a solver is one of {', '.join(map(repr, _SOLVERS))}, got {solver!r}")
-    if scores.n_slots == 0:
-        return Solution(np.zeros(0, dtype=np.int32), np.inf)
-    node, edge = _part_scores(scores)
-    program = as_program(_without_useless(scores, rows, least))
-    if len(program.part) == 0:  # solvers do not take a program without variables
-        return Solution(None, -np.inf)
-    cost = program.objective(node, edge)
-    is_node = program.part < rows.parts.n_node_parts
+    if len(program.cost) == 0:  # solvers do not take a program without variables
+        allowed = np.all(program.lower <= 0.0) and np.all(program.upper >= 0.0)
+        return Solution(np.zeros(0), 0.0) if allowed else Solution(None, -np.inf)
     run = _SOLVERS[solver]
-    relaxed = run(program, cost, None, time_limit)
+    relaxed = run(program, None, time_limit)
     if relaxed.bound == -np.inf:
-        return Solution(None, -np.inf)
+        return relaxed
     if relaxed.variables is not None:
-        x = relaxed.variables[: len(program.part)][is_node]
+        x = relaxed.variables[program.whole]
         if np.all(np.abs(x - np.round(x)) <= WHOLE):
-            return Solution(program.labels(relaxed.variables), relaxed.bound)
-    # where the labels are whole, so are the edges between them
-    whole = np.zeros(len(cost), dtype=np.bool_)
-    whole[np.flatnonzero(is_node)] = True
-    exact = run(program, cost, whole, time_limit)
-    labels = None if exact.variables is None else program.labels(exact.variables)
-    return Solution(labels, min(exact.bound, relaxed.bound))
+            return relaxed
+    exact = run(program, program.whole, time_limit)
+    return Solution(exact.variables, min(exact.bound, relaxed.bound))
 
 
-def has_curved(rows: Rows) -> bool:
-    """Whether some price is not linear."""
-    return len(_curved(rows)) > 0
+def _value(scores: Structure, rows: Rows, output: Any) -> float:
+    return float(scores.score(output)[0] - prices(rows, output)[0])
 
 
-def refuse_curved(rows: Rows) -> None:
-    """Refuse prices that a linear program cannot take."""
-    curved = _curved(rows)
-    if len(curved):
-        name = rows.names[int(rows.constraint[curved[0]])]
-        raise ConstraintError(
-            f"the price of constraint {name!r} is not linear (a square, or an L2 norm of several rows), which a 0/1 "
-            "program cannot take: use method 'beam', 'astar' or 'relaxation', or a strength in the norm 'l1' or 'linf'"
-        )
-
-
-def _curved(rows: Rows) -> IntArray:
-    kind, norm = rows.groups.kind[rows.group], rows.groups.norm[rows.group]
-    return np.flatnonzero((kind == Kind.SQUARED) | ((kind != Kind.HARD) & (norm == Norm.L2)))
-
-
-def _part_scores(scores: Chain) -> tuple[FloatArray, FloatArray]:
-    """Scores of nodes (n, K) with start and stop, and of edges (n, K, K)."""
-    t = scores.tables
-    node = scores.node.copy()
-    node[0] += t.start
-    node[-1] += t.stop
-    return node, t.edge[scores.edge_index]
-
-
-def _without_useless(scores: Chain, rows: Rows, least: float) -> Rows:
-    """The rows, with more parts forbidden: those that no output of value ``least`` or more uses."""
-    n, k = scores.n_slots, scores.n_labels
-    best = np.empty(n * k * (k + 1))
-    reach.max_marginals(arrays_of(scores), n, best[: n * k].reshape(n, k), best[n * k :].reshape(n, k, k))
-    best = best[: rows.parts.n_parts]
-    useless = best == -np.inf
-    if least > -np.inf:
-        useless |= best < least - PROOF * (1.0 + abs(least))
-    useless[rows.forbidden] = True
-    parts = np.flatnonzero(useless)
-    return replace(rows, forbidden=parts, forbidden_by=np.zeros(len(parts), dtype=np.int64))
-
-
-def _solve_highspy(program: Program, cost: FloatArray, whole: BoolArray | None, time_limit: float) -> _Answer:
+def _solve_highspy(program: Program, whole: BoolArray | None, time_limit: float) -> Solution:
     import highspy
 
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = program.matrix.shape[1], program.matrix.shape[0]
-    model.col_cost_, model.col_lower_, model.col_upper_ = cost, np.zeros(len(cost)), program.limit
+    model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, np.zeros(len(program.cost)), program.limit
     model.row_lower_, model.row_upper_ = program.lower, program.upper
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     model.a_matrix_.start_ = program.matrix.indptr
@@ -177,34 +155,34 @@ def _solve_highspy(program: Program, cost: FloatArray, whole: BoolArray | None, 
     highs.run()
     status, info = highs.getModelStatus(), highs.getInfo()
     if status == highspy.HighsModelStatus.kInfeasible:
-        return _Answer(None, -np.inf)
+        return Solution(None, -np.inf)
     if status == highspy.HighsModelStatus.kOptimal:
         bound = info.objective_function_value if whole is None else info.mip_dual_bound
-        return _Answer(np.array(highs.getSolution().col_value), -float(bound))
+        return Solution(np.array(highs.getSolution().col_value), -float(bound))
     if whole is None:
-        return _Answer(None, np.inf)
+        return Solution(None, np.inf)
     found = np.array(highs.getSolution().col_value) if np.isfinite(info.mip_gap) else None
-    return _Answer(found, -float(info.mip_dual_bound))
+    return Solution(found, -float(info.mip_dual_bound))
 
 
-def _solve_scipy(program: Program, cost: FloatArray, whole: BoolArray | None, time_limit: float) -> _Answer:
+def _solve_scipy(program: Program, whole: BoolArray | None, time_limit: float) -> Solution:
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     found = milp(
-        cost,
+        program.cost,
         integrality=None if whole is None else whole.astype(np.int64),
         bounds=Bounds(0.0, program.limit),
         constraints=LinearConstraint(program.matrix, program.lower, program.upper),
         options={"time_limit": float(time_limit), "mip_rel_gap": 0.0},
     )
     if found.status == 2:
-        return _Answer(None, -np.inf)
+        return Solution(None, -np.inf)
     if found.status == 0:
-        return _Answer(np.asarray(found.x), -float(found.fun if whole is None else found.mip_dual_bound))
+        return Solution(np.asarray(found.x), -float(found.fun if whole is None else found.mip_dual_bound))
     if whole is None:
-        return _Answer(None, np.inf)
+        return Solution(None, np.inf)
     bound = np.inf if found.mip_dual_bound is None else -float(found.mip_dual_bound)
-    return _Answer(None if found.x is None else np.asarray(found.x), bound)
+    return Solution(None if found.x is None else np.asarray(found.x), bound)
 
 
 _SOLVERS = {"highspy": _solve_highspy, "scipy": _solve_scipy}

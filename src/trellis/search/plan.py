@@ -1,19 +1,29 @@
-"""Rows prepared for decoding: what folds into the scores, and the rest in the order in which a search meets it."""
+"""Rows prepared for decoding: what factors is folded into the scores, the rest is left to a search.
+
+A price factors if it is, for every output, a sum over parts, so that a plain argmax is exact for it. Two cases are
+found:
+
+    linear   ρ (φ − b)⁺ or ρ |φ − b|  where φ(y) ≥ b for every y (or an equality with φ(y) ≤ b for every y): then it is
+             ±ρ (φ − b), and −ρ · coefficient is added to the score of each part. A rule about single tokens is such.
+    placed   any price whose rows name parts of one place (``Parts.place_of``): an output uses at most one of them, and
+             what its use adds to the price is taken from its score.
+
+Forbidden parts are the same with −∞.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from trellis.constraints.price import group_prices
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
-from trellis.search.folding import Additions, fold
-from trellis.search.kernels import layout
-from trellis.search.kernels.arguments import Scores, Terms
-from trellis.search.prices import FIRST_JOINT, Priced, Pricing
-from trellis.structures.chain import Chain
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.search.kernels import fast_path
+from trellis.search.prices import Priced, Pricing
 
 
 @dataclass(frozen=True)
@@ -22,102 +32,85 @@ class Plan:
 
     rows : as compiled
     priced : all of them with their prices
-    additions : of those that factor
-    remaining : those that do not
+    change : of scores, by what factors (``Parts.change``)
+    remaining : rows that do not factor
     """
 
     rows: Rows
     priced: Priced
-    additions: Additions
+    change: Any
     remaining: Priced
 
     @classmethod
     def of(cls, rows: Rows) -> Plan:
         priced = Priced.of(rows)
-        return cls(rows, priced, *fold(priced))
+        sign = _sign_where_linear(priced)
+        factor = (-sign * priced.amount)[priced.rows.entry_row]
+        linear = np.flatnonzero(factor)
+        left = priced.select(sign == 0)
+        placed, part, value = _placed(left)
+        left = left.select(~placed)
+        # what is forbidden is folded too
+        remaining = replace(left, rows=left.rows.with_forbidden(np.zeros(len(rows.forbidden), dtype=np.bool_)))
+        part = np.concatenate((priced.rows.part[linear], part, rows.forbidden))
+        value = np.concatenate(
+            (factor[linear] * priced.rows.coefficient[linear], value, np.full(len(rows.forbidden), -np.inf))
+        )
+        return cls(rows, priced, rows.parts.change(part, value), remaining)
 
     @cached_property
-    def is_searched(self) -> BoolArray:
-        """(n_instances,): whether rows remain that do not factor."""
-        return np.bincount(self.remaining.rows.instance, minlength=self.rows.parts.n_instances) > 0
-
-    @cached_property
-    def terms(self) -> Terms:
-        """The remaining rows as the kernels take them."""
-        return terms_of(self.remaining)
-
-    @cached_property
-    def all_terms(self) -> Terms:
-        """All rows as the kernels take them, for the price of a whole output."""
-        return self.terms if len(self.remaining.rows) == len(self.priced.rows) else terms_of(self.priced)
+    def fast(self) -> Any:
+        """The fast path for structures of this kind with the remaining rows laid out for it; None: there is none."""
+        module = fast_path(self.rows.parts.kind)
+        return None if module is None else module.Search(self.remaining)
 
 
-def prices(terms: Terms, offsets: IntArray, labels: LabelArray, todo: IntArray) -> FloatArray:
-    """(n_instances,): what the labels of the instances ``todo`` violate costs, 0 elsewhere."""
-    price = np.zeros(len(offsets) - 1)
-    layout.price_outputs(terms, offsets, todo, labels, price)
-    return price
+def _sign_where_linear(priced: Priced) -> FloatArray:
+    """(n_rows,): +1 where the price is ρ (φ − b) for every output, −1 where it is ρ (b − φ), else 0."""
+    sign = np.zeros(len(priced.rows))
+    asked = priced.pricing == Pricing.LINEAR
+    if np.any(asked):
+        some = priced.rows.select(asked)
+        low, high = some.parts.extremes(some.start, some.part, some.coefficient)
+        # No tolerance: a sum that falls short of the bound by rounding only stays among the rows that are searched.
+        sign[asked] = np.where(low >= some.bound, 1.0, np.where(some.equality & (high <= some.bound), -1.0, 0.0))
+    return sign
 
 
-def arrays_of(scores: Chain) -> Scores:
-    """A chain as the kernels take it."""
-    t = scores.tables
-    return Scores(scores.offsets, t.node, scores.node_index, t.edge, scores.edge_index, t.start, t.stop)
+def _placed(priced: Priced) -> tuple[BoolArray, IntArray, FloatArray]:
+    """Which rows (n_rows,) are placed; parts of theirs, and what the use of each adds to the score."""
+    rows, term = priced.rows, priced.terms()
+    begin = np.searchsorted(term, np.arange(len(rows) + 1))  # first row of each term, and no more rows from there on
+    n_terms, n_parts = int(term[-1]) + 1 if len(rows) else 0, rows.parts.n_parts
+    base = _price_terms(priced, begin, np.arange(n_terms), np.zeros(len(rows)))
+    # where it is not allowed to use none of the parts, others of the place are meant, whose numbers are not known here
+    chosen = base < np.inf
+    filled = np.flatnonzero(np.diff(rows.start[begin[: n_terms + 1]]))
+    if len(filled):
+        place, from_entry = rows.parts.place_of(rows.part), rows.start[begin[filled]]
+        chosen[filled] &= np.minimum.reduceat(place, from_entry) == np.maximum.reduceat(place, from_entry)
+    placed = chosen[term]
+    mine = np.flatnonzero(placed[rows.entry_row])
+    row = rows.entry_row[mine]
+    # a pair is a term and a part of it: one value of each row of the term
+    pair, of_entry = np.unique(term[row] * n_parts + rows.part[mine], return_inverse=True)
+    of_pair = pair // max(n_parts, 1)
+    cell = offsets_of(np.diff(begin)[of_pair])
+    phi = np.zeros(cell[-1])
+    phi[cell[of_entry] + row - begin[term[row]]] = rows.coefficient[mine]
+    added = base[of_pair] - _price_terms(priced, begin, of_pair, phi)
+    some = np.flatnonzero(added)
+    return placed, pair[some] % max(n_parts, 1), added[some]
 
 
-def terms_of(priced: Priced) -> Terms:
-    """Rows as the kernels take them."""
-    rows, how, amount = priced.rows, priced.pricing, priced.amount
-    parts = rows.parts
-    row_start = np.searchsorted(rows.instance, np.arange(parts.n_instances + 1)).astype(np.int64)
-    entry_start = np.zeros(parts.n_slots + 1, dtype=np.int64)
-    layout.count_entries(rows.part, parts.n_node_parts, parts.n_labels, entry_start)
-    n = len(rows.part)
-    row, before, label = (np.empty(n, dtype=np.int32) for _ in range(3))
-    value = np.empty(n)
-    layout.place_entries(
-        rows.start, rows.part, rows.coefficient, row_start[rows.instance], parts.n_node_parts, parts.n_labels,
-        entry_start[:-1].copy(), row, before, label, value,
-    )  # fmt: skip
-    linear, hard = how == Pricing.LINEAR, how == Pricing.HARD
-    margin = np.where(hard, amount + priced.tolerance, 0.0)
-    price_high = np.where(linear, amount, np.where(hard, np.inf, 0.0))
-    # Falling short costs nothing where only exceeding is forbidden or priced: such a sum is moved up to the bound
-    # itself, so that the tolerance is left for rounding on the way to the end. A curved equality is never moved.
-    low_end = rows.bound + np.where(rows.equality, -margin, np.where(hard, amount, 0.0))
-    low_end[rows.equality & ~linear & ~hard] = -np.inf
-    return Terms(
-        row_start=row_start,
-        bound=rows.bound,
-        equality=rows.equality,
-        pricing=how,
-        amount=amount,
-        tolerance=priced.tolerance,
-        low_end=low_end,
-        high_end=np.where(linear | hard, rows.bound + margin, np.inf),
-        price_low=np.where(rows.equality, price_high, 0.0),
-        price_high=price_high,
-        **_curved(priced),
-        entry_start=entry_start,
-        entry_row=row,
-        entry_before=before,
-        entry_label=label,
-        entry_value=value,
-    )
+def _price_terms(priced: Priced, begin: IntArray, terms: IntArray, phi: FloatArray) -> FloatArray:
+    """The price of each of the ``terms`` for values phi of its rows, all rows of one after those of the other.
 
-
-def _curved(priced: Priced) -> dict[str, IntArray]:
-    """term_start and term_first of the terms that are neither linear nor hard."""
-    rows, how = priced.rows, priced.pricing
-    joint = how >= FIRST_JOINT
-    begins = (how == Pricing.SQUARED) | joint
-    begins[1:] &= ~(joint[1:] & (rows.group[1:] == rows.group[:-1]))
-    first = np.flatnonzero(begins)
-    size = np.bincount(rows.group, minlength=len(rows.groups))[rows.group[first]]
-    length = np.where(joint[first], size, 1)
-    instance = rows.instance[first]
-    row_start = np.searchsorted(rows.instance, instance)
-    return {
-        "term_start": np.searchsorted(instance, np.arange(rows.parts.n_instances + 1)).astype(np.int64),
-        "term_first": np.stack((first - row_start, first - row_start + length), axis=1).astype(np.int64),
-    }
+    begin : the first row of each term of ``priced``
+    """
+    rows, size = priced.rows, begin[terms + 1] - begin[terms]
+    start = offsets_of(size)
+    row = np.arange(start[-1]) + np.repeat(begin[terms] - start[:-1], size)
+    over = phi - rows.bound[row]
+    excess = np.where(rows.equality[row], np.abs(over), np.maximum(over, 0.0))
+    return group_prices(rows.groups.take(rows.group[begin[terms]]), np.repeat(np.arange(len(terms)), size), excess)

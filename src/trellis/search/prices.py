@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from trellis.constraints.price import TOLERANCE, price
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, DataError
 from trellis.structures.structure import Structure
 
@@ -84,14 +85,16 @@ class Priced:
         tolerance = TOLERANCE * (1.0 + amount)
         return cls(rows, pricing, amount, tolerance).select(~free)
 
-    def select(self, keep: NDArray[np.bool_]) -> Priced:
+    def select(self, keep: BoolArray) -> Priced:
         if np.all(keep):
             return self
         return Priced(self.rows.select(keep), self.pricing[keep], self.amount[keep], self.tolerance[keep])
 
-    def names(self) -> tuple[str, ...]:
-        """Names of the constraints that the rows came from."""
-        return tuple(self.rows.names[int(c)] for c in np.unique(self.rows.constraint))
+    def terms(self) -> IntArray:
+        """(n_rows,): numbers, increasing by one, of what is priced by itself: a row, or a group priced together."""
+        new = np.ones(len(self.rows), dtype=np.bool_)
+        new[1:] = (self.pricing[1:] < FIRST_JOINT) | (self.rows.group[1:] != self.rows.group[:-1])
+        return np.cumsum(new) - 1
 
 
 def _plainest_norms(rows: Rows) -> Rows:
@@ -105,7 +108,15 @@ def _plainest_norms(rows: Rows) -> Rows:
     return replace(rows, groups=Groups(kind, norm, groups.amount))
 
 
-def penalised_value(scores: Structure, rows: Rows, labels: LabelArray) -> FloatArray:
+def prices(rows: Rows, outputs: Any) -> FloatArray:
+    """(n_instances,): what the outputs violate costs; local rows only."""
+    of_group = np.zeros(len(rows.groups), dtype=np.int64)
+    of_group[rows.group] = rows.instance
+    cost = price(rows, rows.excess(rows.evaluate(outputs)))
+    return np.bincount(of_group, cost, minlength=rows.parts.n_instances).astype(np.float64, copy=False)
+
+
+def penalised_value(scores: Structure, rows: Rows, outputs: Any) -> FloatArray:
     """value(y) = score(y) − price of what y violates, of each instance; −∞ for what is forbidden or breaks a hard row.
 
     >>> from trellis.structures import Categorical
@@ -113,14 +124,11 @@ def penalised_value(scores: Structure, rows: Rows, labels: LabelArray) -> FloatA
     >>> penalised_value(scores, Rows.none(scores.parts), np.array([0])).round(3).tolist()
     [-0.288]
     """
+    check_same_parts(scores, rows)
     _refuse_what_has_no_price(rows)
-    of_group = np.zeros(len(rows.groups), dtype=np.int64)
-    of_group[rows.group] = rows.instance
-    cost = price(rows, rows.excess(rows.evaluate(labels)))
-    value = scores.score(labels) - np.bincount(of_group, weights=cost, minlength=rows.parts.n_instances)
-    used = scores.parts.of(labels)
-    forbidden = used[np.isin(used, rows.forbidden)]
-    value[scores.parts.instance_of(forbidden)] = -np.inf
+    value = scores.score(outputs) - prices(rows, outputs)
+    used = scores.parts.of(outputs)
+    value[scores.parts.instance_of(used[np.isin(used, rows.forbidden)])] = -np.inf
     return value
 
 
@@ -145,9 +153,13 @@ def _refuse_what_has_no_price(rows: Rows) -> None:
 def check_same_parts(scores: Structure, rows: Rows) -> None:
     """Refuse rows that were compiled for another batch."""
     ours, theirs = scores.parts, rows.parts
-    if ours.n_labels != theirs.n_labels or not np.array_equal(ours.offsets, theirs.offsets):
+    alike = (ours.kind, ours.n_instances, ours.n_parts) == (theirs.kind, theirs.n_instances, theirs.n_parts)
+    # parts of other instances among as many: seen by the first part of each local row
+    named = np.flatnonzero((np.diff(rows.start) > 0) & (rows.instance != COUPLING))
+    if not (alike and np.array_equal(ours.instance_of(rows.part[rows.start[named]]), rows.instance[named])):
         raise DataError(
-            f"the rows are over {theirs.n_instances} instances, {theirs.n_slots} slots and {theirs.n_labels} labels, "
-            f"the scores over {ours.n_instances}, {ours.n_slots} and {ours.n_labels}: compile the constraints for the "
-            "batch that is decoded"
+            f"the rows are over {theirs.n_instances} instances with {theirs.n_parts} parts, the scores over "
+            f"{ours.n_instances} with {ours.n_parts}"
+            + (", cut otherwise" if alike else "")
+            + ": compile the constraints for the batch that is decoded"
         )

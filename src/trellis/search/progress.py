@@ -1,41 +1,80 @@
-"""A decoding under way: for each instance the best output so far and a bound on all of them.
-
-Values and bounds here are of the scores with what factors folded in, which differ from true values by a constant an
-instance; gaps are the same.
-"""
+"""A decoding under way, and what it returns: for each instance the best output so far and a bound on all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.search.kernels import layout
-from trellis.search.kernels.arguments import Scores, Terms
-from trellis.search.plan import Plan, arrays_of, prices
-from trellis.search.result import PROOF, gaps
-from trellis.search.single import scores_of
-from trellis.structures.chain import Chain
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.search.plan import Plan
+from trellis.search.prices import prices
+from trellis.structures.structure import Structure
+
+PROOF = 1e-9
+"""An answer counts as proved when its bound is no farther than this, relative to 1 + |value|."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An output of each instance, and how sure it is that no other has a larger value.
+
+    outputs : in the form of the structure's ``argmax``
+    score : (n_instances,)      score(y)
+    value : (n_instances,)      score(y) − price of what y violates; −∞ where nothing was found that meets the hard rows
+    proved : (n_instances,)     whether no output has a larger value
+    gap : (n_instances,)        no output has a value above value + gap; 0 where proved
+    method : (n_instances,)     what gave the answer: "argmax", "beam", "astar", "ilp", "relaxation"
+    """
+
+    outputs: Any
+    score: FloatArray
+    value: FloatArray
+    proved: BoolArray
+    gap: FloatArray
+    method: NDArray[np.str_]
+
+    @property
+    def bound(self) -> FloatArray:
+        """(n_instances,): no output has a larger value."""
+        return np.where(self.gap == np.inf, np.inf, self.value + self.gap)
+
+
+@dataclass(frozen=True)
+class DecodedKBest:
+    """The k best outputs found of each instance, best first.
+
+    outputs : k of them, each an output of every instance; one that has fewer has its best again for the rest
+    score, value : (k, n_instances), −∞ where there is none
+    proved : (n_instances,)     whether no other output has a larger value than the last of them
+    """
+
+    outputs: tuple[Any, ...]
+    score: FloatArray
+    value: FloatArray
+    proved: BoolArray
 
 
 @dataclass
 class Progress:
-    """State of a decoding.
+    """State of a decoding. Values and bounds are those of the scores with what factors folded in, which differ from
+    true values by a constant per instance; gaps are the same.
 
     scores : with what factors folded in
-    labels : (n_slots,) the best output so far
-    value : (n_instances,) its value, −∞ if it breaks a hard row
+    outputs : the best so far
+    value : (n_instances,) their values, −∞ if they break a hard row
     bound : (n_instances,) no output has a larger value
     proof : (n_instances,) relative gap that counts as none
     method : (n_instances,) what gave the output
     seeds : (n_instances,) for random choices among equals, 0: none
     """
 
-    scores: Chain
+    scores: Structure
     plan: Plan
-    labels: LabelArray
+    outputs: Any
     value: FloatArray
     bound: FloatArray
     proof: FloatArray
@@ -43,21 +82,20 @@ class Progress:
     seeds: NDArray[np.uint64]
 
     @classmethod
-    def begin(cls, scores: Chain, plan: Plan, rng: np.random.Generator | None) -> Progress:
-        """Viterbi on the folded scores; where that violates none of the remaining rows it is the answer."""
-        first = scores.argmax(rng)
+    def begin(cls, scores: Structure, plan: Plan, rng: np.random.Generator | None) -> Progress:
+        """The argmax of scores with what factors folded in: where it violates no other row it is the answer."""
+        folded = scores.apply(plan.change)
+        first = folded.argmax(rng)
         n = len(scores)
-        value = first.score - prices(plan.terms, scores.offsets, first.labels, np.flatnonzero(plan.is_searched))
-        seeds = np.zeros(n, np.uint64) if rng is None else rng.integers(1, 2**63, n, dtype=np.uint64)
         return cls(
-            scores=scores,
+            scores=folded,
             plan=plan,
-            labels=first.labels,
-            value=value,
+            outputs=first.outputs,
+            value=first.score - prices(plan.remaining.rows, first.outputs),
             bound=first.score,
             proof=np.full(n, PROOF),
-            method=np.full(n, "viterbi", dtype="<U10"),
-            seeds=seeds,
+            method=np.full(n, "argmax", dtype="<U10"),
+            seeds=np.zeros(n, np.uint64) if rng is None else rng.integers(1, 2**63, n, dtype=np.uint64),
         )
 
     def unproved(self) -> IntArray:
@@ -76,18 +114,19 @@ class Progress:
         """Take over bounds (n_instances,) of the instances ``todo`` where they are lower."""
         self.bound[todo] = np.minimum(self.bound[todo], bound[todo])
 
-    def value_of(self, instance: int, labels: LabelArray) -> float:
-        """Value of one output of an instance."""
-        terms, price, unused = self.plan.terms, np.empty(1), np.empty(1)
-        free = np.zeros(int(terms.row_start[instance + 1] - terms.row_start[instance]))
-        layout.price_list(terms, instance, int(self.scores.offsets[instance]), labels[None], free, price, unused)
-        return float(scores_of(self.scores, instance).score(labels)[0] - price[0])
+    def replace(self, outputs: Mapping[int, Any]) -> None:
+        """Take over other outputs of some instances, each by itself."""
+        if outputs:
+            pieces = self.scores.parts.split_outputs(self.outputs)
+            for instance, output in outputs.items():
+                pieces[instance] = output
+            self.outputs = self.scores.parts.join_outputs(pieces)
 
-    def replace(self, instance: int, labels: LabelArray, value: float) -> None:
-        """Take over another output of an instance."""
-        self.labels[self.scores.offsets[instance] : self.scores.offsets[instance + 1]] = labels
-        self.value[instance] = value
 
-    def arrays(self) -> tuple[Scores, Terms]:
-        """Scores and rows as the kernels take them."""
-        return arrays_of(self.scores), self.plan.terms
+def gaps(value: FloatArray, bound: FloatArray, proof: float | FloatArray = PROOF) -> tuple[BoolArray, FloatArray]:
+    """Which values are proved by their bounds, and the gaps."""
+    known = value > -np.inf
+    gap = np.full(value.shape, np.inf)
+    np.subtract(bound, value, out=gap, where=known)
+    proved = known & (gap <= proof * (1.0 + np.abs(np.where(known, value, 0.0))))
+    return proved, np.where(proved, 0.0, np.maximum(gap, 0.0))

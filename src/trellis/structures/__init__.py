@@ -1,13 +1,19 @@
 """The spaces of outputs, their parts, and exact inference in them."""
 
-from trellis.structures.categorical import Categorical
+from trellis.structures.alignment import Alignment, AlignmentPosterior
+from trellis.structures.alignment_parts import AlignmentParts
+from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
+from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.parts import CategoricalParts, ChainParts, Parts
-from trellis.structures.results import Argmax, KBest, Posterior
+from trellis.structures.joint import Joint, JointParts
+from trellis.structures.parts import Parts
+from trellis.structures.polytope import Polytope
+from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
 from trellis.structures.structure import Structure
 
 __all__ = [
-    "Argmax", "Categorical", "CategoricalParts", "Chain", "ChainParts", "ChainTables",
-    "KBest", "Parts", "Posterior", "Structure",
+    "Alignment", "AlignmentParts", "AlignmentPosterior", "Argmax", "Categorical", "CategoricalParts", "Chain",
+    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
+    "Parts", "Polytope", "Posterior", "Structure",
 ]  # fmt: skip

@@ -1,222 +1,438 @@
-"""Directional word alignments: every observed word is linked to one place of the other sentence, or to null.
+"""Alignment: every observed word of a sentence pair is linked to one place of the other sentence, or to null.
 
-    score(y) = Σ_t [ link_t(y_t) or null_t ] + Σ log p(y_t | anchor_t) + log p(end | anchor),     y_t ∈ {0..I−1, null}
+    score(y) = Σ_t [ link(y_t, t) or null(t) ] + Σ log p(y_t | anchor_t) + log p(end | anchor),     y_t ∈ {0..I−1, null}
     p(i | a) = (1 − p₀) c(i − a) / Σ_{k=0..I} c(k − a),    p(i | none yet) = (1 − p₀) f(i) / Σ_{k=0..I} f(k)
     p(null) = p₀
 
-The anchor is the last place linked to (Vogel et al. 1996; null as in Och & Ney 2003); see
-:mod:`trellis.structures.kernels.align_hmm`. Parts are links (t, i) and null links t. The same distribution as a
-chain over 2 I + 1 labels gives the queries that are seldom asked: ``chain(n)``.
+The anchor is the last place linked to (Vogel et al. 1996; null as in Och & Ney 2003). Without c and f words do not look
+at each other, as in IBM Model 1. A pair with an empty side has one alignment, that of null links alone.
+
+Both directions of a batch are ``Joint(forward, backward)``; their links have the same numbers. Like a chain, an
+alignment holds log-scores, or a table of probabilities and the entry of each link: then scores of a batch cost nothing
+before inference gathers them pair by pair.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
+from trellis.structures.alignment_parts import NULL, AlignmentParts
 from trellis.structures.chain import Chain
-from trellis.structures.kernels import align_hmm, align_max, align_project
-from trellis.structures.kernels.align_work import HMM, Direction, new_work
+from trellis.structures.kernels import align_infer, align_max, align_work
+from trellis.structures.kernels.align_infer import Found
+from trellis.structures.kernels.align_work import ALONE, HMM, Direction, Moves, Words
+from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax
-from trellis.structures.structure import check_gamma, check_scores, refuse_impossible
+from trellis.structures.structure import (
+    Structure,
+    check_gamma,
+    check_scores,
+    check_weights,
+    expect_scores,
+    refuse_impossible,
+)
 
-NULL = -1
+_NONE = np.zeros(0)
+_NO_CODES = np.zeros(0, np.int32)
+_NO_TABLE = np.zeros(0, np.float32)
+WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class AlignmentParts:
-    """Flat numbers of the parts of a batch: all links first, pair by pair and word by word, then the null links.
+class PlaceCounts:
+    """Expected moves between places, of all pairs together, each counted as often as its weight says.
 
-    n_observed, n_places : (n,) words of each pair on the two sides
-
-    >>> parts = AlignmentParts(np.array([2, 1]), np.array([3, 2]))
-    >>> parts.n_parts, parts.link(1, 0, 1), parts.null(1, 0)
-    (11, 7, 10)
+    jumps : (2 L + 1,) expected jumps by width, at [L + d], the one to the end of a sentence too;  firsts : (L + 1,)
+    jump_weight, first_weight : (2 L + 1,), (L + 1,) Σ N / Σ c over the contexts in which it is possible, N their number
+    log_norm : Σ of the expected logs of normalisers, and of p₀ and 1 − p₀
     """
 
-    n_observed: IntArray
-    n_places: IntArray
+    jumps: FloatArray
+    jump_weight: FloatArray
+    firsts: FloatArray
+    first_weight: FloatArray
+    log_norm: float
 
-    @property
-    def link_offsets(self) -> IntArray:
-        return offsets_of(self.n_observed * self.n_places)
+    def __add__(self, other: PlaceCounts) -> PlaceCounts:
+        return PlaceCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-    @property
-    def word_offsets(self) -> IntArray:
-        return offsets_of(self.n_observed)
-
-    @property
-    def n_parts(self) -> int:
-        return int(self.link_offsets[-1] + self.word_offsets[-1])
-
-    def link(self, pair: int, t: int, i: int) -> int:
-        return int(self.link_offsets[pair] + t * self.n_places[pair] + i)
-
-    def null(self, pair: int, t: int) -> int:
-        return int(self.link_offsets[-1] + self.word_offsets[pair] + t)
+    def __mul__(self, factor: float) -> PlaceCounts:
+        return PlaceCounts(*(getattr(self, f.name) * factor for f in fields(self)))
 
 
 @dataclass(frozen=True)
 class AlignmentPosterior:
-    """link : (n_links,) P(y_t = i), in the order of the parts;  null : (n_words,);  log_partition : (n,)."""
+    """link : (n_links,) and null : (n_observed,) marginals;  log_partition : (n_instances,)
+
+    places : what an HMM's model needs of its moves; None where words are alone, or moves are not known
+    """
 
     link: FloatArray
     null: FloatArray
     log_partition: FloatArray
+    places: PlaceCounts | None = None
+
+    def at(self, parts: IntArray) -> FloatArray:
+        n_links = len(self.link)
+        if parts.size == 0 or int(parts.max()) < n_links:
+            return self.link[parts]
+        found = np.empty(parts.shape)
+        is_link = parts < n_links
+        found[is_link] = self.link[parts[is_link]]
+        found[~is_link] = self.null[parts[~is_link] - n_links]
+        return found
 
 
-class Alignment:
-    """Log-scores of the alignments of a batch of pairs, in one direction.
+class Alignment(Structure):
+    """Log-scores of the alignments of a batch of sentence pairs, in one direction.
 
-    n_observed, n_places : (n,);  link : (n_links,) and null : (n_words,) log-scores in the order of the parts
-    jump : (2 L + 1,) weights c(d) at [L + d];  first : (≥ L + 1,) weights f(i);  L at least the longest n_places
+    n_source, n_target : (n,) words of each pair;  forward : target words are observed
+    link : (n_links,) source word by source word in each pair, null : (n_observed,) log-scores
+    jump : (2 L + 1,) weights c(d) at [L + d], L at least the longest sentence;  first_place : (L + 1,) weights f(i);
+        without them words do not look at each other, and ``p_null`` has no meaning
 
-    >>> uniform = Alignment([1], [2], np.log([0.75, 0.25]), np.log([0.5]), np.ones(5), np.ones(3), p_null=0.2)
-    >>> posterior = uniform.infer()
-    >>> posterior.link.round(3).tolist(), posterior.null.round(3).tolist()
-    ([0.545, 0.182], [0.273])
+    >>> alone = Alignment([2], [1], np.log([0.75, 0.25]), np.log([0.5]))
+    >>> q = alone.infer()
+    >>> q.link.round(3).tolist(), q.null.round(3).tolist(), alone.argmax().outputs.tolist()
+    ([0.5, 0.167], [0.333], [0])
     """
 
     def __init__(
         self,
-        n_observed: IntArray | list[int],
-        n_places: IntArray | list[int],
-        link: FloatArray,
-        null: FloatArray,
-        jump: FloatArray,
-        first: FloatArray,
+        n_source: Any,
+        n_target: Any,
+        link: Any,
+        null: Any,
         *,
-        p_null: float,
-        gamma: float = 1.0,
+        jump: Any = None,
+        first_place: Any = None,
+        p_null: float = 0.3,
+        forward: bool = True,
+        first: int = 0,
     ) -> None:
-        self.parts = AlignmentParts(np.asarray(n_observed, np.int64), np.asarray(n_places, np.int64))
-        self.link = check_scores("link", link, (int(self.parts.link_offsets[-1]),))
-        self.null = check_scores("null", null, (int(self.parts.word_offsets[-1]),))
-        self.jump = np.ascontiguousarray(jump, np.float64)
-        self.first = np.ascontiguousarray(first, np.float64)
-        self.p_null = p_null
-        self.gamma = check_gamma(gamma)
-        longest = int(self.parts.n_places.max(initial=0))
-        if len(self.jump) % 2 != 1 or len(self.jump) // 2 < longest or len(self.first) <= longest:
-            raise DataError(
-                f"for {longest} places, jump needs an odd number of weights, at least {2 * longest + 1}, and first at "
-                f"least {longest + 1}, but they have {len(self.jump)} and {len(self.first)}"
-            )
-        if not (self.jump.min() > 0.0 and self.first.min() > 0.0 and 0.0 < p_null < 1.0):
-            raise DataError("the weights of jumps and of first places must be positive, and p_null between 0 and 1")
+        parts = AlignmentParts(offsets_of(np.asarray(n_source)), offsets_of(np.asarray(n_target)), forward)
+        moves = WORDS_ALONE
+        if jump is not None:
+            longest = int(max(np.max(n_source, initial=0), np.max(n_target, initial=0)))
+            moves = hmm_moves(jump, first_place, p_null, longest=longest)
+        link = check_scores("link", link, (parts.n_links,))
+        self._set(parts, _scored(link, check_scores("null", null, (parts.n_observed,))), moves, first)
 
-    def __len__(self) -> int:
-        return len(self.parts.n_observed)
+    @classmethod
+    def of_scores(
+        cls, parts: AlignmentParts, link: FloatArray, null: FloatArray, moves: Moves = WORDS_ALONE, first: int = 0
+    ) -> Alignment:
+        """An alignment of log-scores that are already checked."""
+        return cls.over(parts, _scored(link, null), moves, first)
 
-    def infer(self) -> AlignmentPosterior:
-        """Marginals of links and null links, and log Σ exp(score/γ)."""
-        link, null = np.zeros(len(self.link)), np.zeros(len(self.null))
-        log_partition = np.zeros(len(self))
-        direction = self._direction()
-        for n in range(len(self)):
-            n_obs, n_places, links, words = self._shape(n)
-            work, shift = self._work(n)
-            found = align_project.posteriors(n_obs, n_places, work.emission, direction, 1.0 / self.gamma, 0.0, work)
-            log_partition[n] = shift + found
-            link[links] = work.link[:n_obs, :n_places].ravel()
-            null[words] = work.null_link[:n_obs]
-        refuse_impossible(log_partition, 0)
-        return AlignmentPosterior(link, null, log_partition)
+    @classmethod
+    def over(cls, parts: AlignmentParts, words: Words, moves: Moves, first: int = 0) -> Alignment:
+        """An alignment of what kernels read: log-scores, or a table and the entry of each link."""
+        made = cls.__new__(cls)
+        made._set(parts, words, moves, first)
+        return made
 
-    def argmax(self) -> Argmax:
-        """A best alignment of each pair: labels (n_words,) are places, −1 for null."""
-        labels = np.zeros(len(self.null), np.int32)
-        score = np.zeros(len(self))
-        direction = self._direction()
-        for n in range(len(self)):
-            n_obs, n_places, _, words = self._shape(n)
-            work, shift = self._work(n)
-            with np.errstate(divide="ignore"):
-                work.tilted[:] = np.log(work.emission)
-            path = np.zeros(n_obs, np.int32)
-            best = align_max.best_alignment(n_obs, n_places, work.tilted, direction, work, path)
-            score[n] = (best + shift) * self.gamma
-            labels[words] = path
-        refuse_impossible(score, 0)
-        return Argmax(labels, score)
+    def _set(self, parts: AlignmentParts, words: Words, moves: Moves, first: int) -> None:
+        self._parts, self.words, self.moves, self.first = parts, words, moves, first
 
-    def score(self, labels: LabelArray) -> FloatArray:
-        """(n,) scores of given alignments, divided by nothing; −∞ for a forbidden one."""
-        return np.array([self.chain(n).score(self.chain_labels(n, labels))[0] * self.gamma for n in range(len(self))])
+    @property
+    def parts(self) -> AlignmentParts:
+        return self._parts
+
+    @property
+    def direction(self) -> Direction:
+        """What kernels read of it."""
+        return Direction(self._parts.pairs, self._parts.forward, self.words, self.moves)
+
+    def log_scores(self) -> tuple[FloatArray, FloatArray]:
+        """Scores of links (n_links,) and null links (n_observed,), those of the HMM's moves left out."""
+        if not self._is_table:
+            return self.words.link, self.words.null
+        tell_if_compiling(align_work.write_scores)
+        link, null = np.zeros(self._parts.n_links), np.zeros(self._parts.n_observed)
+        align_work.write_scores(self.direction, link, null)
+        return link, null
+
+    @property
+    def _is_table(self) -> bool:
+        return len(self.words.observed) > 0
+
+    def instances(self, start: int, stop: int) -> Alignment:
+        p, w = self._parts, self.words
+        links = slice(int(p.link_offsets[start]), int(p.link_offsets[stop]))
+        observed = slice(int(p.observed_offsets[start]), int(p.observed_offsets[stop]))
+        others = p.source_offsets if p.forward else p.target_offsets
+        other = slice(int(others[start]), int(others[stop]))
+        words = w._replace(
+            link=w.link[links], null=w.null[observed], cells=w.cells[links], observed=w.observed[observed],
+            other=w.other[other],
+        )  # fmt: skip
+        return Alignment.over(p.shard(start, stop), words, self.moves, self.first + start)
+
+    def take(self, numbers: IntArray) -> Alignment:
+        p, w = self._parts, self.words
+        offsets = (offsets_of(np.diff(o)[numbers]) for o in (p.source_offsets, p.target_offsets))
+        parts = AlignmentParts(next(offsets), next(offsets), p.forward)
+        links = _chosen(p.link_offsets, numbers)
+        source, target = _chosen(p.source_offsets, numbers), _chosen(p.target_offsets, numbers)
+        observed, other = (target, source) if p.forward else (source, target)
+        if self._is_table:
+            words = w._replace(cells=w.cells[links], observed=w.observed[observed], other=w.other[other])
+        else:
+            words = w._replace(link=w.link[links], null=w.null[observed])
+        return Alignment.over(parts, words, self.moves, self.first)
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> AlignmentPosterior:
+        tell_if_compiling(align_infer.infer_pairs)
+        weights, out, direction = check_weights(weights, len(self)), self.new_found(), self.direction
+        align_infer.infer_pairs(np.arange(len(self)), direction, weights, None, out)
+        left = np.flatnonzero(np.isnan(out.log_partition))
+        if len(left):
+            align_infer.infer_pairs(left, direction, weights, True, out)
+        refuse_impossible(out.log_partition, self.first)
+        return self.posterior_of(out)
+
+    def new_found(self) -> Found:
+        """Zeros for kernels to write to."""
+        span = len(self.moves.jump) // 2
+        return align_infer.new_found(self._parts.n_links, self._parts.n_observed, len(self), span)
+
+    def posterior_of(self, out: Found) -> AlignmentPosterior:
+        """The posterior that kernels wrote."""
+        places = None
+        if self.moves.kind == HMM:
+            places = PlaceCounts(
+                out.jumps[::-1] * self.moves.jump + out.ends, np.cumsum(out.jump_weight)[:-1], out.firsts,
+                np.cumsum(out.first_weight)[:-1], float(out.log_norm[0]),
+            )  # fmt: skip
+        return AlignmentPosterior(out.link, out.null, out.log_partition, places)
+
+    def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
+        """Best places (n_observed,), −1 for null. Ties go to small places; with ``rng`` to any, all alike."""
+        best, score = np.zeros(self._parts.n_observed, np.int32), np.zeros(len(self))
+        tell_if_compiling(align_max.best_pairs)
+        align_max.best_pairs(self.direction, best, score)
+        refuse_impossible(score, self.first)
+        if rng is not None:
+            best = np.concatenate([_NO_CODES, *(self._places(n, self.chain(n).argmax(rng).outputs) for n in self._all)])
+        return Argmax(best, score)
+
+    def score(self, outputs: LabelArray) -> FloatArray:
+        scores = np.zeros(len(self))
+        tell_if_compiling(align_max.score_pairs)
+        align_max.score_pairs(self.direction, self._parts.check(outputs), scores)
+        return scores
 
     def entropy(self) -> FloatArray:
-        """(n,) entropies of the alignments."""
-        return np.array([self.chain(n).entropy()[0] for n in range(len(self))])
+        """−Σ_y p(y) log p(y) of each pair, in nats."""
+        return np.array([self.chain(n).entropy()[0] for n in self._all])
 
-    def tilt(self, link: FloatArray | None = None, gamma: float = 1.0) -> Alignment:
-        """Scores (score + link)/γ."""
-        return Alignment(
-            self.parts.n_observed, self.parts.n_places, self.link if link is None else self.link + link, self.null,
-            self.jump, self.first, p_null=self.p_null, gamma=self.gamma * check_gamma(gamma),
-        )  # fmt: skip
+    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Alignment:
+        if change is None and gamma == 1.0:
+            return self
+        g = check_gamma(gamma)
+        moves = _raised(self.moves, self.moves.power / g)
+        if change is None and self._is_table:
+            return Alignment.over(self._parts, self.words, moves, self.first)
+        link, null = self.log_scores()
+        if change is not None:
+            link, null = link + change[: len(link)], null + change[len(link) :]
+        if g != 1.0:
+            link, null = link / g, null / g
+        if moves.kind != HMM:
+            moves = WORDS_ALONE
+        return Alignment.of_scores(self._parts, link, null, moves, self.first)
+
+    def flat(self) -> Alignment:
+        link, null = (np.where(scores > -np.inf, 0.0, -np.inf) for scores in self.log_scores())
+        return Alignment.of_scores(self._parts, link, null, first=self.first)
+
+    def posterior(
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> AlignmentPosterior:
+        """Without the moves of an HMM, which links do not tell: see :meth:`average`."""
+        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
+        n_links = self._parts.n_links
+        top = np.zeros(len(self)) if log_partition is None else log_partition
+        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], top)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> AlignmentPosterior:
+        p = self._parts
+        part = np.concatenate([np.zeros(0, np.int64), *used])
+        start = offsets_of([len(parts) for parts in used])
+        instance, local = p.split(part)
+        width = np.maximum(np.diff(p.target_offsets)[instance], 1)
+        place = np.where(part < p.n_links, local // width if p.forward else local % width, NULL).astype(np.int32)
+        # An output names each observed word once: by words, its parts are its path.
+        order = np.lexsort((p.place_of(part), np.repeat(np.arange(len(used)), np.diff(start))))
+        filled = np.flatnonzero(np.diff(start))
+        return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], weights,
+                           log_partition)  # fmt: skip
+
+    def certain(self, outputs: LabelArray, *, weights: FloatArray | None = None) -> AlignmentPosterior:
+        every, places = np.arange(len(self)), self._parts.check(outputs)
+        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), weights, self.score(places))
+
+    def _mixed(
+        self,
+        instance: IntArray,
+        start: IntArray,
+        path: LabelArray,
+        share: FloatArray,
+        weights: FloatArray | None,
+        log_partition: FloatArray | None,
+    ) -> AlignmentPosterior:
+        """The average of paths start[k] .. start[k + 1] − 1, each of one pair."""
+        out = self.new_found()
+        align_max.add_paths(self.direction, instance, start, path, share, check_weights(weights, len(self)), out)
+        if log_partition is not None:
+            out.log_partition[:] = log_partition
+        return self.posterior_of(out)
+
+    def expected_score(self, q: AlignmentPosterior, weights: FloatArray) -> float:
+        link, null = self.log_scores()
+        total = np.repeat(weights, np.diff(self._parts.link_offsets)) @ expect_scores(q.link, link)
+        total += np.repeat(weights, np.diff(self._parts.observed_offsets)) @ expect_scores(q.null, null)
+        if self.moves.kind == HMM:
+            if q.places is None:
+                raise DataError("the expected score of an HMM needs its expected moves, which this posterior has not")
+            moves = q.places.jumps @ self.moves.log_jump + q.places.firsts @ np.log(self.moves.first)
+            total += self.moves.power * (moves + q.places.log_norm)
+        return float(total)
+
+    def likeliest(self, q: AlignmentPosterior) -> LabelArray:
+        best = []
+        for n in self._all:
+            links, words, shape = self._shape(n)
+            grid = q.link[links].reshape(shape)
+            grid = grid.T if self._parts.forward else grid
+            best.append(np.concatenate((q.null[words][:, None], grid), axis=1).argmax(axis=1) - 1)
+        return np.concatenate([_NO_CODES, *best]).astype(np.int32)
+
+    # the equivalent chain
 
     def chain(self, n: int) -> Chain:
-        """Pair n as a chain: label i is a link to place i, I + a null with anchor a, 2 I null before any link."""
-        n_obs, n_places, links, words = self._shape(n)
-        k = 2 * n_places + 1
-        middle = len(self.jump) // 2
-        move = np.full((n_places + 1, n_places + 1), -np.inf)  # anchor (last: none yet) -> place (last: end)
-        for a in range(n_places):
-            weights = self.jump[middle - a : middle + n_places - a + 1]
-            move[a] = np.log(weights / weights.sum())
-        move[n_places] = np.log(self.first[: n_places + 1] / self.first[: n_places + 1].sum())
+        """Pair n as a chain: label i is a link to place i, I + a null with anchor a, 2 I null before any link.
+
+        Where words are alone, null is one label, I.
+        """
+        one = self.instances(n, n + 1)
+        link, null = one.log_scores()
+        grid = link.reshape(self._shape(n)[2])
+        grid = grid.T if self._parts.forward else grid
+        n_obs, n_places = grid.shape
+        if self.moves.kind != HMM or n_places == 0:
+            node = np.concatenate((grid, null[:, None]), axis=1)
+            return Chain([0, n_obs], node, np.zeros((n_places + 1, n_places + 1)), first=self.first + n)
+        jump, leave, enter, stop = align_work.log_places(n_places, self.moves)
         anchor = np.concatenate((np.arange(n_places), np.arange(n_places + 1)))
+        move = np.concatenate((leave[:, None] + jump[n_places + np.arange(n_places) - np.arange(n_places)[:, None]],
+                               enter[None]))  # fmt: skip
+        k, p_null = 2 * n_places + 1, self.moves.power * np.log(self.moves.p_null)
         edge = np.full((k, k), -np.inf)
-        edge[:, :n_places] = np.log1p(-self.p_null) + move[anchor, :n_places]
-        for label in range(k):
-            edge[label, n_places + anchor[label]] = np.log(self.p_null)
+        edge[:, :n_places] = move[anchor]
+        edge[np.arange(k), n_places + anchor] = p_null
         start = np.full(k, -np.inf)
-        start[:n_places] = np.log1p(-self.p_null) + move[n_places, :n_places]
-        start[k - 1] = np.log(self.p_null)
-        node = np.empty((n_obs, k))
-        node[:, :n_places] = self.link[links].reshape(n_obs, n_places)
-        node[:, n_places:] = self.null[words][:, None]
-        g = self.gamma
-        return Chain(np.array([0, n_obs]), node / g, edge / g, start=start / g, stop=move[anchor, n_places] / g)
+        start[:n_places], start[k - 1] = enter, p_null
+        node = np.concatenate((grid, np.repeat(null[:, None], n_places + 1, axis=1)), axis=1)
+        return Chain([0, n_obs], node, edge, start=start, stop=stop[anchor], first=self.first + n)
 
-    def chain_labels(self, n: int, labels: LabelArray) -> LabelArray:
-        """Labels of the batch (places, −1 for null) as those of the chain of pair n."""
-        _, n_places, _, words = self._shape(n)
-        out, anchor = [], n_places
-        for label in labels[words].tolist():
-            if label != NULL:
-                anchor = label
-            out.append(n_places + anchor if label == NULL else label)
-        return np.array(out, np.int32)
+    def _places(self, n: int, labels: LabelArray) -> LabelArray:
+        """Labels of the chain of pair n as places."""
+        source, target = self._shape(n)[2]
+        return np.where(labels < (source if self._parts.forward else target), labels, NULL).astype(np.int32)
 
-    def _shape(self, n: int) -> tuple[int, int, slice, slice]:
-        links, words = self.parts.link_offsets, self.parts.word_offsets
-        size = int(self.parts.n_observed[n]), int(self.parts.n_places[n])
-        return *size, slice(int(links[n]), int(links[n + 1])), slice(int(words[n]), int(words[n + 1]))
+    def polytope(self, closed: IntArray) -> Polytope:
+        from scipy.sparse import csr_array
 
-    def _direction(self) -> Direction:
-        powered = self.jump ** (1.0 / self.gamma)
-        sums = np.concatenate(([0.0], np.cumsum(self.jump)))
-        firsts = np.concatenate(([0.0], np.cumsum(self.first)))
-        return Direction(HMM, powered, powered[::-1].copy(), sums, self.first, firsts, self.p_null)
+        p = self._parts
+        shut = np.zeros(p.n_parts, np.bool_)
+        shut[closed] = True
+        members, rows = [], []
+        for n in self._all:
+            chain = self.chain(n)
+            links, words, shape = self._shape(n)
+            numbers = np.arange(links.start, links.stop).reshape(shape)
+            null = p.n_links + np.arange(words.start, words.stop)
+            nulls = np.repeat(null[:, None], chain.n_labels - shape[not p.forward], axis=1)
+            part = np.concatenate((numbers.T if p.forward else numbers, nulls), axis=1).reshape(-1)
+            members.append(chain.polytope(np.flatnonzero(shut[part])))
+            # Edges of the chain are variables of no part.
+            rows.append(np.concatenate((part, np.full(chain.parts.n_parts - len(part), p.n_parts))))
+        whole = side_by_side(members)
+        row = np.concatenate([np.zeros(0, np.int64), *rows])
+        use = csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(p.n_parts + 1, len(row)))[: p.n_parts]
+        return Polytope(
+            whole.matrix, whole.bound, (use @ whole.use).tocsr(), whole.score, whole.whole,
+            lambda x: np.concatenate([_NO_CODES, *map(self._places, self._all, whole.outputs(x))]),
+        )  # fmt: skip
 
-    def _work(self, n: int) -> tuple[Any, float]:
-        """Scratch space with the pair's potentials, each word's divided by the largest; Σ log of the divisors."""
-        n_obs, n_places, links, words = self._shape(n)
-        work = new_work(n_obs, n_places)
-        scores = np.concatenate(
-            (self.link[links].reshape(n_obs, n_places), self.null[words][:, None] + np.log(self.p_null)), axis=1
+    @property
+    def _all(self) -> range:
+        return range(len(self))
+
+    def _shape(self, n: int) -> tuple[slice, slice, tuple[int, int]]:
+        """Links and observed words of pair n, and the numbers of its source and target words."""
+        p = self._parts
+        links = slice(int(p.link_offsets[n]), int(p.link_offsets[n + 1]))
+        words = slice(int(p.observed_offsets[n]), int(p.observed_offsets[n + 1]))
+        size = int(np.diff(p.source_offsets[n : n + 2])[0]), int(np.diff(p.target_offsets[n : n + 2])[0])
+        return links, words, size
+
+
+def hmm_moves(jump: Any, first_place: Any, p_null: float, *, longest: int, negligible: float = 0.0) -> Moves:
+    """How places follow each other in an HMM; the weights are checked to suffice for sentences of ``longest`` words."""
+    jump, first = np.ascontiguousarray(jump, np.float64), np.ascontiguousarray(first_place, np.float64)
+    if len(jump) % 2 != 1 or len(jump) // 2 < longest or len(first) <= longest:
+        raise DataError(
+            f"for {longest} places, jump needs an odd number of weights, at least {2 * longest + 1}, and first_place "
+            f"at least {longest + 1}, but they have {len(jump)} and {len(first)}"
         )
-        scores = scores / self.gamma
-        top = scores.max(axis=1, initial=-np.inf)
-        top[top == -np.inf] = 0.0
-        potentials = np.exp(scores - top[:, None])
-        if n_obs:
-            work.emission[:, :n_places] = potentials[:, :n_places]
-            work.null_emission[:] = potentials[:, n_places]
-        align_hmm.set_places(n_places, self._direction(), 1.0 / self.gamma, work)
-        return work, float(top.sum())
+    if not (jump.min() > 0.0 and first.min() > 0.0 and 0.0 < p_null < 1.0):
+        raise DataError("the weights of jumps and of first places must be positive, and p_null between 0 and 1")
+    sums, firsts = (np.concatenate(([0.0], np.cumsum(weights))) for weights in (jump, first))
+    return Moves(HMM, jump, jump[::-1].copy(), np.log(jump), sums, first, firsts, _NONE, float(p_null), 1.0, negligible)
+
+
+def _raised(moves: Moves, power: float) -> Moves:
+    """The same moves under another power 1/γ. Above 1, paths that look negligible are often revived."""
+    if power == moves.power:
+        return moves
+    jump = np.exp(power * moves.log_jump)
+    return moves._replace(
+        jump=jump, jump_reversed=jump[::-1].copy(), power=power, negligible=moves.negligible if power <= 1.0 else 0.0
+    )
+
+
+def _scored(link: FloatArray, null: FloatArray) -> Words:
+    return Words(
+        link, null, np.zeros((0, 2), np.float32), 0, _NO_CODES, _NO_CODES, _NO_CODES, _NO_TABLE, _NO_TABLE, _NO_TABLE
+    )
+
+
+def _chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
+    """The entries of the instances with these numbers, one after the other."""
+    lengths = np.diff(offsets)[numbers]
+    new = offsets_of(lengths)
+    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)

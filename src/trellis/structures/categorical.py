@@ -2,41 +2,133 @@
 
     p(y_i = k) = exp node[i, k] / Σ_j exp node[i, j]
 
-Parts are (instance, label); see :mod:`trellis.structures.parts`.
+Parts are (instance, label), numbered  label(i, k) = i·K + k.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import DataError
-from trellis.structures.parts import CategoricalParts, check_labels
-from trellis.structures.results import Argmax, KBest, Posterior
+from trellis.structures.chain import Chain
+from trellis.structures.chain_parts import ChainParts
+from trellis.structures.chain_tables import ChainTables
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.polytope import Polytope
+from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
+    Structure,
+    check_alike,
     check_gamma,
     check_number_of_samples,
     check_scores,
+    expect_scores,
+    numbers_of,
     refuse_impossible,
 )
 
 
 @dataclass(frozen=True)
-class Categorical:
+class CategoricalParts(Parts):
+    """Parts (instance, label) of a batch of instances with one label each.
+
+    >>> CategoricalParts(n_slots=3, n_labels=4).label(2, 1)
+    9
+    """
+
+    n_slots: int
+    n_labels: int
+    kind = "categorical"
+    outputs_are = "labels"
+    has_labels = True
+
+    @property
+    def n_instances(self) -> int:
+        return self.n_slots
+
+    @property
+    def n_parts(self) -> int:
+        return self.n_slots * self.n_labels
+
+    def label(self, slot: Any, label: Any) -> Any:
+        return slot * self.n_labels + label
+
+    def instance_of(self, parts: IntArray) -> IntArray:
+        return check_parts(parts, self.n_parts) // self.n_labels
+
+    place_of = instance_of
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        k = self.n_labels
+        return np.arange(self.n_parts, dtype=np.int64).reshape(-1, k), np.zeros((0, k, k), np.int64)
+
+    def sizes(self) -> IntArray:
+        return np.full(self.n_slots, self.n_labels, dtype=np.int64)
+
+    def of(self, outputs: LabelArray) -> IntArray:
+        y = check_labels(outputs, self.n_slots, self.n_labels)
+        return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
+
+    def shard(self, first: int, last: int) -> CategoricalParts:
+        return CategoricalParts(last - first, self.n_labels)
+
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        kept = (parts >= first * self.n_labels) & (parts < last * self.n_labels)
+        return kept, parts[kept] - first * self.n_labels
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        return parts // self.n_labels, parts % self.n_labels
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        return instance * self.n_labels + local
+
+    def zeros(self) -> Categorical:
+        return Categorical(np.zeros((self.n_slots, self.n_labels)))
+
+    def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
+        """(n_instances, n_labels), or None for nothing."""
+        part, value = check_change(part, value, self.n_parts)
+        if not len(part):
+            return None
+        added = np.bincount(part, value, minlength=self.n_parts)
+        return added.astype(np.float64, copy=False).reshape(self.n_slots, self.n_labels)
+
+    def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._as_chain().extremes(start, part, coefficient)
+
+    def never_least(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
+    ) -> tuple[IntArray, BoolArray]:
+        return self._as_chain().never_least(start, part, coefficient, margin)
+
+    def _as_chain(self) -> ChainParts:
+        """Sequences of one slot, whose first parts are these."""
+        return ChainParts(np.arange(self.n_slots + 1, dtype=np.int64), self.n_labels)
+
+
+@dataclass(frozen=True)
+class Categorical(Structure):
     """Log-scores of labels, one slot an instance.
 
     node : (n_instances, n_labels), −inf where a label is forbidden
-    first : number of the first instance in the corpus, for messages
+    first, numbers : which instances of the corpus these are, as for every structure
 
     >>> scores = Categorical(np.log([[0.5, 0.25, 0.25]]))
-    >>> scores.infer().node.round(2).tolist(), scores.argmax().labels.tolist()
+    >>> scores.infer().node.round(2).tolist(), scores.argmax().outputs.tolist()
     ([[0.5, 0.25, 0.25]], [0])
     """
 
     node: FloatArray
     first: int = 0
+    numbers: IntArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node", check_scores("node", self.node, (None, None)))
@@ -51,15 +143,30 @@ class Categorical:
     def parts(self) -> CategoricalParts:
         return CategoricalParts(*self.node.shape)
 
-    def infer(self, *, weights: FloatArray | None = None, edge_marginals: bool = False) -> Posterior:
-        """Marginals and log-partitions. Weights and edges are for chains; a categorical has no edges to count."""
+    def as_chain(self) -> Chain:
+        """The same as sequences of one slot each, so that kernels over chains serve too."""
+        n, k = self.node.shape
+        tables = ChainTables(self.node, np.zeros((1, k, k)), np.zeros(k), np.zeros(k))
+        chain = Chain.over(tables, np.arange(n + 1, dtype=np.int64), first=self.first)
+        chain.numbers = self.numbers
+        return chain
+
+    def take(self, numbers: IntArray) -> Categorical:
+        return Categorical(self.node[numbers], self.first, numbers_of(numbers, self.first, self.numbers))
+
+    def instances(self, start: int, stop: int) -> Categorical:
+        numbers = None if self.numbers is None else self.numbers[start:stop]
+        return Categorical(self.node[start:stop], self.first + start, numbers)
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
+        """Marginals and log-partitions."""
         top, total, exponentials = self._exponentials()
-        return Posterior(node=exponentials / total[:, None], log_partition=top + np.log(total))
+        return LabelPosterior(node=exponentials / total[:, None], log_partition=top + np.log(total))
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best label of each instance: the smallest of equals, or with ``rng`` a random one of them."""
         best = self.node.max(axis=1)
-        refuse_impossible(best, self.first)
+        refuse_impossible(best, self.first, self.numbers)
         if rng is None:
             labels = self.node.argmax(axis=1)
         else:
@@ -70,7 +177,7 @@ class Categorical:
         """The k best labels of each instance, best first."""
         if k < 1:
             raise DataError(f"k must be at least 1, got {k}")
-        refuse_impossible(self.node.max(axis=1), self.first)
+        refuse_impossible(self.node.max(axis=1), self.first, self.numbers)
         order = np.argsort(-self.node, axis=1, kind="stable")[:, :k]
         values = np.take_along_axis(self.node, order, axis=1)
         labels = np.full((k, len(self.node)), -1, dtype=np.int32)
@@ -104,22 +211,50 @@ class Categorical:
     def log_prob(self, labels: LabelArray) -> FloatArray:
         return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
 
-    def tilt(self, node: FloatArray | None = None, edge: FloatArray | None = None, gamma: float = 1.0) -> Categorical:
-        """(scores + node) / gamma."""
-        if edge is not None:
-            raise DataError("a categorical has no edges to tilt")
-        added = self.node if node is None else self.node + check_scores("tilting", node, self.node.shape)
-        return Categorical(added / check_gamma(gamma), self.first)
+    def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
+        return float(weights @ expect_scores(q.node, self.node).sum(axis=1))
+
+    def likeliest(self, q: LabelPosterior) -> LabelArray:
+        return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
+
+    def posterior(
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> LabelPosterior:
+        node = np.bincount(part, value, minlength=self.node.size).astype(np.float64, copy=False)
+        top = np.zeros(len(self.node)) if log_partition is None else log_partition
+        return LabelPosterior(node.reshape(self.node.shape), top)
+
+    def max_marginals(self) -> FloatArray:
+        return self.node.reshape(-1)
+
+    def polytope(self, closed: IntArray) -> Polytope:
+        return self.as_chain().polytope(closed, n_parts=self.node.size)
+
+    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Categorical:
+        return replace(self, node=(self.node if change is None else self.node + change) / check_gamma(gamma))
+
+    def mean(self, other: Categorical) -> Categorical:
+        check_alike(self.node.shape, other.node.shape, ("instances", "labels"))
+        return replace(self, node=(self.node + other.node) / 2.0)
+
+    def flat(self) -> Categorical:
+        return replace(self, node=np.where(self.node > -np.inf, 0.0, -np.inf))
 
     def clamp(self, labels: LabelArray) -> Categorical:
         """Scores in which only the given label is possible where it is known (≥ 0)."""
         y = check_labels(labels, *self.node.shape, unknown=True)
-        known = y[:, None] >= 0
-        return Categorical(np.where(known & (np.arange(self.n_labels) != y[:, None]), -np.inf, self.node), self.first)
+        forbidden = (y[:, None] >= 0) & (np.arange(self.n_labels) != y[:, None])
+        return replace(self, node=np.where(forbidden, -np.inf, self.node))
 
     def _exponentials(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Row maxima, sums of exp(score − maximum), and these exponentials."""
         top = self.node.max(axis=1)
-        refuse_impossible(top, self.first)
+        refuse_impossible(top, self.first, self.numbers)
         exponentials = np.exp(self.node - top[:, None])
         return top, exponentials.sum(axis=1), exponentials

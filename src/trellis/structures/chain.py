@@ -15,18 +15,25 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.errors import DataError
+from trellis.structures.chain_parts import ChainChange, ChainParts
+from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
-from trellis.structures.parts import ChainParts, check_labels
-from trellis.structures.results import Argmax, KBest, Posterior
+from trellis.structures.parts import check_labels
+from trellis.structures.polytope import Polytope
+from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
+    Structure,
+    check_alike,
     check_gamma,
     check_number_of_samples,
-    check_scores,
+    check_weights,
+    expect_scores,
+    numbers_of,
     refuse_impossible,
 )
 
@@ -36,7 +43,7 @@ Index = NDArray[np.int32]
 infer_scaled = chain_sum.infer_scaled if numba.config.DISABLE_JIT else chain_infer.infer_scaled
 
 
-class Chain:
+class Chain(Structure):
     """Log-scores of label sequences over a ragged batch.
 
     offsets : (n_instances + 1,)
@@ -47,7 +54,7 @@ class Chain:
     first : number of the first instance in the corpus, for messages
 
     >>> chain = Chain([0, 2], node=np.zeros((2, 2)), edge=np.log([[0.9, 0.1], [0.5, 0.5]]), start=np.log([0.5, 0.5]))
-    >>> chain.infer().node.round(3).tolist(), chain.argmax().labels.tolist()
+    >>> chain.infer().node.round(3).tolist(), chain.argmax().outputs.tolist()
     ([[0.5, 0.5], [0.7, 0.3]], [0, 0])
     """
 
@@ -75,10 +82,16 @@ class Chain:
         node_index: Any = None,
         edge_index: Any = None,
         first: int = 0,
+        owner: tuple[IntArray, int] | None = None,
     ) -> Chain:
-        """A chain over tables that are already checked, and exponentiated once for all chains that share them."""
+        """A chain over tables that are already checked, and exponentiated once for all chains that share them.
+
+        owner : the matrix of the model's own stack that each one (n_matrices,) is a change of, and the size of that
+            stack; None: they are the model's own
+        """
         chain = cls.__new__(cls)
         chain._set(tables, offsets, node_index, edge_index, first)
+        chain.owner = owner
         return chain
 
     def _set(self, tables: ChainTables, offsets: IntArray, node_index: Any, edge_index: Any, first: int) -> None:
@@ -86,6 +99,7 @@ class Chain:
         self.tables = tables
         self.offsets = offsets
         self.first = first
+        self.owner: tuple[IntArray, int] | None = None
         self.node_index = _index("node", node_index, tables.n_rows, n_slots)
         if edge_index is None:
             if tables.n_matrices != 1:
@@ -116,25 +130,54 @@ class Chain:
         """Node scores (n_slots, n_labels), start and stop not included."""
         return self.tables.node[self.node_index]
 
+    def as_chain(self) -> Chain:
+        """Itself: what kernels over chains take."""
+        return self
+
     def instances(self, start: int, stop: int) -> Chain:
-        """Scores of instances start..stop−1 over the same tables."""
         low, high = int(self.offsets[start]), int(self.offsets[stop])
+        some = self._of_slots(self.offsets[start : stop + 1] - low, slice(low, high))
+        some.first, some.numbers = self.first + start, None if self.numbers is None else self.numbers[start:stop]
+        return some
+
+    def take(self, numbers: IntArray) -> Chain:
+        lengths = np.diff(self.offsets)[numbers]
+        offsets = offsets_of(lengths)
+        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        some = self._of_slots(offsets, slots)
+        some.numbers = numbers_of(numbers, self.first, self.numbers)
+        return some
+
+    def _of_slots(self, offsets: IntArray, slots: Any) -> Chain:
+        """The same scores at some of the slots."""
+        node_index, edge_index = self.node_index[slots], self.edge_index[slots]
         return Chain.over(
-            self.tables,
-            self.offsets[start : stop + 1] - low,
-            node_index=self.node_index[low:high],
-            edge_index=self.edge_index[low:high],
-            first=self.first + start,
+            self.tables, offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=self.owner
         )
 
-    def infer(self, *, weights: FloatArray | None = None, edge_marginals: bool = False) -> Posterior:
-        """Marginals of nodes, expected edge counts (an instance times its weight), edge marginals where asked for."""
+    def _scored(
+        self,
+        tables: ChainTables,
+        node_index: Index | None = None,
+        edge_index: Index | None = None,
+        owner: tuple[IntArray, int] | None = None,
+    ) -> Chain:
+        """The same instances with other scores."""
+        chain = Chain.over(
+            tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=owner
+        )
+        chain.numbers = self.numbers
+        return chain
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
+        """Marginals of labels, expected counts of transitions, and marginals of transitions where ``at`` names one."""
         tell_if_compiling(chain_infer.infer_scaled)
         p, k = self.tables.potentials, self.n_labels
         n = len(self)
-        weights = np.ones(n) if weights is None else _check_weights(weights, n)
+        weights = check_weights(weights, n)
         posterior = with_slack((self.n_slots, k))
         counts_t = with_slack(p.edge.shape, zeros=True)
+        edge_marginals = self.names_transition(at)
         edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
         infer_scaled(
@@ -147,8 +190,21 @@ class Chain:
         counts = counts_t.transpose(0, 2, 1) * p.edge
         if np.any(status == chain_sum.FLAGGED):
             chain_log.infer_log(*self._arrays(), weights, posterior, counts, edge, log_partition, np.empty(n), status)
-            refuse_impossible(log_partition, self.first)
-        return Posterior(posterior, log_partition, counts, edge if edge_marginals else None)
+            refuse_impossible(log_partition, self.first, self.numbers)
+        return LabelPosterior(posterior, log_partition, self.own_counts(counts), edge if edge_marginals else None)
+
+    def names_transition(self, at: IntArray | None) -> bool:
+        """Whether any of the parts is a transition."""
+        return at is not None and at.size > 0 and int(at.max()) >= self.n_slots * self.n_labels
+
+    def own_counts(self, counts: FloatArray) -> FloatArray:
+        """Expected transitions by the matrices of the model's own stack, from those by the matrices of this chain."""
+        if self.owner is None:
+            return counts
+        own, n_own = self.owner
+        folded = np.zeros((n_own, *counts.shape[1:]))
+        np.add.at(folded, own, counts)
+        return folded
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best labels. Of equals the one with the smallest last label, then the smallest before it, and so on;
@@ -160,7 +216,7 @@ class Chain:
         else:
             tell_if_compiling(chain_max.viterbi_random)
             chain_max.viterbi_random(*self._arrays(), rng.random(self.n_slots), labels, score)
-        refuse_impossible(score, self.first)
+        refuse_impossible(score, self.first, self.numbers)
         return Argmax(labels, score)
 
     def kbest(self, k: int) -> KBest:
@@ -170,7 +226,7 @@ class Chain:
         tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
-        refuse_impossible(score[0], self.first)
+        refuse_impossible(score[0], self.first, self.numbers)
         return KBest(labels, score)
 
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
@@ -179,7 +235,7 @@ class Chain:
         tell_if_compiling(chain_sample.sample_outputs)
         labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
         chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
-        refuse_impossible(log_partition, self.first)
+        refuse_impossible(log_partition, self.first, self.numbers)
         return labels
 
     def entropy(self) -> FloatArray:
@@ -198,7 +254,7 @@ class Chain:
                 *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
                 np.zeros(p.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
             )  # fmt: skip
-            refuse_impossible(log_partition, self.first)
+            refuse_impossible(log_partition, self.first, self.numbers)
         return entropy
 
     def score(self, labels: LabelArray) -> FloatArray:
@@ -213,22 +269,106 @@ class Chain:
         """log p(y) of each instance; rounding never makes it positive."""
         return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
 
-    def tilt(self, node: FloatArray | None = None, edge: FloatArray | None = None, gamma: float = 1.0) -> Chain:
-        """(scores + node + edge) / gamma.
+    def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
+        t, lengths = self.tables, np.diff(self.offsets)
+        if q.edge_counts is None or self.owner is not None:
+            raise DataError("expected scores are those of the model's own chain, from a posterior with edge counts")
+        filled = lengths > 0
+        first, last = self.offsets[:-1][filled], self.offsets[1:][filled] - 1
+        ends = expect_scores(q.node[first], t.start).sum(axis=1) + expect_scores(q.node[last], t.stop).sum(axis=1)
+        return float(
+            np.repeat(weights, lengths) @ expect_scores(q.node, self.node).sum(axis=1)
+            + expect_scores(q.edge_counts, t.edge).sum()
+            + weights[filled] @ ends
+        )
 
-        node : (n_slots, K);  edge : (n_slots, K, K), its rows at first slots not looked at
-        """
-        t, g, k = self.tables, check_gamma(gamma), self.n_labels
-        node_table, node_index = t.node, self.node_index
-        all_slots = np.arange(self.n_slots, dtype=np.int32)
-        if node is not None:
-            node_table, node_index = self.node + check_scores("tilting", node, (self.n_slots, k)), all_slots
-        edge_table, edge_index = t.edge, self.edge_index
-        if edge is not None:
-            edge_table = t.edge[self.edge_index] + check_scores("tilting", edge, (self.n_slots, k, k))
-            edge_index = all_slots
-        tables = ChainTables.of(node_table / g, edge_table / g, t.start / g, t.stop / g)
-        return Chain.over(tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first)
+    def likeliest(self, q: LabelPosterior) -> LabelArray:
+        return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
+
+    def posterior(
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> LabelPosterior:
+        k, n_node = self.n_labels, self.n_slots * self.n_labels
+        weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
+        here = part < n_node
+        node = np.bincount(part[here], value[here], minlength=n_node).astype(np.float64, copy=False)
+        cell, share = part[~here] - n_node, value[~here]
+        slot = cell // (k * k)
+        counts = np.zeros(self.tables.edge.shape)
+        np.add.at(counts, (self.edge_index[slot], cell // k % k, cell % k), share * weight[slot])
+        edge = None
+        if self.names_transition(at):
+            edge = np.bincount(cell, share, minlength=n_node * k).astype(np.float64, copy=False)
+            edge = edge.reshape(self.n_slots, k, k)
+        top = np.zeros(len(self)) if log_partition is None else log_partition
+        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
+
+    def max_marginals(self) -> FloatArray:
+        k, n = self.n_labels, self.n_slots
+        best = np.empty(n * k * (1 + k))
+        of_node, of_edge = best[: n * k].reshape(n, k), best[n * k :].reshape(n, k, k)
+        chain_max.max_marginals(*self._arrays(), of_node, of_edge)
+        return best
+
+    def polytope(self, closed: IntArray, n_parts: int | None = None) -> Polytope:
+        t, n = self.tables, self.n_slots
+        node = self.node.copy()
+        filled = np.diff(self.offsets) > 0
+        node[self.offsets[:-1][filled]] += t.start
+        node[self.offsets[1:][filled] - 1] += t.stop
+        edge = t.edge[self.edge_index] if n else np.zeros((0, self.n_labels, self.n_labels))
+        return chain_polytope(self.parts, node, edge, closed, self.parts.n_parts if n_parts is None else n_parts)
+
+    def farthest(self) -> float:
+        """Potentials that are all there lie within 670 nats of each other, in nodes and in edges; twenty times that and
+        some more is beyond every corner. What underflow took may be much farther away."""
+        return 4e6 if any(flags.any() for flags in self.tables.lost()) else 4e4
+
+    def apply(self, change: ChainChange, gamma: float = 1.0) -> Chain:
+        if change.node is None and change.pattern is None and gamma == 1.0:
+            return self
+        t, g = self.tables, check_gamma(gamma)
+        node, node_index = t.node, self.node_index
+        if change.node is not None:
+            node, node_index = self.node + change.node, np.arange(self.n_slots, dtype=np.int32)
+        edge, edge_index, owner = t.edge, self.edge_index, self.owner
+        if change.pattern is not None:
+            n_patterns = len(change.patterns)
+            pair, index = np.unique(edge_index * np.int64(n_patterns) + change.pattern, return_inverse=True)
+            edge = t.edge[pair // n_patterns] + change.patterns[pair % n_patterns]
+            edge_index = index.astype(np.int32)
+            own, n_own = (np.arange(len(t.edge)), len(t.edge)) if owner is None else owner
+            owner = own[pair // n_patterns], n_own
+        if g == 1.0:
+            tables = ChainTables(node, edge, t.start, t.stop)
+        else:
+            tables = ChainTables(node / g, edge / g, t.start / g, t.stop / g)
+        return self._scored(tables, node_index, edge_index, owner)
+
+    def mean(self, other: Chain) -> Chain:
+        if not np.array_equal(self.offsets, other.offsets):
+            raise DataError("models agree over the same instances, but the lengths of these differ")
+        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels), ("slots", "labels"))
+        a, b = self.tables, other.tables
+        pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
+        tables = ChainTables(
+            node=(self.node + other.node) / 2,
+            edge=(a.edge[pair // len(b.edge)] + b.edge[pair % len(b.edge)]) / 2,
+            start=(a.start + b.start) / 2,
+            stop=(a.stop + b.stop) / 2,
+        )
+        return self._scored(tables, edge_index=index.astype(np.int32))
+
+    def flat(self) -> Chain:
+        t = self.tables
+        tables = ChainTables(*(np.where(table > -np.inf, 0.0, -np.inf) for table in (t.node, t.edge, t.start, t.stop)))
+        return self._scored(tables, self.node_index, self.edge_index, self.owner)
 
     def clamp(self, labels: LabelArray) -> Chain:
         """Scores in which only the given label is possible at the slots where it is known (≥ 0)."""
@@ -238,7 +378,7 @@ class Chain:
         forbidden = (y[:, None] >= 0) & (np.arange(self.n_labels) != y[:, None])
         t = self.tables
         tables = ChainTables(np.where(forbidden, -np.inf, self.node), t.edge, t.start, t.stop)
-        return Chain.over(tables, self.offsets, edge_index=self.edge_index, first=self.first)
+        return self._scored(tables, None, self.edge_index, self.owner)
 
     def _arrays(self) -> tuple[Any, ...]:
         t = self.tables
@@ -247,13 +387,6 @@ class Chain:
 
 def _log_or_zero(potentials: FloatArray) -> FloatArray:
     return np.log(potentials, out=np.zeros_like(potentials), where=potentials > 0)
-
-
-def _check_weights(weights: Any, n: int) -> FloatArray:
-    checked = np.ascontiguousarray(weights, dtype=np.float64)
-    if checked.shape != (n,) or not np.all(np.isfinite(checked)):
-        raise DataError(f"expected a finite weight for each of {n} instances, got shape {checked.shape}")
-    return checked
 
 
 def _index(name: str, index: Any, n_rows: int, n_slots: int, used: Any = None) -> Index:

@@ -1,141 +1,184 @@
-"""The part index space: every part of every output of a batch has one number, found by arithmetic.
+"""Parts: every part of every output of a batch has one number, found by arithmetic and never stored.
 
-A batch of sequences with K labels and n slots in all, here K = 2 and two instances of 3 and 1 tokens:
+    score(y) = Σ_{parts of y} score(part),        E_q[φ] = Σ coefficient · q(part is used)
 
-    slot              0        1        2     |   3
-    node parts      [0 1]    [2 3]    [4 5]   | [6 7]             node(t, k)    = t·K + k
-                      |  edge  |  edge  |     |
-    edge parts   (holes)  12..15   16..19     | (holes)           edge(t, a, b) = n·K + (t·K + a)·K + b
-                 8..11                        |  20..23
+Outside this layer, and the models that build structures, part numbers are all that is known of an output. What a
+constraint means by "the label V at token 7" or "word 3 is linked to word 5" it asks the parts for, by family: labels,
+transitions, links. Parts that have none of the family refuse.
 
-An edge part belongs to the boundary between slots t − 1 and t. The edge parts of an instance's first slot are
-holes: no output uses them, no row may name them. A categorical has node parts alone, one slot an instance.
+Rows over parts come in compressed form: entries start[r] .. start[r + 1] − 1 of ``part`` and ``coefficient``,
+parts increasing inside a row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, IntArray, LabelArray
-from trellis.errors import DataError
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.errors import ConstraintError, DataError
+from trellis.structures.extremes import parts_never_least, row_extremes
+
+if TYPE_CHECKING:
+    from trellis.structures.structure import Structure
 
 
-@dataclass(frozen=True)
-class CategoricalParts:
-    """Parts (instance, label) of a batch of instances with one label each.
+class Parts(ABC):
+    """The parts of a batch. A new structure brings the abstract ones; the others have slow forms that always serve."""
 
-    >>> CategoricalParts(n_slots=3, n_labels=4).node(2, 1)
-    9
-    """
-
-    n_slots: int
-    n_labels: int
-
-    @property
-    def n_instances(self) -> int:
-        return self.n_slots
-
-    @property
-    def n_node_parts(self) -> int:
-        return self.n_slots * self.n_labels
+    kind: str = ""
+    """Under which fast paths are registered; none for the empty one."""
+    outputs_are = "outputs"
+    """What they are called in messages."""
+    has_labels = False
+    """Whether there are parts (slot, label)."""
 
     @property
-    def n_parts(self) -> int:
-        return self.n_node_parts
+    @abstractmethod
+    def n_instances(self) -> int: ...
 
     @property
-    def offsets(self) -> IntArray:
-        return np.arange(self.n_slots + 1, dtype=np.int64)
+    @abstractmethod
+    def n_parts(self) -> int: ...
 
-    def node(self, slot: Any, label: Any) -> Any:
-        return slot * self.n_labels + label
-
+    @abstractmethod
     def instance_of(self, parts: IntArray) -> IntArray:
-        return _check_parts(parts, self.n_parts) // self.n_labels
+        """The instance of each part, counted inside this batch."""
 
-    def of(self, labels: LabelArray) -> IntArray:
-        """Parts that an output uses, in increasing order."""
-        y = check_labels(labels, self.n_slots, self.n_labels)
-        return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
+    @abstractmethod
+    def of(self, outputs: Any) -> IntArray:
+        """Parts that one output of every instance uses, increasing."""
+
+    @abstractmethod
+    def shard(self, first: int, last: int) -> Parts:
+        """The parts of instances first..last−1 alone, numbered anew."""
+
+    @abstractmethod
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        """Which of the parts belong to instances first..last−1, and the numbers of those in ``shard(first, last)``."""
+
+    @abstractmethod
+    def zeros(self) -> Structure:
+        """Scores of 0 for every part: all outputs alike."""
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        """The instance of each part, and its number among the parts of that instance alone."""
+        instance, local = self.instance_of(parts), np.empty(len(parts), dtype=np.int64)
+        for i in np.unique(instance).tolist():
+            local[instance == i] = self.within(parts[instance == i], i, i + 1)[1]
+        return instance, local
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        """The parts with these numbers among the parts of their instances alone: undoes :meth:`split`."""
+        everything, parts = np.arange(self.n_parts, dtype=np.int64), np.empty(len(local), dtype=np.int64)
+        for i in np.unique(instance).tolist():
+            kept, numbers = self.within(everything, i, i + 1)
+            parts[instance == i] = everything[kept][np.argsort(numbers)][local[instance == i]]
+        return parts
+
+    def sizes(self) -> IntArray:
+        """(n_instances,): how many parts each instance has."""
+        return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
+
+    def split_outputs(self, outputs: Any) -> list[Any]:
+        """The output of each instance by itself, in the form that a batch of this one instance has."""
+        return [outputs[i : i + 1] for i in range(self.n_instances)]
+
+    def join_outputs(self, pieces: Sequence[Any]) -> Any:
+        """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`.
+
+        Here and there the form is taken to be an array or a list with one entry per instance.
+        """
+        if all(isinstance(piece, list) for piece in pieces):
+            return [output for piece in pieces for output in piece]
+        return np.concatenate(pieces)
+
+    def place_of(self, parts: IntArray) -> IntArray:
+        """The place of each part, in 0..n_parts−1: an output uses at most one part of a place (the slot, say).
+
+        Parts of one place exclude each other, which makes a good first guess of how rows vary together.
+        """
+        return parts
+
+    def change(self, part: IntArray, value: FloatArray) -> Any:
+        """What :meth:`Structure.apply` adds to scores: ``value`` at ``part`` (repeated ones add up, −inf forbids).
+
+        Made once where the same change meets many scores.
+        """
+        return check_change(part, value, self.n_parts)
+
+    def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(n_rows,) each: the least and the largest value of every row over all outputs."""
+        return row_extremes(self.zeros(), start, part, coefficient)
+
+    def never_least(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
+    ) -> tuple[IntArray, BoolArray]:
+        """Parts that no output with the least value of a row uses, increasing; and for which rows that says it all.
+
+        margin : (n_rows,) by how much two sums may differ and yet count as equal
+        Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used. Where it
+        is no, being at the least takes more: that some part *is* used, say.
+        """
+        return parts_never_least(self.zeros(), start, part, coefficient, margin)
+
+    # families
+
+    def label(self, slot: Any, label: Any) -> Any:
+        """The part "the slot has the label"."""
+        self._refuse("labels")
+
+    def transition(self, slot: Any, before: Any, label: Any) -> Any:
+        """The part "the slot before has label ``before`` and the slot has ``label``"."""
+        self._refuse("transitions between labels")
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        """Parts of all labels (n_slots, n_labels), and of all transitions (n_boundaries, n_labels, n_labels)."""
+        self._refuse("labels")
+
+    def link(self, source: Any, target: Any) -> Any:
+        """The part "source word i is linked to target word j" for places in the flat texts of the batch."""
+        self._refuse("links between words")
+
+    def link_within(self, instance: int, source: int, target: int) -> int:
+        """The same for places in the two sentences of one instance."""
+        self._refuse("links between words")
+
+    def linked_words(self) -> tuple[IntArray, IntArray]:
+        """Of each link part, which are the first parts, the source and the target word: places in the flat texts."""
+        self._refuse("links between words")
+
+    def member(self, number: int) -> tuple[Parts, int]:
+        """One of several structures side by side, and the number of its first part."""
+        self._refuse("members to choose from")
+
+    def _refuse(self, family: str) -> NoReturn:
+        raise ConstraintError(f"this constraint speaks of {family}, but these {self.outputs_are} have none")
 
 
-@dataclass(frozen=True)
-class ChainParts:
-    """Parts (slot, label) and (boundary, label, label) of a batch of label sequences.
-
-    offsets : (n_instances + 1,)
-
-    >>> parts = ChainParts(np.array([0, 3, 4]), n_labels=2)
-    >>> parts.node(2, 1), parts.edge(1, 0, 1), parts.n_parts
-    (5, 13, 24)
-    >>> parts.of(np.array([0, 1, 1, 0])).tolist()
-    [0, 3, 5, 6, 13, 19]
-    """
-
-    offsets: IntArray
-    n_labels: int
-
-    @property
-    def n_slots(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def n_instances(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def n_node_parts(self) -> int:
-        return self.n_slots * self.n_labels
-
-    @property
-    def n_parts(self) -> int:
-        return self.n_node_parts * (1 + self.n_labels)
-
-    def node(self, slot: Any, label: Any) -> Any:
-        return slot * self.n_labels + label
-
-    def edge(self, slot: Any, before: Any, label: Any) -> Any:
-        """The part "slot t − 1 has label ``before`` and slot t has ``label``"."""
-        return self.n_node_parts + (slot * self.n_labels + before) * self.n_labels + label
-
-    def has_boundary(self) -> BoolArray:
-        """(n_slots,): whether a boundary lies before the slot, that is, it is not an instance's first."""
-        inner = np.ones(self.n_slots, dtype=np.bool_)
-        firsts = self.offsets[:-1]
-        inner[firsts[firsts < self.offsets[1:]]] = False
-        return inner
-
-    def slot_of(self, parts: IntArray) -> IntArray:
-        """The slot of a node part; the right-hand slot of an edge part."""
-        numbers = _check_parts(parts, self.n_parts)
-        return np.where(
-            numbers < self.n_node_parts,
-            numbers // self.n_labels,
-            (numbers - self.n_node_parts) // self.n_labels**2,
-        )
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        return np.searchsorted(self.offsets, self.slot_of(parts), side="right") - 1
-
-    def of(self, labels: LabelArray) -> IntArray:
-        """Parts that an output uses, in increasing order."""
-        y = check_labels(labels, self.n_slots, self.n_labels).astype(np.int64)
-        right = np.flatnonzero(self.has_boundary())
-        nodes = self.node(np.arange(self.n_slots, dtype=np.int64), y)
-        return np.concatenate([nodes, self.edge(right, y[right - 1], y[right])])
-
-
-Parts = CategoricalParts | ChainParts
-
-
-def _check_parts(parts: Any, n_parts: int) -> IntArray:
+def check_parts(parts: Any, n_parts: int) -> IntArray:
+    """Part numbers as int64, each in 0..n_parts−1."""
     numbers = np.asarray(parts, dtype=np.int64)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_parts):
         raise DataError(f"parts must lie in 0..{n_parts - 1}, got {numbers.min()}..{numbers.max()}")
     return numbers
+
+
+def check_change(part: Any, value: Any, n_parts: int) -> tuple[IntArray, FloatArray]:
+    """Parts, and as many values that are finite or −inf."""
+    numbers, added = check_parts(part, n_parts), np.asarray(value, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.shape != added.shape:
+        raise DataError(
+            f"a change is one value for each part, but there are {numbers.shape} parts, {added.shape} values"
+        )
+    wrong = np.flatnonzero(~(added < np.inf))
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(f"what is added must be finite or −inf, but at part {numbers[at]} it is {added[at]}")
+    return numbers, added
 
 
 def check_labels(labels: Any, n_slots: int, n_labels: int, *, unknown: bool = False) -> LabelArray:

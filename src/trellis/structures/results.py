@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from trellis.data.ragged import FloatArray, LabelArray
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
+
+
+class Posterior(Protocol):
+    """A distribution over the outputs of every instance, seen through its parts.
+
+    log_partition : (n_instances,)    log Σ_y exp score(y)
+    """
+
+    @property
+    def log_partition(self) -> FloatArray: ...
+
+    def at(self, parts: IntArray) -> FloatArray:
+        """The probability that each of these parts is used."""
+        ...
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """Marginals of parts and the log-partition of each instance.
+class PartPosterior:
+    """A posterior that holds the marginal of every part: (n_parts,)."""
+
+    marginal: FloatArray
+    log_partition: FloatArray
+
+    def at(self, parts: IntArray) -> FloatArray:
+        return self.marginal[parts]
+
+
+@dataclass(frozen=True)
+class LabelPosterior:
+    """Marginals of labels, and what a chain's model needs of its transitions.
 
     node : (n_slots, n_labels)               P(y_t = k)
     log_partition : (n_instances,)           log Σ_y exp score(y)
@@ -22,12 +51,50 @@ class Posterior:
     edge_counts: FloatArray | None = None
     edge: FloatArray | None = None
 
+    def at(self, parts: IntArray) -> FloatArray:
+        """Marginals of parts; of transitions only where ``infer(at=...)`` was told of one."""
+        n_node, flat = self.node.size, self.node.reshape(-1)
+        if parts.size == 0 or int(parts.max()) < n_node:
+            return flat[parts]
+        if self.edge is None:
+            raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
+        is_node = parts < n_node
+        found = np.empty(parts.shape)
+        found[is_node] = flat[parts[is_node]]
+        found[~is_node] = self.edge.reshape(-1)[parts[~is_node] - n_node]
+        return found
+
+
+@dataclass(frozen=True)
+class JointPosterior:
+    """Posteriors of several structures over the same instances; their parts stand one after the other.
+
+    starts : (n_members + 1,) first part of each, and the number of all
+    """
+
+    members: Sequence[Any]
+    starts: IntArray
+
+    @property
+    def log_partition(self) -> FloatArray:
+        return np.asarray(sum(member.log_partition for member in self.members))
+
+    def at(self, parts: IntArray) -> FloatArray:
+        found = np.empty(parts.shape)
+        for number, member in enumerate(self.members):
+            mine = (parts >= self.starts[number]) & (parts < self.starts[number + 1])
+            found[mine] = member.at(parts[mine] - self.starts[number])
+        return found
+
 
 @dataclass(frozen=True)
 class Argmax:
-    """labels : (n_slots,) of a best output of each instance;  score : (n_instances,)."""
+    """A best output of each instance, in the structure's own form, and its score (n_instances,).
 
-    labels: LabelArray
+    outputs : of labels (n_slots,), of a joint structure one of each member
+    """
+
+    outputs: Any
     score: FloatArray
 
 

@@ -24,31 +24,43 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.archive import read_archive, write_archive
-from trellis.data.bitext import LONGEST, Bitext, WordCodes, code_pairs, words_of
+from trellis.constraints import Constraint, backward, compile_constraints, each, forward, trusted
+from trellis.constraints.rows import Rows
+from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
-from trellis.engine import engine_for
+from trellis.engine import Shard, engine_for, shards_of
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
-from trellis.learn.align_em import train_alignment
 from trellis.learn.history import History
+from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
-from trellis.models.alignment import AlignmentConstraints, AlignmentModel, PairTable
-from trellis.models.alignment.files import learned_arrays, restored_model
-from trellis.models.estimator import Estimator
-from trellis.structures.kernels import align_links
-from trellis.structures.kernels.align_shard import Pairs
-from trellis.tasks.align_hints import Hint, extra_counts, hint_cells, mark_alike
+from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.alignment.model import as_words
+from trellis.models.saving import SavedEstimator, from_archive, load_model, to_archive
+from trellis.projection import Projector, ShardAnswer
+from trellis.tasks.align_hints import Hint, hints_of_pieces
+from trellis.tasks.kernels import symmetrize as kernel
 
 SYMMETRIZE = {
-    "posterior": align_links.POSTERIOR,
-    "forward": align_links.FORWARD,
-    "backward": align_links.BACKWARD,
-    "intersection": align_links.INTERSECTION,
-    "union": align_links.UNION,
-    "grow-diag": align_links.GROW_DIAG,
-    "grow-diag-final": align_links.GROW_DIAG_FINAL,
-    "grow-diag-final-and": align_links.GROW_DIAG_FINAL_AND,
+    "posterior": kernel.POSTERIOR,
+    "forward": kernel.FORWARD,
+    "backward": kernel.BACKWARD,
+    "intersection": kernel.INTERSECTION,
+    "union": kernel.UNION,
+    "grow-diag": kernel.GROW_DIAG,
+    "grow-diag-final": kernel.GROW_DIAG_FINAL,
+    "grow-diag-final-and": kernel.GROW_DIAG_FINAL_AND,
 }
+
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "none": (),
+    "agreement": (forward.links == backward.links,),
+    "bijective": (forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+    "both": (forward.links == backward.links, forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+}
+HINT_PRICE = 12.0
+"""What a unit of violation of given links costs, in nats."""
+SMALLEST_GAMMA = 0.05
+"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences."""
 
 Text = str | Sequence[str]
 THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
@@ -86,7 +98,7 @@ class Links:
         return " ".join([f"{i}-{j}" for i, j in self.pairs.tolist()])
 
 
-class Aligner(Estimator):
+class Aligner(SavedEstimator):
     """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
 
     constraint : "both", "agreement", "bijective" or "none", in training
@@ -102,13 +114,12 @@ class Aligner(Estimator):
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     reliability : least expected share of given links that hold
-    tolerance, max_evaluations : where the projection of a pair stops in training; decoding has one evaluation more,
-        and gamma = 0 eight times as many
-    warm_start : keep dual variables of agreement between the HMM's rounds, gamma > 0
+    tolerance, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
+        evaluation more
     random_state : accepted as everywhere; nothing here is random
     threads : None: every core
 
-    Learned: ``model_``, ``source_codes_``, ``target_codes_``, ``history_``, ``threshold_``.
+    Learned: ``model_``, ``history_``, ``threshold_``.
     """
 
     def __init__(
@@ -131,7 +142,6 @@ class Aligner(Estimator):
         reliability: float = 0.9,
         tolerance: float = 0.05,
         max_evaluations: int = 3,
-        warm_start: bool = False,
         random_state: int | None = None,
         threads: int | None = None,
         verbose: bool = False,
@@ -153,7 +163,6 @@ class Aligner(Estimator):
         self.reliability = reliability
         self.tolerance = tolerance
         self.max_evaluations = max_evaluations
-        self.warm_start = warm_start
         self.random_state = random_state
         self.threads = threads
         self.verbose = verbose
@@ -180,48 +189,44 @@ class Aligner(Estimator):
         tune : gold links of the first pairs, on which the threshold is chosen
         """
         first: list[tuple[Text, Text]] = []
-        bitext, coded, marks = self._train(_keeping(pairs, len(tune), first), hints)
+        bitext, batch, given = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
             if len(first) < len(tune):
                 raise DataError(f"there is gold for {len(tune)} pairs but there are only {len(first)} pairs")
             self.tune_threshold(first, tune)
-        return self._links(bitext, coded, marks)
+        return self._links(bitext, batch, given)
 
     def _train(
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
-    ) -> tuple[Bitext, Pairs, NDArray[np.uint8]]:
+    ) -> tuple[Bitext, SentencePairs, list[list[Hint]] | None]:
         self._check()
-        source, target = WordCodes(self.prefix), WordCodes(self.prefix)
-        bitext = code_pairs(_tokenized(pairs), source, target)
-        if bitext.n_empty == len(bitext):
-            raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
-        table, coded = PairTable.build(bitext, len(source.names), len(target.names))
-        marks = hint_cells(bitext, coded, hints)
-        model = AlignmentModel(
-            table,
-            p_null=self.p_null,
-            concentration=self.concentration,
-            reach=self.reach,
-            variational=self.variational,
-            extra=extra_counts(table, source, target, self.priors or {}, self.alike),
-        )
-        self.history_: History = train_alignment(
-            model,
-            coded,
-            replace(self._constraints(decode=False), hints=marks),
-            engine_for(self.threads),
-            model1_rounds=self.model1_iterations,
-            hmm_rounds=self.iterations,
-            warm_start=self.warm_start,
-            progress=self.verbose,
-        )
+        model = self._new_model()
+        bitext, batch = model.encode_fit(pairs)
+        given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
+        self.history_ = History()
+        for kind, rounds in (("model1", self.model1_iterations), ("hmm", self.iterations)):
+            if rounds == 0:
+                continue
+            model.kind = kind
+            # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
+            learner = UEM(
+                model, self._constraints(self.constraint, given), gamma=self.gamma if kind == "hmm" else 1.0,
+                start="model", max_rounds=rounds, tol=0.0, tolerance=self.tolerance, evaluations=self.max_evaluations,
+                threads=self.threads, track_likelihood=False, show_progress=self.verbose,
+            )  # fmt: skip
+            for entry in learner.fit(batch).history_:
+                self.history_.append(replace(entry, number=len(self.history_)))
         self.model_, moved = model.pruned()
         # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
-        np.take(moved, coded.cells, out=coded.cells, mode="clip")
-        source.frozen = target.frozen = True
-        self.source_codes_, self.target_codes_ = source, target
+        np.take(moved, batch.cells, out=batch.cells, mode="clip")
         self.threshold_ = self.threshold
-        return bitext, coded, marks
+        return bitext, batch, given
+
+    def _new_model(self) -> AlignmentModel:
+        return AlignmentModel(
+            p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
+            prefix=self.prefix, alike=self.alike, priors=self.priors, with_prior=False,
+        )  # fmt: skip
 
     def align(
         self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None
@@ -234,15 +239,11 @@ class Aligner(Estimator):
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
-        model = self._model()
         done = 0
         for chunk in _chunks(pairs):
-            bitext = code_pairs(chunk, self.source_codes_, self.target_codes_)
-            coded = model.look_up(bitext)
-            if self.alike > 0.0:
-                mark_alike(chunk, bitext, coded)
+            bitext, batch = self._model().look_up(chunk)
             given = None if hints is None else hints[done : done + len(chunk)]
-            yield from self._links(bitext, coded, hint_cells(bitext, coded, given))
+            yield from self._links(bitext, batch, hints_of_pieces(bitext, given) if given and any(given) else None)
             done += len(chunk)
 
     def posteriors(self, pairs: Iterable[tuple[Text, Text]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
@@ -250,31 +251,25 @@ class Aligner(Estimator):
 
         A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
         """
-        model = self._model()
-        words = list(_tokenized(pairs))
-        bitext = code_pairs(words, self.source_codes_, self.target_codes_)
-        coded = model.look_up(bitext)
-        if self.alike > 0.0:
-            mark_alike(words, bitext, coded)
-        constraints, engine = self._constraints(decode=True), engine_for(self.threads)
+        bitext, batch = self._model().look_up(list(_tokenized(pairs)))
         grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
-        for shard, shares in model.project(coded, constraints, engine):
-            base = coded.cell_offsets[shard.instances.start]
-            for piece in shard.instances:
+        for shard, posteriors, _ in self._decoded(batch, None, best=False):
+            base = batch.offsets[shard.start]
+            for piece in shard:
                 pair = int(pair_of[piece])
                 i, i_end = bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[bitext.pieces[pair]]
                 j, j_end = bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[bitext.pieces[pair]]
-                cells = slice(coded.cell_offsets[piece] - base, coded.cell_offsets[piece + 1] - base)
-                grids[pair][0][i:i_end, j:j_end] = shares.forward[cells].reshape(i_end - i, j_end - j)
-                grids[pair][1][i:i_end, j:j_end] = shares.backward[cells].reshape(i_end - i, j_end - j)
+                cells = slice(batch.offsets[piece] - base, batch.offsets[piece + 1] - base)
+                for grid, link in zip(grids[pair], posteriors, strict=True):
+                    grid[i:i_end, j:j_end] = link[cells].reshape(i_end - i, j_end - j)
         return grids
 
     def tune_threshold(self, pairs: Iterable[tuple[Text, Text]], gold: Sequence[GoldLinks]) -> float:
         """Set ``threshold_`` to the one with the least AER on a small gold set, and return it."""
         rows = []
-        for forward, backward in self.posteriors(pairs):
-            mean = 0.5 * (forward.astype(np.float64) + backward)
+        for ahead, back in self.posteriors(pairs):
+            mean = 0.5 * (ahead.astype(np.float64) + back)
             rows.append({(int(i), int(j)): float(mean[i, j]) for i, j in np.argwhere(mean >= THRESHOLDS[0])})
         self.threshold_ = best_threshold(precision_recall_curve(rows, gold, THRESHOLDS))
         return self.threshold_
@@ -282,45 +277,36 @@ class Aligner(Estimator):
     def translations(self, *, least: float = 1e-4) -> Iterator[tuple[str, str, float, float]]:
         """(source, target, t(target | source), t(source | target)) of the pairs with either at least ``least``."""
         model = self._model()
-        rows, columns, pair = model.table.sources(), model.table.row_targets, model.tables.pair
+        rows, columns, pair = model.table_.sources(), model.table_.row_targets, model.tables_.pair
         for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)):
             yield (
-                self.source_codes_.names[rows[k]],
-                self.target_codes_.names[columns[k]],
+                model.source_codes_.names[rows[k]],
+                model.target_codes_.names[columns[k]],
                 float(pair[k, 0]),
                 float(pair[k, 1]),
             )
 
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        header, arrays = to_archive(self._model())
+        return {"threshold": self.threshold_, "model": header}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.model_ = from_archive(names["model"], arrays)
+        self.threshold_ = names["threshold"]
+
     def save(self, path: FilePath) -> None:
-        """Write the whole aligner into one file."""
-        names, arrays = learned_arrays(self._model())
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in ("priors", "threads", "verbose")}
-        header = {
-            "class": "Aligner",
-            "parameters": parameters,
-            "threshold": self.threshold_,
-            "source": self.source_codes_.names,
-            "target": self.target_codes_.names,
-            **names,
-        }
-        write_archive(path, header, arrays)
+        """Write the whole aligner into one file; the dictionary it learned with, and threads, are not part of it."""
+        plain = Aligner(**{**self.get_params(deep=False), "priors": None, "threads": None, "verbose": False})
+        plain.model_, plain.threshold_ = self._model(), self.threshold_
+        super(Aligner, plain).save(path)
 
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:
         """The aligner of a file; parameters that concern decoding or threads may be given anew."""
-        archive = read_archive(path)
-        if archive.header.get("class") != "Aligner":
-            raise ModelFileError(f"{path}: this file holds {archive.header.get('class')!r}, not an aligner")
-        try:
-            aligner = cls(**{**archive.header["parameters"], **overrides})
-            aligner.model_ = restored_model(archive.header, archive.arrays)
-            prefix = archive.header["parameters"]["prefix"]
-            aligner.source_codes_ = WordCodes(prefix, archive.header["source"])
-            aligner.target_codes_ = WordCodes(prefix, archive.header["target"])
-            aligner.threshold_ = overrides.get("threshold", archive.header["threshold"])
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"{path}: the aligner in this file is incomplete ({error})") from error
-        aligner.source_codes_.frozen = aligner.target_codes_.frozen = True
+        aligner = load_model(path, **overrides)
+        if not isinstance(aligner, cls):
+            raise ModelFileError(f"{path}: this file holds {type(aligner).__name__!r}, not an aligner")
+        aligner.threshold_ = overrides.get("threshold", aligner.threshold_)
         return aligner
 
     def _model(self) -> AlignmentModel:
@@ -338,42 +324,76 @@ class Aligner(Estimator):
                 raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
         if self.model1_iterations + self.iterations == 0:
             raise DataError("there must be at least one round of training")
-        if not 0.0 <= self.alike < float("inf"):
-            raise DataError(f"alike must be a number from 0 on but is {self.alike}")
-        if not self.reach >= 1.0:
-            raise DataError(f"the reach must be at least one word but is {self.reach}")
-        if self.prefix is not None and self.prefix < 1:
-            raise DataError(f"prefix must be at least 1 but is {self.prefix}")
-        self._constraints(decode=False)
-        self._constraints(decode=True)
+        if not (self.gamma == 0.0 or SMALLEST_GAMMA <= self.gamma <= 10.0):
+            raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
+        if not 0.0 < self.reliability < 1.0:
+            raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
+        if self.max_evaluations < 1:
+            raise DataError(f"max_evaluations must be at least 1 but is {self.max_evaluations}")
+        if not self.tolerance > 0.0:
+            raise DataError(f"tolerance must be positive but is {self.tolerance}")
+        for name in (self.constraint, self.decode_constraint or "none"):
+            if name not in CONSTRAINTS:
+                raise UnknownNameError("constraint", name, CONSTRAINTS)
+        self._new_model().check()
 
-    def _constraints(self, *, decode: bool) -> AlignmentConstraints:
-        kind = self.decode_constraint if decode and self.decode_constraint is not None else self.constraint
-        evaluations = self.max_evaluations + (1 if decode else 0)
-        return AlignmentConstraints(kind, self.gamma, self.tolerance, evaluations, self.reliability)
+    def _constraints(self, kind: str, given: Sequence[Sequence[Hint]] | None) -> list[Constraint]:
+        hints = [] if given is None else [trusted(links=given, at_least=self.reliability).penalty(HINT_PRICE)]
+        return [*CONSTRAINTS[kind], *hints]
 
-    def _links(self, bitext: Bitext, coded: Pairs, marks: NDArray[np.uint8]) -> Iterator[Links]:
+    def _decoded(
+        self, batch: SentencePairs, given: list[list[Hint]] | None, *, best: bool
+    ) -> Iterator[tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]]:
+        """Of each shard its pairs, link posteriors of both directions under the decoding constraints, and with
+        ``best`` the best alignments under these posteriors."""
+        model, kind = self._model(), self.decode_constraint or self.constraint
+
+        def decode(shard: Shard) -> tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+            part, pairs = shard.of(batch), shard.instances
+            hints = None if given is None else given[pairs.start : pairs.stop]
+            constraints = self._constraints(kind, hints)
+            rows = Rows.none(part.parts)
+            if constraints:
+                rows = compile_constraints(constraints, part, model.label_names_, part.parts)
+            projector = Projector(rows, tolerance=self.tolerance, most_evaluations=self.max_evaluations + 1)
+
+            def take(_: int, answer: ShardAnswer) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+                q = answer.posterior
+                links = [member.link.astype(np.float32) for member in q.members]
+                if not best:
+                    return links, []
+                if self.gamma == 0.0:
+                    return links, list(answer.tilted.likeliest(q))
+                return links, list(projector.shard_rows[0].q_scores(answer).argmax().outputs)
+
+            found = projector.run(lambda _: model.scores(part), self.gamma, then=take, warn=False)
+            return pairs, *found.results[0]
+
+        return engine_for(self.threads).map(decode, shards_of(batch))
+
+    def _links(self, bitext: Bitext, batch: SentencePairs, given: list[list[Hint]] | None) -> Iterator[Links]:
         method = SYMMETRIZE[self.symmetrize]
-        constraints = replace(self._constraints(decode=True), hints=marks)
-        decode = method != align_links.POSTERIOR
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
         pending: list[tuple[NDArray[np.int32], NDArray[np.float64]]] = []
-        for shard, shares in self.model_.project(coded, constraints, engine_for(self.threads), decode=decode):
-            start, stop = shard.instances.start, shard.instances.stop
-            n_cells = len(shares.forward)
-            count = np.zeros(stop - start + 1, np.int64)
+        none = np.zeros(0, np.int32)
+        for pieces, posteriors, best in self._decoded(batch, given, best=method != kernel.POSTERIOR):
+            part = batch.instances(pieces.start, pieces.stop)
+            count, n_cells = np.zeros(len(pieces) + 1, np.int64), len(posteriors[0])
             rows, columns = np.empty(n_cells, np.int32), np.empty(n_cells, np.int32)
             scores = np.empty(n_cells)
-            align_links.write_links(start, stop, coded, shares, method, self.threshold_, count, rows, columns, scores)
-            for piece in range(start, stop):
-                part = slice(count[piece - start], count[piece - start + 1])
-                places = np.stack((rows[part], columns[part]), axis=1)
+            kernel.write_links(
+                part.source_offsets, part.target_offsets, part.offsets, *posteriors, *(best or (none, none)), method,
+                self.threshold_, count, rows, columns, scores,
+            )  # fmt: skip
+            for piece in pieces:
+                mine = slice(count[piece - pieces.start], count[piece - pieces.start + 1])
+                places = np.stack((rows[mine], columns[mine]), axis=1)
                 pair = pair_of[piece]
                 first = bitext.pieces[pair]
                 if piece > first:
                     places[:, 0] += bitext.source_offsets[piece] - bitext.source_offsets[first]
                     places[:, 1] += bitext.target_offsets[piece] - bitext.target_offsets[first]
-                pending.append((places, scores[part].copy()))
+                pending.append((places, scores[mine].copy()))
                 if piece + 1 == bitext.pieces[pair + 1]:
                     yield _joined(pending)
                     pending = []
@@ -414,7 +434,4 @@ def _shapes(bitext: Bitext) -> list[tuple[int, int]]:
 
 def _tokenized(pairs: Iterable[tuple[Text, Text]]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     for source, target in pairs:
-        yield (
-            words_of(source) if isinstance(source, str) else source,
-            words_of(target) if isinstance(target, str) else target,
-        )
+        yield as_words(source), as_words(target)

@@ -60,7 +60,7 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
         return []
     heard = {label for t in texts for label in t.sentence.labels or ()} <= {None, *extractor.label_names_}
     batch = model.encode(extractor.corpus(texts, labels=heard))
-    rows = soft_rows(constraints, batch, model.label_names_)
+    rows = soft_rows(constraints, batch, model)
 
     def violations(labels: LabelArray) -> FloatArray:
         return count_violations(rows, batch.with_labels(labels)).excess
@@ -91,8 +91,9 @@ def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) 
     strict = [c for c in extractor.constraints_ if c.strength.kind == Kind.HARD]
     if not given or not strict:
         return {}
-    batch = extractor.ccm_.model.encode(extractor.corpus(given))
-    seen = count_violations(soft_rows(strict, batch, extractor.label_names_), batch)
+    model = extractor.ccm_.model
+    batch = model.encode(extractor.corpus(given))
+    seen = count_violations(soft_rows(strict, batch, model), batch)
     return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}
 
 

@@ -183,15 +183,12 @@ class Inducer(Estimator):
         largest = np.zeros((len(batch.column("word").vocabulary), k))
 
         def then(number: int, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
-            part, node = step.free_parts[number], answer.posterior.node
-            if self.decoding == "viterbi":
-                states = step.scores_of(number).argmax().labels
-            else:
-                states = node.argmax(axis=1).astype(np.int32)
+            part, scores, q = step.free_parts[number], step.scores_of(number), answer.posterior
+            states = scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(q)
             # Only the maxima of the words in it: posteriors of the whole text are never in memory together.
             words, places = np.unique(part.column("word").codes, return_inverse=True)
             found = np.zeros((len(words), k))
-            add_maxima(places, node, found)
+            add_maxima(places, q.at(scores.parts.grid()[0]), found)
             return states, words, found
 
         outcome = step.project(self.gamma, duals, then)

@@ -1,61 +1,96 @@
-"""Both directions of Model 1 or of the HMM over one table of word pairs: scores, collect, update.
+"""Both directions of Model 1 or of the HMM over one table of word pairs, as one model with the four verbs.
 
 p₁(f, a | e) = Π_j p(a_j | a_{j−1}) t₁(f_j | e_{a_j}),        p₂ with the two languages exchanged
                                                               (Ganchev et al. 2010, eq. 41)
+
+Its scores are ``Joint(forward, backward)``: the members of both directions, which constraints tie together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.bitext import Bitext
-from trellis.data.shards import shard_bounds
-from trellis.engine import Engine, Shard
-from trellis.errors import DataError, InfeasibleError, UnknownNameError
-from trellis.models.alignment.constraints import AlignmentConstraints
+from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
+from trellis.data.ragged import FloatArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Engine, SerialEngine
+from trellis.errors import DataError, UnknownNameError
+from trellis.models.alignment.known_words import extra_counts, mark_alike
 from trellis.models.alignment.pair_table import PairTable
-from trellis.models.alignment.places import SPAN, Places
-from trellis.models.alignment.statistics import AlignmentStatistics
-from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables, updated_tables
-from trellis.structures.kernels import align_linear, align_shard
-from trellis.structures.kernels.align_shard import Pairs, Shares, Tables
-from trellis.structures.kernels.align_work import HMM, MODEL1, Direction
-from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.models.alignment.places import Places, model1_moves
+from trellis.models.alignment.sentence_pairs import SentencePairs
+from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
+from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, prior_tables, updated_tables
+from trellis.models.saving import SavedEstimator
+from trellis.structures import Alignment, Joint, JointParts, JointPosterior
+from trellis.structures.kernels.align_work import Moves, Words
 
-KINDS = {"model1": MODEL1, "hmm": HMM}
-BEAM = 1e-9
+KINDS = ("model1", "hmm")
+NEGLIGIBLE = 1e-9
+"""Anchors with a smaller share of the mass are not expanded."""
 
 
-@dataclass
-class AlignmentModel:
-    """Parameters of both directions.
+class AlignmentModel(SavedEstimator):
+    """Translation tables, words that come from null, jump widths and first places, of both directions.
 
-    kind : "model1" or "hmm"; may be changed between rounds, the tables stay
+    kind : "model1" or "hmm"; may be changed between runs of a learner, what was learned stays
     p_null : probability that a word comes from no word, fixed
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
     reach : of Model 1, words from the diagonal by which a place becomes e times less likely; inf: IBM's Model 1
     jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
-    extra : pseudo-counts that a dictionary and like spelling add to some pairs
+    prefix : letters by which words are told apart, None: all
+    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
+        words
+    priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
+    with_prior : whether M-steps compute the log-prior, so that objectives include it: that costs as much as the M-step
+
+    Learned: ``table_``, ``tables_``, ``places_``, ``source_codes_``, ``target_codes_``.
+
+    >>> model = AlignmentModel("model1", prefix=None)
+    >>> batch = model.encode([("a b", "x y"), ("a", "x")], fit=True)
+    >>> model.scores(batch).infer().members[0].link.round(2).tolist()
+    [0.23, 0.23, 0.23, 0.23, 0.54]
     """
 
-    table: PairTable
-    kind: str = "hmm"
-    p_null: float = 0.3
-    concentration: float = 0.15
-    variational: bool = True
-    reach: float = 40.0
-    jump_pseudo_count: float = 10.0
-    extra: ExtraCounts = field(default_factory=ExtraCounts, repr=False)
-    beam: float = BEAM
-    tables: Tables = field(init=False, repr=False)
-    places: tuple[Places, Places] = field(init=False, repr=False)
+    discriminative = False
+    label_names_ = Vocabulary([], kind="label")
+    table_: PairTable
+    tables_: Tables
+    places_: tuple[Places, Places]
+    source_codes_: WordCodes
+    target_codes_: WordCodes
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        kind: str = "hmm",
+        *,
+        p_null: float = 0.3,
+        concentration: float = 0.15,
+        variational: bool = True,
+        reach: float = 40.0,
+        jump_pseudo_count: float = 10.0,
+        prefix: int | None = 5,
+        alike: float = 1.0,
+        priors: Mapping[tuple[str, str], float] | None = None,
+        with_prior: bool = True,
+    ) -> None:
+        self.kind = kind
+        self.p_null = p_null
+        self.concentration = concentration
+        self.variational = variational
+        self.reach = reach
+        self.jump_pseudo_count = jump_pseudo_count
+        self.prefix = prefix
+        self.alike = alike
+        self.priors = priors
+        self.with_prior = with_prior
+
+    def check(self) -> None:
+        """Refuse settings that have no meaning."""
         if self.kind not in KINDS:
             raise UnknownNameError("alignment model", self.kind, KINDS)
         if not 0.0 < self.p_null < 1.0:
@@ -64,100 +99,172 @@ class AlignmentModel:
             raise DataError(f"the concentration must lie between 1e-6 and 1000 but is {self.concentration}")
         if not self.reach >= 1.0:
             raise DataError(f"the reach must be at least one word but is {self.reach}")
-        self.tables = prior_tables(self.table, self._prior)
-        self.places = (Places.initial(), Places.initial())
-        self._log_prior: float | None = None
+        if not 0.0 <= self.alike < float("inf"):
+            raise DataError(f"alike must be a number from 0 on but is {self.alike}")
+        if self.prefix is not None and self.prefix < 1:
+            raise DataError(f"prefix must be at least 1 but is {self.prefix}")
+
+    # text
+
+    def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> SentencePairs:
+        """Pairs of sentences (strings of words, or lists of them) as a batch; one that is coded already is itself.
+
+        fit : build the table of these pairs, and reset the parameters
+        """
+        if isinstance(X, SentencePairs):
+            return X
+        if y is not None:
+            raise DataError("links that are known are a constraint, trusted(links=...), and no labels")
+        if fit:
+            return self.encode_fit(X, weights)[1]
+        return self.look_up([tuple(map(as_words, pair)) for pair in X], weights)[1]
+
+    def encode_fit(self, pairs: Iterable[Any], weights: Any = None) -> tuple[Bitext, SentencePairs]:
+        """Code a training text and build the table; pairs may come one by one."""
+        self.check()
+        self.source_codes_, self.target_codes_ = WordCodes(self.prefix), WordCodes(self.prefix)
+        bitext = code_pairs(
+            ((as_words(left), as_words(right)) for left, right in pairs), self.source_codes_, self.target_codes_
+        )
+        if bitext.n_empty == len(bitext):
+            raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
+        sizes = len(self.source_codes_.names), len(self.target_codes_.names)
+        self.table_, batch = PairTable.build(bitext, *sizes)
+        self.source_codes_.frozen = self.target_codes_.frozen = True
+        self.extra_ = extra_counts(
+            self.table_, self.source_codes_, self.target_codes_, self.priors or {}, self.alike
+        )  # fmt: skip
+        self.reset()
+        return bitext, SentencePairs.of(bitext, batch.cells, weights)
+
+    def look_up(
+        self, words: Sequence[tuple[Sequence[str], Sequence[str]]], weights: Any = None
+    ) -> tuple[Bitext, SentencePairs]:
+        """New text with the places of its cells in the table."""
+        bitext = code_pairs(words, self.source_codes_, self.target_codes_)
+        batch = self.table_.look_up(bitext)
+        if self.alike > 0.0:
+            mark_alike(words, bitext, batch)
+        return bitext, SentencePairs.of(bitext, batch.cells, weights)
+
+    # the four verbs
+
+    def parts(self, batch: SentencePairs) -> JointParts:
+        return batch.parts
+
+    def scores(self, batch: SentencePairs) -> Joint:
+        forward, backward = batch.parts.members
+        t, none, b = self.tables_, np.zeros(0), batch
+        words = (
+            Words(none, none, t.pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+            Words(none, none, t.pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+        )
+        return Joint(
+            *(
+                Alignment.over(part, word, moves, batch.first)  # type: ignore[arg-type]
+                for part, word, moves in zip((forward, backward), words, self._moves(), strict=True)
+            )
+        )
+
+    def _moves(self) -> list[Moves]:
+        if self.kind == "model1":
+            return [model1_moves(self.p_null, self.reach)] * 2
+        return [places.moves(self.p_null, NEGLIGIBLE) for places in self.places_]
+
+    def uniform(self, batch: SentencePairs) -> Joint:
+        return batch.parts.zeros()
+
+    def collect(self, batch: SentencePairs, q: JointPosterior) -> ShardCounts:
+        forward, backward = q.members
+        # Words of a pair with an empty side have nobody to come from: they say nothing about null.
+        weight = np.where(batch.is_empty, 0.0, batch.weights)
+        counts = []
+        for values, offsets in (
+            (forward.link, batch.offsets),
+            (backward.link, batch.offsets),
+            (forward.null, batch.target_offsets),
+            (backward.null, batch.source_offsets),
+        ):
+            plain = np.all(weight == 1.0)
+            counts.append((values if plain else values * np.repeat(weight, np.diff(offsets))).astype(np.float32))
+        places = None if forward.places is None else (forward.places, backward.places)
+        return ShardCounts(self.table_, batch, counts[0], counts[1], counts[2], counts[3], places)
+
+    def update(
+        self,
+        statistics: AlignmentStatistics | ShardCounts,
+        *,
+        shards: Sequence[SentencePairs] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        counts = statistics.total() if isinstance(statistics, ShardCounts) else statistics
+        if self.kind == "hmm" and counts.places is None:
+            raise DataError("the HMM's M-step needs expected jumps, which these statistics have not")
+        out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
+        self.tables_, log_prior = updated_tables(
+            self.table_, counts.pairs, counts.null1, counts.null2, self._prior,
+            SerialEngine() if engine is None else engine, out, self.with_prior,
+        )  # fmt: skip
+        self._is_shared = False
+        if self.kind == "hmm" and counts.places is not None:
+            first, second = (
+                old.updated(new, self.jump_pseudo_count) for old, new in zip(self.places_, counts.places, strict=True)
+            )
+            self.places_ = first, second
+        self._log_prior = log_prior
+
+    def log_prior(self) -> float:
+        """What the last M-step maximised beside E_q[log p], where ``with_prior`` is set; else 0."""
+        if not self.with_prior:
+            return 0.0
+        of_places = sum(p.log_prior(self.jump_pseudo_count) for p in self.places_) if self.kind == "hmm" else 0.0
+        return self._log_prior + of_places
+
+    # parameters
 
     @property
     def _prior(self) -> Prior:
-        return Prior(self.concentration, self.variational, self.extra)
+        return Prior(self.concentration, self.variational, self.extra_)
 
-    def scores(self, gamma: float = 1.0) -> tuple[Tables, tuple[Direction, Direction]]:
-        """What kernels read: translation tables, and the two directions with jumps to the power 1/γ."""
-        kind = KINDS[self.kind]
-        first, second = (places.direction(kind, self.p_null, gamma or 1.0, self.reach) for places in self.places)
-        return self.tables, (first, second)
+    def reset(self) -> None:
+        """The mean of the prior."""
+        self.tables_ = prior_tables(self.table_, self._prior)
+        self.places_ = (Places.initial(), Places.initial())
+        self._log_prior, self._is_shared = 0.0, False
 
-    def project(
-        self,
-        pairs: Pairs,
-        constraints: AlignmentConstraints,
-        engine: Engine,
-        *,
-        warm: NDArray[np.float32] | None = None,
-        collect: bool = False,
-        decode: bool = False,
-    ) -> Iterator[tuple[Shard, Shares]]:
-        """The E-step: posteriors of every pair, projected, shard by shard in order.
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Multiply the translation probabilities by 1 + scale · U(0, 1)."""
+        pair = self.tables_.pair * (1.0 + scale * rng.random(self.tables_.pair.shape, dtype=np.float32))
+        self.tables_ = self.tables_._replace(pair=pair.astype(np.float32))
 
-        warm : (n_cells,) dual variables λ/γ to start from, updated; collect, decode : see ``align_shard.run_shard``
-        """
-        gamma = constraints.gamma
-        tables, directions = self.scores(gamma)
-        kernel = align_linear.run_linear_shard if gamma == 0.0 else align_shard.run_shard
-        # Powers of scores make revivals common that the beam takes to be rare.
-        beam = self.beam if gamma >= 1.0 else 0.0
-        duals = np.zeros(0, np.float32) if warm is None else warm
-        tell_if_compiling(kernel)
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        self._is_shared = True
+        arrays: dict[str, NDArray[Any]] = {**self.tables_._asdict(), "log_prior": np.array([self._log_prior])}
+        for k, places in enumerate(self.places_):
+            arrays[f"jump{k}"], arrays[f"first{k}"] = places.jump, places.first
+        return arrays
 
-        def run(shard: Shard) -> tuple[Shard, Shares]:
-            start, stop = shard.instances.start, shard.instances.stop
-            sizes = (o[stop] - o[start] for o in (pairs.cell_offsets, pairs.source_offsets, pairs.target_offsets))
-            shares = align_shard.new_shares(stop - start, *sizes, SPAN)
-            what = start, stop, pairs, tables, directions, constraints.code, constraints.reliability
-            stop_at = constraints.tolerance, constraints.budget
-            if gamma == 0.0:
-                kernel(*what, *stop_at, constraints.hints, decode, shares)
-            else:
-                kernel(*what, 1.0 / gamma, beam, *stop_at, constraints.hints, duals, collect, decode, shares)
-            refuse_impossible(shares, start)
-            return shard, shares
+    def set_parameters(self, parameters: Mapping[str, FloatArray]) -> None:
+        self.tables_ = Tables(*(np.asarray(parameters[name], np.float32) for name in Tables._fields))
+        first, second = (Places(parameters[f"jump{k}"], parameters[f"first{k}"]) for k in range(2))
+        self.places_ = first, second
+        self._log_prior, self._is_shared = float(parameters["log_prior"][0]), True
 
-        return engine.map(run, _shards(pairs))
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names = {"source": self.source_codes_.names, "target": self.target_codes_.names}
+        rows = {"row_offsets": self.table_.row_offsets, "row_targets": self.table_.row_targets}
+        return names, {**rows, **self.parameters()}
 
-    def collect(
-        self,
-        pairs: Pairs,
-        constraints: AlignmentConstraints,
-        engine: Engine,
-        *,
-        warm: NDArray[np.float32] | None = None,
-    ) -> AlignmentStatistics:
-        """Expected counts of a text under the projected posteriors."""
-        statistics = AlignmentStatistics.zeros(self.table)
-        for shard, shares in self.project(pairs, constraints, engine, warm=warm, collect=True):
-            statistics.add(pairs, shard.instances.start, shard.instances.stop, shares, constraints.gamma)
-        return statistics
-
-    def update(self, statistics: AlignmentStatistics, engine: Engine, *, score: bool = False) -> None:
-        """The M-step; with ``score`` the log-prior at the new parameters is computed too."""
-        self.tables, log_prior = updated_tables(
-            self.table, statistics.pairs, statistics.null1, statistics.null2, self._prior, engine,
-            self.tables.pair, score,
-        )  # fmt: skip
-        if self.kind == "hmm":
-            self.places = (self._updated_places(statistics, 0), self._updated_places(statistics, 1))
-        self._log_prior = log_prior + sum(p.log_prior(self.jump_pseudo_count) for p in self.places) if score else None
-
-    def _updated_places(self, statistics: AlignmentStatistics, k: int) -> Places:
-        weights = self.places[k].direction(HMM, self.p_null, statistics.gamma).jump
-        return self.places[k].updated(
-            statistics.jumps[k][::-1] * weights + statistics.ends[k],
-            np.cumsum(statistics.jump_weight[k])[:-1],
-            statistics.firsts[k],
-            np.cumsum(statistics.first_weight[k])[:-1],
-            self.jump_pseudo_count,
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, names[side]) for side in ("source", "target"))
+        self.source_codes_.frozen = self.target_codes_.frozen = True
+        row_offsets, row_targets = (
+            np.asarray(arrays["row_offsets"], np.int64),
+            np.asarray(arrays["row_targets"], np.int32),
         )
-
-    def log_prior(self) -> float:
-        """What the last M-step maximised beside E_q[log p]; needs ``update(..., score=True)`` before."""
-        if self._log_prior is None:
-            raise DataError("the log-prior is computed by update(statistics, engine, score=True)")
-        return self._log_prior
-
-    def look_up(self, bitext: Bitext) -> Pairs:
-        """New text with the places of its cells in the table."""
-        return self.table.look_up(bitext)
+        self.table_ = PairTable(row_offsets, row_targets, len(names["target"]))
+        self.extra_ = ExtraCounts()
+        self.set_parameters(arrays)
 
     def pruned(self, factor: float = 1.25) -> tuple[AlignmentModel, NDArray[np.int32]]:
         """The model without pairs that are hardly likelier, in both directions, than pairs never seen.
@@ -165,29 +272,19 @@ class AlignmentModel:
         Also the new place of each pair. Most pairs of a table only ever stood in the same sentence. Pairs with extra
         counts stay, whatever was learned of them, but their counts are not kept: this is a model to align with.
         """
-        rows, columns = self.table.sources(), self.table.row_targets
-        pair = self.tables.pair
-        keep = (pair[:, 0] > factor * self.tables.unseen1[rows]) | (pair[:, 1] > factor * self.tables.unseen2[columns])
-        keep[self.extra.at] = True
-        table, moved = self.table.kept(keep)
-        small = AlignmentModel(table, self.kind, self.p_null, self.concentration, self.variational, self.reach)
-        small.beam, small.places = self.beam, self.places
-        small.tables = self.tables._replace(pair=pair[keep])
+        rows, columns = self.table_.sources(), self.table_.row_targets
+        pair, t = self.tables_.pair, self.tables_
+        keep = (pair[:, 0] > factor * t.unseen1[rows]) | (pair[:, 1] > factor * t.unseen2[columns])
+        keep[self.extra_.at] = True
+        table, moved = self.table_.kept(keep)
+        small = AlignmentModel(**{**self.get_params(deep=False), "priors": None})
+        small.source_codes_, small.target_codes_ = self.source_codes_, self.target_codes_
+        small.table_, small.extra_, small.places_ = table, ExtraCounts(), self.places_
+        small.tables_ = t._replace(pair=pair[keep])
+        small._log_prior, small._is_shared = self._log_prior, False
         return small, moved
 
 
-def _shards(pairs: Pairs) -> list[Shard]:
-    bounds = shard_bounds(pairs.cell_offsets).tolist()
-    return [Shard(n, range(a, b)) for n, (a, b) in enumerate(pairwise(bounds))]
-
-
-def refuse_impossible(shares: Shares, start: int) -> None:
-    """Raise, naming the pairs, if some pair has no possible alignment (every one uses a forbidden pair)."""
-    bad = np.flatnonzero((shares.evaluations > 0) & ~np.isfinite(shares.value))
-    if len(bad):
-        numbers = tuple(int(start + n) for n in bad)
-        raise InfeasibleError(
-            f"sentence pair {numbers[0] + 1} has no possible alignment under these constraints; "
-            "forbid fewer pairs or give fewer hints",
-            instances=numbers,
-        )
+def as_words(text: Any) -> Sequence[str]:
+    """The words of a sentence."""
+    return words_of(text) if isinstance(text, str) else text

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
 from trellis.data.ragged import IntArray, LabelArray
-from trellis.structures.kernels import align_table
-from trellis.structures.kernels.align_shard import Pairs
+from trellis.models.alignment.kernels import table as kernel
+from trellis.models.alignment.sentence_pairs import SentencePairs, cell_offsets
 
 Places = NDArray[np.int32]
 
@@ -41,34 +41,34 @@ class PairTable:
         return len(self.row_targets)
 
     @classmethod
-    def build(cls, bitext: Bitext, n_sources: int, n_targets: int) -> tuple[PairTable, Pairs]:
+    def build(cls, bitext: Bitext, n_sources: int, n_targets: int) -> tuple[PairTable, SentencePairs]:
         """The table of all pairs of a text, and the text with the place of each of its cells."""
-        cell_offsets = _cell_offsets(bitext)
+        offsets = cell_offsets(bitext)
         starts, order, sentence = _tokens_by_word(bitext, n_sources)
         stamp, place = np.full(n_targets, -1, np.int32), np.zeros(n_targets, np.int32)
         sizes = np.zeros(n_sources, np.int64)
-        align_table.count_row_sizes(starts, order, sentence, bitext.target, bitext.target_offsets, stamp, sizes)
+        kernel.count_row_sizes(starts, order, sentence, bitext.target, bitext.target_offsets, stamp, sizes)
         row_offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         row_targets = np.empty(row_offsets[-1], np.int32)
-        cells = np.empty(cell_offsets[-1], np.int32)
+        cells = np.empty(offsets[-1], np.int32)
         stamp[:] = -1
-        align_table.fill_rows(
-            starts, order, sentence, bitext.source_offsets, bitext.target, bitext.target_offsets, cell_offsets,
+        kernel.fill_rows(
+            starts, order, sentence, bitext.source_offsets, bitext.target, bitext.target_offsets, offsets,
             row_offsets, stamp, place, row_targets, cells,
         )  # fmt: skip
-        return cls(row_offsets, row_targets, n_targets), _pairs(bitext, cells, cell_offsets)
+        return cls(row_offsets, row_targets, n_targets), SentencePairs.of(bitext, cells)
 
-    def look_up(self, bitext: Bitext) -> Pairs:
+    def look_up(self, bitext: Bitext) -> SentencePairs:
         """Another text with the places of its cells, −1 where the table has no such pair."""
-        cell_offsets = _cell_offsets(bitext)
+        offsets = cell_offsets(bitext)
         starts, order, sentence = _tokens_by_word(bitext, self.n_sources)
         stamp, place = np.full(self.n_targets, -1, np.int32), np.zeros(self.n_targets, np.int32)
-        cells = np.empty(cell_offsets[-1], np.int32)
-        align_table.look_up_cells(
+        cells = np.empty(offsets[-1], np.int32)
+        kernel.look_up_cells(
             starts, order, sentence, bitext.source, bitext.source_offsets, bitext.target, bitext.target_offsets,
-            cell_offsets, self.row_offsets, self.row_targets, np.int32(-1), stamp, place, cells,
+            offsets, self.row_offsets, self.row_targets, np.int32(-1), stamp, place, cells,
         )  # fmt: skip
-        return _pairs(bitext, cells, cell_offsets)
+        return SentencePairs.of(bitext, cells)
 
     def kept(self, keep: NDArray[np.bool_]) -> tuple[PairTable, Places]:
         """The table of some of the pairs, and the new place of each old one, −1 where it is dropped."""
@@ -89,19 +89,10 @@ class PairTable:
         return np.repeat(np.arange(self.n_sources, dtype=np.int32), np.diff(self.row_offsets))
 
 
-def _cell_offsets(bitext: Bitext) -> IntArray:
-    sizes = np.diff(bitext.source_offsets) * np.diff(bitext.target_offsets)
-    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-
-
 def _tokens_by_word(bitext: Bitext, n_words: int) -> tuple[IntArray, LabelArray, LabelArray]:
     sentence = np.empty(len(bitext.source), np.int32)
-    align_table.sentence_numbers(bitext.source_offsets, sentence)
+    kernel.sentence_numbers(bitext.source_offsets, sentence)
     starts = np.zeros(n_words + 1, np.int64)
     order = np.empty(len(bitext.source), np.int32)
-    align_table.sort_tokens(bitext.source, n_words, starts, order)
+    kernel.sort_tokens(bitext.source, n_words, starts, order)
     return starts, order, sentence
-
-
-def _pairs(bitext: Bitext, cells: Places, cell_offsets: IntArray) -> Pairs:
-    return Pairs(bitext.source, bitext.source_offsets, bitext.target, bitext.target_offsets, cells, cell_offsets)

@@ -6,8 +6,8 @@
 The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
 at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
 contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than
-``WINDOW`` share one weight a side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that fall
-with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
+``WINDOW`` share one weight per side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that
+fall with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 
 from trellis.data.bitext import LONGEST
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.structures.kernels.align_work import NO_PULL, Direction
+from trellis.structures.alignment import WORDS_ALONE, PlaceCounts, hmm_moves
+from trellis.structures.kernels.align_work import MODEL1, Moves
 
 WINDOW = 40
 SMALLEST_SHARE = 1e-8
@@ -46,20 +47,18 @@ class Places:
         first = np.exp(-0.3 * np.minimum(np.arange(WINDOW + 1), 12))
         return cls(jump / jump.sum(), first / first.sum())
 
-    def direction(self, kind: int, p_null: float, gamma: float, reach: float = np.inf) -> Direction:
-        """The arrays that kernels read; reach : of Model 1, in words."""
-        jump, first = self.jump[_JUMP_CLASS], self.first[_FIRST_CLASS]
-        powered = jump ** (1.0 / gamma)
-        pull = np.exp((np.arange(SPAN + 1) + 0.5) / reach) if reach < np.inf else NO_PULL
-        return Direction(kind, powered, powered[::-1].copy(), _running(jump), first, _running(first), p_null, pull)
+    def moves(self, p_null: float, negligible: float) -> Moves:
+        """The HMM's moves as kernels read them."""
+        return hmm_moves(
+            self.jump[_JUMP_CLASS], self.first[_FIRST_CLASS], p_null, longest=LONGEST, negligible=negligible
+        )  # fmt: skip
 
-    def updated(
-        self, jumps: FloatArray, jump_weight: FloatArray, firsts: FloatArray, first_weight: FloatArray, pseudo: float
-    ) -> Places:
-        """The M-step; jumps (2 SPAN + 1,) expected numbers, jump_weight : Σ N / Σ c of the contexts where possible."""
+    def updated(self, counts: PlaceCounts, pseudo: float) -> Places:
+        """The M-step; pseudo : Σ κ of jumps, and of first places."""
+        jump_prior, first_prior = (pseudo * prior / prior.sum() for prior in (_JUMP_PRIOR, _FIRST_PRIOR))
         return Places(
-            _ratio(_JUMP_CLASS, jumps, jump_weight, self.jump, pseudo * _JUMP_PRIOR / _JUMP_PRIOR.sum()),
-            _ratio(_FIRST_CLASS, firsts, first_weight, self.first, pseudo * _FIRST_PRIOR / _FIRST_PRIOR.sum()),
+            _ratio(_JUMP_CLASS, counts.jumps, counts.jump_weight, self.jump, jump_prior),
+            _ratio(_FIRST_CLASS, counts.firsts, counts.first_weight, self.first, first_prior),
         )
 
     def log_prior(self, pseudo: float) -> float:
@@ -70,8 +69,10 @@ class Places:
         return total
 
 
-def _running(weights: FloatArray) -> FloatArray:
-    return np.concatenate(([0.0], np.cumsum(weights)))
+def model1_moves(p_null: float, reach: float) -> Moves:
+    """Places of Model 1: all alike, or with a finite ``reach``, in words, rather near the diagonal."""
+    pull = np.exp((np.arange(SPAN + 1) + 0.5) / reach) if reach < np.inf else WORDS_ALONE.pull
+    return WORDS_ALONE._replace(kind=MODEL1, pull=pull, p_null=p_null)
 
 
 def _ratio(

@@ -15,21 +15,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Shard
+from trellis.models.alignment.kernels import update as kernel
 from trellis.models.alignment.pair_table import PairTable
-from trellis.structures.kernels import align_update
-from trellis.structures.kernels.align_shard import Tables
 
 Probabilities = NDArray[np.float32]
 
 UNKNOWN = np.float32(1e-9)
 """Null and translation probability of a word that the training text does not have."""
-ROWS_A_SHARD = 2_000
+ROWS_PER_SHARD = 2_000
+
+
+class Tables(NamedTuple):
+    """Translation probabilities.
+
+    pair : (n_entries, 2) t₁(f | e), t₂(e | f);  null1 : (V_f + 1,) t₁(f | null), null2 : (V_e + 1,) t₂(e | null)
+    unseen1 : (V_e + 1,) t₁ of a pair that is not in the table, given e;  unseen2 : (V_f + 1,) t₂ given f
+    alike1, alike2 : the same for a pair that is not in the table and whose words are spelled alike
+    The last entry of each is that of unknown words.
+    """
+
+    pair: Probabilities
+    null1: Probabilities
+    null2: Probabilities
+    unseen1: Probabilities
+    unseen2: Probabilities
+    alike1: Probabilities
+    alike2: Probabilities
 
 
 @dataclass(frozen=True)
@@ -59,7 +77,7 @@ class Prior:
 
     def weight(self, counts: float) -> float:
         """exp ψ(counts), or the counts themselves."""
-        return float(align_update.exp_digamma(counts)) if self.variational else counts
+        return float(kernel.exp_digamma(counts)) if self.variational else counts
 
 
 def prior_tables(table: PairTable, prior: Prior) -> Tables:
@@ -106,12 +124,12 @@ def updated_tables(
     alpha, variational = prior.concentration, prior.variational
     totals = np.zeros(table.n_sources), np.zeros(table.n_targets)
     mass = _masses(table, prior)
-    align_update.table_totals(table.row_offsets, table.row_targets, counts, *totals)
+    kernel.table_totals(table.row_offsets, table.row_targets, counts, *totals)
     norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
 
     def rows(shard: Shard) -> float:
         part = shard.instances
-        part_of_prior = align_update.update_rows(
+        part_of_prior = kernel.update_rows(
                 part.start,
                 part.stop,
                 table.row_offsets,
@@ -128,7 +146,7 @@ def updated_tables(
         )  # fmt: skip
         return float(part_of_prior)
 
-    cuts = [*range(0, table.n_sources, ROWS_A_SHARD), table.n_sources]
+    cuts = [*range(0, table.n_sources, ROWS_PER_SHARD), table.n_sources]
     shards = [Shard(n, range(a, b)) for n, (a, b) in enumerate(pairwise(cuts))]
     log_prior = sum(engine.map(rows, shards))
     nulls = []
@@ -136,7 +154,7 @@ def updated_tables(
         total, weight = np.array([null.sum()]), np.array([alpha * len(null)])
         values = np.empty(len(null))
         log_prior += float(
-            align_update.update_list(null, alpha, variational, _norms(total, weight, variational)[0], score, values)
+            kernel.update_list(null, alpha, variational, _norms(total, weight, variational)[0], score, values)
         )
         nulls.append(_with_unknown(values))
         if score and variational:
@@ -144,7 +162,7 @@ def updated_tables(
     if score and variational:
         log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
     unseen, alike = prior.without_counts(), prior.without_counts(prior.extra.alike)
-    unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, align_update.SMALLEST)) for norm in norms)
+    unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, kernel.SMALLEST)) for norm in norms)
     alike1, alike2 = (_of_alike(alike, norm, prior) for norm in norms)
     return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike1, alike2), log_prior
 
@@ -154,7 +172,7 @@ def _of_alike(weight: float, norms: FloatArray, prior: Prior) -> Probabilities:
     to have been seen once, with another."""
     unknown = prior.weight(prior.concentration + prior.extra.alike + 1.0)
     shares = np.append(weight / norms, prior.without_counts(prior.extra.alike) / unknown)
-    held: Probabilities = np.clip(shares, align_update.SMALLEST, 1.0).astype(np.float32)
+    held: Probabilities = np.clip(shares, kernel.SMALLEST, 1.0).astype(np.float32)
     return held
 
 
@@ -163,13 +181,13 @@ def _norms(totals: FloatArray, mass: FloatArray, variational: bool) -> FloatArra
         return np.maximum(totals + mass, 1e-300)
     norms = np.empty(len(totals))
     for k in range(len(totals)):
-        norms[k] = align_update.exp_digamma(max(totals[k] + mass[k], 1e-2))
+        norms[k] = kernel.exp_digamma(max(totals[k] + mass[k], 1e-2))
     return norms
 
 
 def _lgamma_terms(totals: FloatArray, mass: FloatArray) -> float:
     out = np.empty(len(totals))
-    align_update.lgamma_differences(totals, mass, out)
+    kernel.lgamma_differences(totals, mass, out)
     return float(out.sum())
 
 

@@ -8,6 +8,8 @@ forward-backward, and gathers E_q[φ]; expected edge counts are formed once, at 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -15,38 +17,102 @@ from trellis.projection.kernels import solver
 from trellis.projection.kernels.exponential import exponentiate
 from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, row_dots
 from trellis.structures.kernels.chain_infer import FEW_MATRICES, add_outer_products, aligned, backward, forward, widened
-from trellis.structures.kernels.chain_log import infer_log
-from trellis.structures.kernels.chain_sum import FLAGGED
 from trellis.structures.kernels.lanes import LANES, load, multiply, store
 
 MOST_UNSHIFTED = 100.0
 """Scores that move by fewer nats than this leave potentials in the range of doubles without any shift."""
 
 
-@njit(nogil=True, cache=True)
-def project_chains(
-    offsets, node_score, node_potential, node_shift, node_index, edge_score, edge_potential, edge_potential_t,
-    edge_shift, edge_index, start_score, start, stop_score, stop, ends_shift, weights,
-    row_start, row_edges, row_reach, row_scale, part, coefficient, bound, equality, instance_rows,
-    group_start, kind, norm, amount, instance_groups, wide_node, wide_edge, limit, tolerance, most_evaluations,
-    theta, curvature_start, curvature, posterior, counts_t, counts, edge_marginals, log_partition,
-    residual, evaluations, ending,
-):  # fmt: skip
-    """Solve every instance; theta (n_rows,) holds the start and then the solution.
+class Lattice(NamedTuple):
+    """Chains: tables of potentials, and the row and matrix of each slot.
 
-    row_edges, row_reach : (n_rows,)                      first entry that names an edge part; largest |coefficient|
-    row_scale : (n_rows,)                                 what a row was divided by; see :class:`local.ScaledRows`
-    wide_node, wide_edge : (n_rows,), (n_matrices,)       whether the table row has potentials lost to underflow
-    limit : nats by which no feasible problem moves a score
-    curvature_start : (n_instances + 1,)                  where an instance's Hessian is kept in ``curvature``; it is
-                                                          estimated afresh where that is zero, or where nothing is kept
-    instance_rows, instance_groups : (n_instances + 1,)   rows and groups of each instance
+    offsets : (n_instances + 1,);  node_index, edge_index : (n_slots,);  potentials have slack (see :mod:`lanes`)
+    wide_node, wide_edge : (n_rows,), (n_matrices,) whether the table row has potentials lost to underflow; instances
+        with such rows, or that get them on the way, end with NEEDS_LOGS and nothing else written
+    """
+
+    offsets: Any
+    node_index: Any
+    edge_index: Any
+    node: Any
+    node_shift: Any
+    edge: Any
+    edge_t: Any
+    edge_shift: Any
+    start: Any
+    stop: Any
+    ends_shift: Any
+    wide_node: Any
+    wide_edge: Any
+
+
+class Problem(NamedTuple):
+    """Rows of all instances, scaled (see :class:`trellis.projection.local.ScaledRows`), and their norm groups.
+
+    row_start : (n_rows + 1,) entries of each row;  row_edges : (n_rows,) first entry that names a transition
+    row_reach : (n_rows,) largest |coefficient|;  row_scale : (n_rows,) what a row was divided by
+    instance_rows, instance_groups : (n_instances + 1,) rows and groups of each instance
+    curvature_start : (n_instances + 1,) where an instance's Hessian is kept in ``curvature``; it is estimated afresh
+        where that is zero, or where nothing is kept
+    """
+
+    row_start: Any
+    row_edges: Any
+    row_reach: Any
+    row_scale: Any
+    part: Any
+    coefficient: Any
+    bound: Any
+    equality: Any
+    instance_rows: Any
+    group_start: Any
+    kind: Any
+    norm: Any
+    amount: Any
+    instance_groups: Any
+    curvature_start: Any
+
+
+class Answer(NamedTuple):
+    """What is written.
+
+    theta : (n_rows,) the start, and then the solution;  curvature : the start, and then the last Hessians
+    posterior : (n_slots, K) with slack;  edge : (n_slots, K, K) marginals of transitions, or no rows
     counts_t : of instances that use shared matrices, without the factor E;  counts : of the others
-    posterior, and the potentials : with slack (see :mod:`trellis.structures.kernels.lanes`)
-    node_score, edge_score, start_score, stop_score : logs of the tables, or empty: an instance that needs them then
-        ends with NEEDS_LOGS
     log_partition : of the tilted scores;  residual, evaluations, ending : (n_instances,)
     """
+
+    theta: Any
+    curvature: Any
+    posterior: Any
+    counts_t: Any
+    counts: Any
+    edge: Any
+    log_partition: Any
+    residual: Any
+    evaluations: Any
+    ending: Any
+
+
+@njit(nogil=True, cache=True)
+def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations, out):
+    """Solve every instance.
+
+    limit : nats by which no feasible problem moves a score
+    """
+    offsets, node_index, edge_index = lattice.offsets, lattice.node_index, lattice.edge_index
+    node_potential, node_shift, edge_potential = lattice.node, lattice.node_shift, lattice.edge
+    edge_potential_t, edge_shift, start, stop = lattice.edge_t, lattice.edge_shift, lattice.start, lattice.stop
+    ends_shift, wide_node, wide_edge = lattice.ends_shift, lattice.wide_node, lattice.wide_edge
+    row_start, row_edges, row_reach, row_scale = (
+        problem.row_start, problem.row_edges, problem.row_reach, problem.row_scale
+    )  # fmt: skip
+    part, coefficient, bound, equality = problem.part, problem.coefficient, problem.bound, problem.equality
+    instance_rows, group_start, instance_groups = problem.instance_rows, problem.group_start, problem.instance_groups
+    kind, norm, amount, curvature_start = problem.kind, problem.norm, problem.amount, problem.curvature_start
+    theta, curvature, posterior, counts_t, counts = out.theta, out.curvature, out.posterior, out.counts_t, out.counts
+    edge_marginals, log_partition = out.edge, out.log_partition
+    residual, evaluations, ending = out.residual, out.evaluations, out.ending
     n_labels = node_potential.shape[1]
     n_slots = posterior.shape[0]
     longest, most_rows = 0, 1
@@ -118,13 +184,15 @@ def project_chains(
         if n_rows > 0:
             for t in range(n):
                 only_logs = only_logs or wide_node[node_index[lo + t]] or (t > 0 and wide_edge[edge_index[lo + t]])
+        if only_logs:
+            ending[i] = solver.NEEDS_LOGS
+            continue
         remembered = curvature_start[i + 1] > curvature_start[i]
         if remembered:
             hessian = curvature[curvature_start[i] : curvature_start[i + 1]].reshape((n_rows, n_rows))
         else:
             hessian = np.zeros((n_rows, n_rows))
         marginals = posterior[lo : lo + n].reshape(-1)
-        in_logs = False
         finished = False
         while True:
             tilt[:n] = 0.0
@@ -135,20 +203,17 @@ def project_chains(
             moved = 0.0
             for r in range(n_rows):
                 moved += abs(trial[r]) * vectors[solver.REACH, r]
-            tilt_shift, shift = 0.0, ends_shift
-            if not only_logs:
-                if moved > MOST_UNSHIFTED:
-                    tilt_shift = lower_tilts(
-                        lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt
-                    )
-                shift += tilt_shift
-                shift += tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node)
-                shift += tilt_edges(
-                    lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
+            shift = ends_shift
+            if moved > MOST_UNSHIFTED:
+                shift += lower_tilts(
+                    lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt
                 )
+            shift += tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node)
+            shift += tilt_edges(
+                lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
+            )
             index = own_index[:n] if edges_tilted else edge_index[lo : lo + n]
-            log_z, enough = 0.0, False
-            if not only_logs and edges_tilted:
+            if edges_tilted:
                 log_z, enough = forward(
                     0, n, flat_node, own_index, flat_edge, n_labels, index, start, stop, n_labels, ahead, inverse
                 )
@@ -156,7 +221,7 @@ def project_chains(
                     enough = backward(
                         0, n, flat_node, own_index, flat_edge_t, n_labels, index, stop, n_labels, inverse, after, back
                     )
-            elif not only_logs:
+            else:
                 log_z, enough = forward(
                     0, n, flat_node, own_index, shared, stride, index, start, stop, n_labels, ahead, inverse
                 )
@@ -164,29 +229,19 @@ def project_chains(
                     enough = backward(
                         0, n, flat_node, own_index, shared_t, stride, index, stop, n_labels, inverse, after, back
                     )
-            if enough:
-                # In rising order: the last vector of a row runs into the next row, which is written after it.
-                for t in range(n):
-                    for at in range(0, wide, LANES):
-                        p = multiply(load(ahead, t * wide + at), load(back, t * wide + at))
-                        store(posterior, (lo + t) * n_labels + at, p)
-                if edges_tilted:
-                    fill_pairs(n, n_labels, wide, ahead, edge, after, pairs)
-            log_z += shift
-            in_logs = not enough
-            if in_logs and node_score.shape[0] == 0:
+            if not enough:
                 ending[i] = solver.NEEDS_LOGS
                 break
-            if in_logs:
-                if pairs.shape[0] == 0:
-                    edge_tilt = np.zeros((longest, n_labels, n_labels))
-                    pairs = np.zeros((longest, n_labels, n_labels))
-                log_z = tilt_shift + infer_in_logs(
-                    lo, n, node_score, node_index, edge_score, edge_index, start_score, stop_score, tilt,
-                    edges_tilted, edge_tilt, posterior, pairs,
-                )  # fmt: skip
+            # In rising order: the last vector of a row runs into the next row, which is written after it.
+            for t in range(n):
+                for at in range(0, wide, LANES):
+                    p = multiply(load(ahead, t * wide + at), load(back, t * wide + at))
+                    store(posterior, (lo + t) * n_labels + at, p)
+            if edges_tilted:
+                fill_pairs(n, n_labels, wide, ahead, edge, after, pairs)
+            log_z += shift
             log_partition[i] = log_z
-            if n_rows == 0 or log_z == -np.inf or finished:
+            if n_rows == 0 or finished:
                 break
             value = log_z
             flat_pairs = pairs.reshape(-1)
@@ -223,15 +278,15 @@ def project_chains(
             if not elsewhere:
                 break
             # The last evaluation was at a point that was refused: once more at the one that is returned.
-        if log_partition[i] == -np.inf or ending[i] == solver.NEEDS_LOGS:
+        if ending[i] == solver.NEEDS_LOGS:
             continue
-        if in_logs or edges_tilted:
+        if edges_tilted:
             for t in range(1, n):
                 counts[edge_index[lo + t]] += weights[i] * pairs[t]
         else:
             add_outer_products(n, ahead, after, weights[i], edge_index, lo, n_labels, shared_counts, stride)
         if edge_marginals.shape[0] > 0:
-            if in_logs or edges_tilted:
+            if edges_tilted:
                 edge_marginals[lo + 1 : lo + n] = pairs[1:n]
             else:
                 for t in range(1, n):
@@ -313,32 +368,3 @@ def fill_pairs(n, n_labels, wide, ahead, edge, after, pairs):
             before = ahead[(t - 1) * wide + a]
             for b in range(n_labels):
                 pairs[t, a, b] = before * edge[t, a, b] * after[t * wide + b]
-
-
-@njit(nogil=True, cache=True)
-def infer_in_logs(
-    lo, n, node_score, node_index, edge_score, edge_index, start_score, stop_score, tilt, edges_tilted, edge_tilt,
-    posterior, pairs,
-):  # fmt: skip
-    """The same in log space, where scaled probabilities do not suffice; returns the log-partition."""
-    n_labels = posterior.shape[1]
-    node = np.empty((n, n_labels))
-    edge = np.zeros((n, n_labels, n_labels))
-    index = np.arange(n).astype(np.int32)
-    for t in range(n):
-        for b in range(n_labels):
-            node[t, b] = node_score[node_index[lo + t], b] + tilt[t, b]
-        if t > 0:
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    edge[t, a, b] = edge_score[edge_index[lo + t], a, b] + (edge_tilt[t, a, b] if edges_tilted else 0.0)
-    offsets = np.array([0, n])
-    status = np.full(1, FLAGGED, np.int8)
-    log_partition, entropy, weight = np.empty(1), np.empty(1), np.zeros(1)
-    counts = np.zeros((n, n_labels, n_labels))
-    pairs[:n] = 0.0
-    infer_log(
-        offsets, node, index, edge, index, start_score, stop_score, weight,
-        posterior[lo : lo + n], counts, pairs, log_partition, entropy, status,
-    )  # fmt: skip
-    return log_partition[0]

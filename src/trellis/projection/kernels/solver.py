@@ -45,6 +45,8 @@ FIRST_CAP = 12.0
 PATIENCE = 20
 """Every so many evaluations the caller estimates the Hessian anew: on a curved path old updates mislead."""
 MOST_ROWS_WITH_HESSIAN = 200
+FULL_HESSIAN_ROWS = 32
+"""Up to this many rows in an instance the first Hessian is a full matrix, beyond it a diagonal."""
 
 
 @njit(nogil=True, cache=True)
@@ -53,7 +55,8 @@ def begin(trial, equality, group_start, kind, norm, amount, integers, floats, ve
 
     The caller fills vectors[REACH], the largest coefficient of each row; vectors[SCALE], by which residuals are
     multiplied to be in the units of expectations; and then floats[LIMIT], a move of scores in nats that no feasible
-    problem needs: beyond it the dual of a hard or slack row is unbounded.
+    problem needs: beyond it the dual of a hard or slack row is unbounded. It may set integers[METHOD] to SPECTRAL_STEP
+    where a matrix would be too large, and floats[SPECTRAL] to the length of a first step.
     """
     n = trial.shape[0]
     integers[:] = 0
@@ -101,7 +104,8 @@ def advance(
     integers[N_EVALUATIONS] += 1
     if integers[PHASE] == 0:
         accept(trial, value, total, gradient, n, floats, vectors)
-        floats[SPECTRAL] = 1.0
+        if floats[SPECTRAL] == 0.0:
+            floats[SPECTRAL] = 1.0
         floats[CAP] = FIRST_CAP
         recent[0] = total
         integers[PHASE] = 1
@@ -181,12 +185,14 @@ def restart(n, hessian, integers, vectors):
     """Forget the curvature that led nowhere, twice at most; returns whether there is nothing left to try."""
     integers[N_RESETS] += 1
     integers[N_BACKTRACKS] = 0
+    if integers[METHOD] == SPECTRAL_STEP:
+        return True
     for r in range(n):
         diagonal = max(hessian[r, r], 1e-8)
         for s in range(n):
             hessian[r, s] = 0.0
         hessian[r, r] = diagonal if integers[N_RESETS] == 1 else 1.0
-    return integers[N_RESETS] > 2 or integers[METHOD] == SPECTRAL_STEP
+    return integers[N_RESETS] > 2
 
 
 @njit(nogil=True, cache=True)
@@ -240,7 +246,10 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
             # Dependent rows make the system singular and its solution wild: the same model is minimised a row at a
             # time instead, which goes down from the first row on.
             sweep_rows(trial, n, hessian, vectors)
-        slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
+        # The derivative itself: near a solution a difference of g would be all rounding.
+        slope = 0.0
+        for r in range(n):
+            slope += vectors[WORK, r] * (trial[r] - x[r])
     elif integers[METHOD] == PROXIMAL_NEWTON:
         bend = proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, floats[CAP])
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)

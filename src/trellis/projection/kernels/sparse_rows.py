@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-FULL_HESSIAN_ROWS = 32
-"""Up to this many rows in an instance the first Hessian is a full matrix, beyond it a diagonal."""
+from trellis.projection.kernels.solver import FULL_HESSIAN_ROWS
 
 
 @njit(nogil=True, cache=True)

@@ -14,8 +14,17 @@ import numpy as np
 from numba import njit
 
 from trellis.search.kernels.beam import SLIP
-from trellis.search.kernels.prefix import clear_slot, completions, curved_price, extend, load_slot, remaining
-from trellis.search.kernels.selection import child_key, hash_state, same_state
+from trellis.search.kernels.prefix import (
+    child_key,
+    clear_slot,
+    curved_price,
+    extend,
+    hash_state,
+    load_slot,
+    look_ahead,
+    room_ahead,
+    same_state,
+)
 
 FOUND, EXHAUSTED, CAPPED = 0, 1, 2
 
@@ -131,24 +140,16 @@ def search(scores, terms, todo, most_nodes, seeds, labels, values, bounds, statu
     bounds, status : (n_instances,) written: no output has a larger value; FOUND, EXHAUSTED (what came is best, or there
         is no output where its value is −∞), CAPPED
     """
-    K = scores.node.shape[1]
-    longest, most_rows = 1, 0
-    for i in todo:
-        longest = max(longest, scores.offsets[i + 1] - scores.offsets[i])
-        most_rows = max(most_rows, terms.row_start[i + 1] - terms.row_start[i])
-    best = np.empty((longest, K))
-    here, between = np.zeros((K, most_rows)), np.zeros((K, K, most_rows))
-    least, most = np.empty((longest, K, most_rows)), np.empty((longest, K, most_rows))
-    excess = np.empty(most_rows)
+    K, ahead = scores.node.shape[1], room_ahead(scores, terms, todo)
+    best = ahead.best
     for i in todo:
         lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
         status[i], bounds[i] = EXHAUSTED, values[i]
         if n == 0:
             continue
-        first, R = terms.row_start[i], terms.row_start[i + 1] - terms.row_start[i]
+        R = terms.row_start[i + 1] - terms.row_start[i]
         curved = terms.term_start[i + 1] > terms.term_start[i]
-        completions(scores, lo, n, best)
-        remaining(scores, terms, lo, n, R, best, here, between, least, most)
+        look_ahead(scores, terms, i, ahead)
         floor = -np.inf
         if values[i] > -np.inf:
             floor = values[i] + SLIP * (1.0 + abs(values[i]))
@@ -169,7 +170,7 @@ def search(scores, terms, todo, most_nodes, seeds, labels, values, bounds, statu
                     node = nodes.parent[node]
                 break
             row, matrix = scores.node[scores.node_index[lo + t]], scores.edge[scores.edge_index[lo + t]]
-            load_slot(terms, lo + t, here, between)
+            load_slot(terms, lo + t, ahead)
             for b in range(K):
                 value = nodes.value[node] + (scores.start[b] if t == 0 else matrix[a, b]) + row[b]
                 if not (value + best[t, b] > floor):
@@ -180,12 +181,10 @@ def search(scores, terms, todo, most_nodes, seeds, labels, values, bounds, statu
                 if n_nodes == len(nodes.rank):
                     nodes = grown(nodes, n_nodes, n_heap, R, K)
                 moved = nodes.sums[n_nodes]
-                value -= extend(
-                    terms, first, R, nodes.sums[node], here[b], between[a, b], least[t, b], most[t, b], moved
-                )  # fmt: skip
+                value -= extend(terms, ahead, i, t, a, b, nodes.sums[node], moved)
                 rank = value + best[t, b]
                 if curved and rank > floor:
-                    rank -= curved_price(terms, i, moved, least[t, b], most[t, b], excess)
+                    rank -= curved_price(terms, ahead, i, t, b, moved)
                 if not (rank > floor):
                     continue
                 place, known = find(nodes, nodes.bits[n_nodes], t, b, R, K)
@@ -198,7 +197,7 @@ def search(scores, terms, todo, most_nodes, seeds, labels, values, bounds, statu
                 push(nodes, n_heap, n_nodes)
                 n_nodes += 1
                 n_heap += 1
-            clear_slot(terms, lo + t, here, between)
+            clear_slot(terms, lo + t, ahead)
             if status[i] == CAPPED:
                 bounds[i] = max(values[i], nodes.rank[node])
                 break

@@ -15,8 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from trellis.search.kernels.prefix import clear_slot, completions, curved_price, extend, load_slot, remaining
-from trellis.search.kernels.selection import child_key, hash_state, kth_largest, same_state
+from trellis.search.kernels.prefix import (
+    child_key,
+    clear_slot,
+    curved_price,
+    extend,
+    hash_state,
+    load_slot,
+    look_ahead,
+    room_ahead,
+    same_state,
+)
 
 NARROW = 4
 """Width of a first pass, which finds an output good enough to drop most prefixes of the second."""
@@ -24,7 +33,7 @@ SLIP = 1e-11
 """Relative; sums of one output in two orders may differ by this much."""
 
 
-class Beam(NamedTuple):
+class Prefixes(NamedTuple):
     """Prefixes of one length, W of them, and how they came about.
 
     value (W,), label (W,), sums (W, R), key (W,);  parent, chosen (longest, W) by slot
@@ -67,44 +76,20 @@ def search(scores, terms, todo, width, seeds, labels, values, bounds):
         none, or one that breaks a hard row), and better ones take their places
     bounds : (n_instances,) written: no output, or none but the k, has a larger value
     """
-    K, k = scores.node.shape[1], labels.shape[0]
-    longest, most_rows = 1, 0
-    for i in todo:
-        longest = max(longest, scores.offsets[i + 1] - scores.offsets[i])
-        most_rows = max(most_rows, terms.row_start[i + 1] - terms.row_start[i])
-    size = 16
-    while size < 2 * width * K:
-        size *= 2
-    many = width * K
-    best = np.empty((longest, K))
-    here, between = np.zeros((K, most_rows)), np.zeros((K, K, most_rows))
-    least, most = np.empty((longest, K, most_rows)), np.empty((longest, K, most_rows))
-    excess = np.empty(most_rows)
-    beam = Beam(
-        np.empty(width), np.empty(width, np.int32), np.empty((width, most_rows)), np.empty(width, np.uint64),
-        np.empty((longest, width), np.int32), np.empty((longest, width), np.int32),
-    )  # fmt: skip
-    sums = np.empty((many, most_rows))
-    candidates = Candidates(
-        np.empty(many), np.empty(many), np.empty(many), np.empty(many, np.int32), np.empty(many, np.int32),
-        np.empty(many, np.uint64), sums, sums.view(np.int64),
-        np.empty(size, np.int32), np.zeros(size, np.int64), np.empty(many, np.int32),
-    )  # fmt: skip
+    k, ahead = labels.shape[0], room_ahead(scores, terms, todo)
+    prefixes, candidates = room_for(width, ahead.best.shape[0], scores.node.shape[1], len(ahead.excess))
     ticks = 0
     for i in todo:
-        lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
-        if n == 0:
+        if scores.offsets[i + 1] == scores.offsets[i]:
             bounds[i] = values[k - 1, i]
             continue
-        R = terms.row_start[i + 1] - terms.row_start[i]
-        completions(scores, lo, n, best)
-        remaining(scores, terms, lo, n, R, best, here, between, least, most)
+        look_ahead(scores, terms, i, ahead)
         for step in range(2):
             if step == 0 and width <= 2 * NARROW * k:
                 continue
+            wide = NARROW * k if step == 0 else width
             lost, ticks = one_pass(
-                scores, terms, i, lo, n, R, best, here, between, least, most, excess, beam, candidates,
-                NARROW * k if step == 0 else width, ticks, seeds[i], labels, values,
+                scores, terms, i, ahead, prefixes, candidates, wide, ticks, seeds[i], labels, values
             )  # fmt: skip
             if lost <= values[k - 1, i]:
                 break
@@ -112,43 +97,59 @@ def search(scores, terms, todo, width, seeds, labels, values, bounds):
 
 
 @njit(nogil=True, cache=True)
-def one_pass(
-    scores, terms, i, lo, n, R, best, here, between, least, most, excess, beam, candidates, width, ticks, seed,
-    labels, values,
-):  # fmt: skip
-    """One beam over instance i; returns the largest rank lost for want of width, and the count of hash tables used."""
+def room_for(width, longest, K, R):
+    """Room for a beam of this width, and for its candidates."""
+    size = 16
+    while size < 2 * width * K:
+        size *= 2
+    many = width * K
+    sums = np.empty((many, R))
+    prefixes = Prefixes(
+        np.empty(width), np.empty(width, np.int32), np.empty((width, R)), np.empty(width, np.uint64),
+        np.empty((longest, width), np.int32), np.empty((longest, width), np.int32),
+    )  # fmt: skip
+    candidates = Candidates(
+        np.empty(many), np.empty(many), np.empty(many), np.empty(many, np.int32), np.empty(many, np.int32),
+        np.empty(many, np.uint64), sums, sums.view(np.int64),
+        np.empty(size, np.int32), np.zeros(size, np.int64), np.empty(many, np.int32),
+    )  # fmt: skip
+    return prefixes, candidates
+
+
+@njit(nogil=True, cache=True)
+def one_pass(scores, terms, i, ahead, prefixes, candidates, width, ticks, seed, labels, values):
+    """One pass over instance i; returns the largest rank lost for want of width, and the count of hash tables used."""
+    lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
+    best, R = ahead.best, terms.row_start[i + 1] - terms.row_start[i]
     K, k = best.shape[1], labels.shape[0]
-    first = terms.row_start[i]
     curved = terms.term_start[i + 1] > terms.term_start[i]
     lost, alive = -np.inf, 1
-    beam.value[0], beam.label[0], beam.key[0] = 0.0, 0, seed
-    beam.sums[0, :R] = 0.0
+    prefixes.value[0], prefixes.label[0], prefixes.key[0] = 0.0, 0, seed
+    prefixes.sums[0, :R] = 0.0
     floor = -np.inf
     if values[k - 1, i] > -np.inf:
         floor = values[k - 1, i] + SLIP * (1.0 + abs(values[k - 1, i]))
     for t in range(n):
         ticks += 1
-        load_slot(terms, lo + t, here, between)
+        load_slot(terms, lo + t, ahead)
         row, matrix = scores.node[scores.node_index[lo + t]], scores.edge[scores.edge_index[lo + t]]
         n_found = 0
         for w in range(alive):
-            a = beam.label[w]
+            a = prefixes.label[w]
             for b in range(K):
-                value = beam.value[w] + (scores.start[b] if t == 0 else matrix[a, b]) + row[b]
+                value = prefixes.value[w] + (scores.start[b] if t == 0 else matrix[a, b]) + row[b]
                 if not (value + best[t, b] > floor):
                     continue
                 moved = candidates.sums[n_found]
-                value -= extend(
-                    terms, first, R, beam.sums[w], here[b], between[a, b], least[t, b], most[t, b], moved
-                )  # fmt: skip
+                value -= extend(terms, ahead, i, t, a, b, prefixes.sums[w], moved)
                 rank = value + best[t, b]
                 if curved and rank > floor:
-                    rank -= curved_price(terms, i, moved, least[t, b], most[t, b], excess)
+                    rank -= curved_price(terms, ahead, i, t, b, moved)
                 if not (rank > floor):
                     continue
-                key = child_key(beam.key[w], b)
+                key = child_key(prefixes.key[w], b)
                 n_found = keep(candidates, n_found, R, rank, value, w, b, key, ticks, k)
-        clear_slot(terms, lo + t, here, between)
+        clear_slot(terms, lo + t, ahead)
         alive = n_found
         if n_found > width:
             lost, alive = max(lost, narrow(candidates, n_found, width)), width
@@ -157,13 +158,14 @@ def one_pass(
                 candidates.order[c] = c
         for w in range(alive):
             c = candidates.order[w]
-            beam.value[w], beam.label[w], beam.key[w] = candidates.value[c], candidates.label[c], candidates.key[c]
-            beam.sums[w, :R] = candidates.sums[c, :R]
-            beam.parent[t, w], beam.chosen[t, w] = candidates.parent[c], candidates.label[c]
+            prefixes.value[w], prefixes.label[w] = candidates.value[c], candidates.label[c]
+            prefixes.key[w] = candidates.key[c]
+            prefixes.sums[w, :R] = candidates.sums[c, :R]
+            prefixes.parent[t, w], prefixes.chosen[t, w] = candidates.parent[c], candidates.label[c]
             candidates.scratch[w] = candidates.rank[c]
         if alive == 0:
             return lost, ticks
-    write_best(beam, candidates.scratch, alive, i, lo, n, labels, values)
+    write_best(prefixes, candidates.scratch, alive, i, lo, n, labels, values)
     return lost, ticks
 
 
@@ -217,7 +219,35 @@ def narrow(candidates, n_found, width):
 
 
 @njit(nogil=True, cache=True)
-def write_best(beam, ranks, alive, i, lo, n, labels, values):
+def kth_largest(values, n, k, scratch):
+    """The k-th largest (k = 1: the largest) of values[:n]; scratch (n,) is overwritten."""
+    scratch[:n] = values[:n]
+    low, high, target = 0, n - 1, k - 1
+    while low < high:
+        pivot = scratch[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while scratch[i] > pivot:
+                i += 1
+            while scratch[j] < pivot:
+                j -= 1
+            if i <= j:
+                kept = scratch[i]
+                scratch[i] = scratch[j]
+                scratch[j] = kept
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return scratch[target]
+
+
+@njit(nogil=True, cache=True)
+def write_best(prefixes, ranks, alive, i, lo, n, labels, values):
     """Put the finished outputs, whose values are ``ranks``, into the list of the k best, each once."""
     k = labels.shape[0]
     output = np.empty(n, np.int32)
@@ -225,7 +255,7 @@ def write_best(beam, ranks, alive, i, lo, n, labels, values):
         top = -1
         for w in range(alive):
             if ranks[w] > values[k - 1, i] and (
-                top < 0 or ranks[w] > ranks[top] or (ranks[w] == ranks[top] and beam.key[w] > beam.key[top])
+                top < 0 or ranks[w] > ranks[top] or (ranks[w] == ranks[top] and prefixes.key[w] > prefixes.key[top])
             ):
                 top = w
         if top < 0:
@@ -233,8 +263,8 @@ def write_best(beam, ranks, alive, i, lo, n, labels, values):
         value, w = ranks[top], top
         ranks[top] = -np.inf
         for t in range(n - 1, -1, -1):
-            output[t] = beam.chosen[t, w]
-            w = beam.parent[t, w]
+            output[t] = prefixes.chosen[t, w]
+            w = prefixes.parent[t, w]
         place, known = 0, False
         for j in range(k):
             if values[j, i] >= value:

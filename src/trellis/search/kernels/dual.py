@@ -21,8 +21,17 @@ import numpy as np
 from numba import njit
 
 from trellis.search.kernels.beam import SLIP
-from trellis.search.kernels.layout import price_of_rows, row_values
-from trellis.search.kernels.pricing import HARD, L2, LINEAR, LINF, SQUARED, WITHIN_L1, WITHIN_L2
+from trellis.search.kernels.terms import (
+    HARD,
+    L2,
+    LINEAR,
+    LINF,
+    SQUARED,
+    WITHIN_L1,
+    WITHIN_L2,
+    price_of_rows,
+    row_values,
+)
 
 PATIENCE = 6
 """Steps without a better bound before steps are halved."""
@@ -66,18 +75,6 @@ def viterbi(scores, terms, lo, n, lam, current, after, came_from, matrix, added,
         if t > 0:
             where = came_from[t, where]
     return top
-
-
-@njit(nogil=True, cache=True)
-def tilts(terms, lo, lam, node, edge):
-    """−λ · coefficient of the parts of an instance whose first slot is lo, added to node (n, K) and edge (n, K, K)."""
-    for t in range(node.shape[0]):
-        for e in range(terms.entry_start[lo + t], terms.entry_start[lo + t + 1]):
-            tilt = lam[terms.entry_row[e]] * terms.entry_value[e]
-            if terms.entry_before[e] < 0:
-                node[t, terms.entry_label[e]] -= tilt
-            else:
-                edge[t, terms.entry_before[e], terms.entry_label[e]] -= tilt
 
 
 @njit(nogil=True, cache=True)

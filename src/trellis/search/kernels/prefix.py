@@ -1,4 +1,4 @@
-"""Prefixes of outputs: what is paid for sure, and what the rest can add at best.
+"""Prefixes of outputs: what is paid for sure, what the rest can add at best, and which of them have the same future.
 
 For a prefix that ends in slot t with label b, and for each row with sum s so far,
 
@@ -6,7 +6,7 @@ For a prefix that ends in slot t with label b, and for each row with sum s so fa
     least, most[t, b, r]    least and largest value that a completion adds to the row
 
 over the completions that the scores allow: where labels may change only at punctuation, say, a label that has not come
-by the last comma will not come (:class:`trellis.constraints.PrefixRows` bounds the same without scores).
+by the last comma will not come.
 
 The final sum lies in [s + least, s + most]. What exceeds the bound for sure is paid at once (eq. 3.1: violations of the
 prefix, and those that no completion avoids) and the sum is moved to the nearest value at which nothing is sure:
@@ -21,56 +21,60 @@ other prices (squares, norms of several rows) are bounded from the excess that i
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
-from trellis.search.kernels.pricing import price_of_term
+from trellis.search.kernels.terms import price_of_term
+from trellis.structures.kernels.chain_max import best_completions
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class Ahead(NamedTuple):
+    """What lies ahead of the prefixes of one instance, and the coefficients of the slot that they are extended by.
+
+    best (longest, K);  least, most (longest, K, R);  here (K, R) of the slot, between (K, K, R) of the boundary before
+    it, both zero where no slot is loaded;  excess (R,) to write to
+    """
+
+    best: Any
+    least: Any
+    most: Any
+    here: Any
+    between: Any
+    excess: Any
 
 
 @njit(nogil=True, cache=True)
-def completions(scores, lo, n, best):
-    """best[t, b] = largest score of slots t + 1.. after label b in slot t, stop included."""
+def room_ahead(scores, terms, todo):
+    """Room for the longest of the instances ``todo`` and the one with most rows."""
+    K, longest, R = scores.node.shape[1], 1, 0
+    for i in todo:
+        longest = max(longest, scores.offsets[i + 1] - scores.offsets[i])
+        R = max(R, terms.row_start[i + 1] - terms.row_start[i])
+    return Ahead(
+        np.empty((longest, K)), np.empty((longest, K, R)), np.empty((longest, K, R)), np.zeros((K, R)),
+        np.zeros((K, K, R)), np.empty(R),
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def look_ahead(scores, terms, i, ahead):
+    """Write best, least and most of instance i, which has a slot at least; least and most are 0 where nothing is left
+    that the scores allow."""
+    lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
+    R = terms.row_start[i + 1] - terms.row_start[i]
+    best, least, most = ahead.best, ahead.least, ahead.most
     K = best.shape[1]
-    for b in range(K):
-        best[n - 1, b] = scores.stop[b]
-    for t in range(n - 2, -1, -1):
-        matrix, row = scores.edge[scores.edge_index[lo + t + 1]], scores.node[scores.node_index[lo + t + 1]]
-        for a in range(K):
-            top = -np.inf
-            for b in range(K):
-                top = max(top, matrix[a, b] + (row[b] + best[t + 1, b]))
-            best[t, a] = top
-
-
-@njit(nogil=True, cache=True)
-def load_slot(terms, t, here, between):
-    """Coefficients of slot t (here (K, R)) and of the boundary before it (between (K, K, R)), both zero before."""
-    for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
-        if terms.entry_before[e] < 0:
-            here[terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
-        else:
-            between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
-
-
-@njit(nogil=True, cache=True)
-def clear_slot(terms, t, here, between):
-    """Undo load_slot."""
-    for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
-        if terms.entry_before[e] < 0:
-            here[terms.entry_label[e], terms.entry_row[e]] = 0.0
-        else:
-            between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def remaining(scores, terms, lo, n, R, best, here, between, least, most):
-    """least, most (n, K, R) over possible completions; zero where there is none."""
-    K = best.shape[1]
+    best_completions(scores.node, scores.node_index, scores.edge, scores.edge_index, scores.stop, lo, n, best)
     least[n - 1, :, :R] = 0.0
     most[n - 1, :, :R] = 0.0
     for t in range(n - 2, -1, -1):
         matrix, row = scores.edge[scores.edge_index[lo + t + 1]], scores.node[scores.node_index[lo + t + 1]]
-        load_slot(terms, lo + t + 1, here, between)
+        load_slot(terms, lo + t + 1, ahead)
         for a in range(K):
             low, high = least[t, a], most[t, a]
             if best[t, a] == -np.inf:
@@ -82,22 +86,43 @@ def remaining(scores, terms, lo, n, R, best, here, between, least, most):
             for b in range(K):
                 if matrix[a, b] + row[b] + best[t + 1, b] == -np.inf:
                     continue
-                added, pair, after_low, after_high = here[b], between[a, b], least[t + 1, b], most[t + 1, b]
+                added, pair, after_low, after_high = ahead.here[b], ahead.between[a, b], least[t + 1, b], most[t + 1, b]
                 for r in range(R):
                     step = added[r] + pair[r]
                     low[r] = min(low[r], step + after_low[r])
                     high[r] = max(high[r], step + after_high[r])
-        clear_slot(terms, lo + t + 1, here, between)
+        clear_slot(terms, lo + t + 1, ahead)
 
 
 @njit(nogil=True, cache=True)
-def extend(terms, first, R, sums, here, between, least, most, moved):
-    """moved (R,) = sums after one more slot; returns what is paid for it, ∞ if a hard row can no longer be met.
+def load_slot(terms, t, ahead):
+    """Write the coefficients of slot t and of the boundary before it."""
+    for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
+        if terms.entry_before[e] < 0:
+            ahead.here[terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
+        else:
+            ahead.between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
 
-    here, between, least, most : (R,) of this slot and label;  first : the instance's first row
+
+@njit(nogil=True, cache=True)
+def clear_slot(terms, t, ahead):
+    """Undo load_slot."""
+    for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
+        if terms.entry_before[e] < 0:
+            ahead.here[terms.entry_label[e], terms.entry_row[e]] = 0.0
+        else:
+            ahead.between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def extend(terms, ahead, i, t, a, b, sums, moved):
+    """moved (R,) = sums (R,) of a prefix of instance i that ends in a, after slot t, which is loaded, with label b.
+
+    Returns what is paid for it, ∞ if a hard row can no longer be met.
     """
-    paid = 0.0
-    for r in range(R):
+    here, between, least, most = ahead.here[b], ahead.between[a, b], ahead.least[t, b], ahead.most[t, b]
+    first, paid = terms.row_start[i], 0.0
+    for r in range(terms.row_start[i + 1] - first):
         value = sums[r] + (here[r] + between[r])
         low, high = terms.low_end[first + r] - most[r], terms.high_end[first + r] - least[r]
         if value > high:
@@ -111,19 +136,54 @@ def extend(terms, first, R, sums, here, between, least, most, moved):
 
 
 @njit(nogil=True, cache=True)
-def curved_price(terms, instance, sums, least, most, excess):
-    """Least price that the terms which are not linear take of any completion; excess (R,) is overwritten."""
+def curved_price(terms, ahead, i, t, b, sums):
+    """Least price that the terms which are not linear take of any completion of a prefix with these sums (R,)."""
+    excess, least, most = ahead.excess, ahead.least[t, b], ahead.most[t, b]
     total = 0.0
-    first = terms.row_start[instance]
-    for term in range(terms.term_start[instance], terms.term_start[instance + 1]):
+    first = terms.row_start[i]
+    for term in range(terms.term_start[i], terms.term_start[i + 1]):
         low, high = terms.term_first[term]
         for r in range(low, high):
             bound = terms.bound[first + r]
             excess[r] = max(0.0, sums[r] + least[r] - bound)
             if terms.equality[first + r]:
                 excess[r] = max(excess[r], bound - sums[r] - most[r])
-        total += price_of_term(
-            excess[low:high], terms.pricing[first + low], terms.amount[first + low],
-            terms.tolerance[first + low],
-        )  # fmt: skip
+        j = first + low
+        total += price_of_term(excess[low:high], terms.pricing[j], terms.amount[j], terms.tolerance[j])
     return total
+
+
+@njit(nogil=True, cache=True)
+def hash_state(tag, bits, R):
+    """Hash of a tag (slot, label) and the bit patterns of R sums."""
+    h = mixed(np.uint64(tag))
+    for r in range(R):
+        h = (h ^ np.uint64(bits[r])) * SECOND
+        h = h ^ (h >> np.uint64(29))
+    return mixed(h)
+
+
+@njit(nogil=True, cache=True)
+def same_state(bits, other, R):
+    """Whether R sums agree bit by bit."""
+    for r in range(R):  # noqa: SIM110 (a generator is slower in compiled code)
+        if bits[r] != other[r]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def child_key(key, label):
+    """Key of a prefix made one label longer, by which ties are broken; 0 (no random choice) stays 0."""
+    if key == np.uint64(0):
+        return key
+    return mixed(key + np.uint64(label)) | np.uint64(1)
+
+
+@njit(nogil=True, cache=True)
+def mixed(x):
+    """A uint64 whose bits all depend on all bits of x (splitmix64)."""
+    x = x + GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * FIRST
+    x = (x ^ (x >> np.uint64(27))) * SECOND
+    return x ^ (x >> np.uint64(31))

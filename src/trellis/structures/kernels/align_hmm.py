@@ -12,7 +12,7 @@ leaves the place where it is (Och & Ney 2003), so what is carried from word to w
 
 Jumps depend on the distance alone, so every product runs over a slice of one short array and no transition matrix
 is ever formed; expected jumps are correlations of α·g and w, multiplied by c once at the end. Anchors whose share
-of the mass is below ``beam`` are not expanded (0: all are); later words can only revive what this
+of the mass is below ``negligible`` are not expanded (0: all are); later words can only revive what this
 drops through another anchor.
 
 Scaled probabilities do not suffice where a path becomes hopeless and is then the only one left, as happens at small γ.
@@ -53,7 +53,7 @@ def spread(n_active, active, x, profile, middle, n, out):
 
 
 @njit(nogil=True, cache=True)
-def forward_backward(n_obs, n_places, emission, direction, beam, work):
+def forward_backward(n_obs, n_places, emission, moves, work):
     """Posteriors of one direction of one pair; returns log Z, −∞ where scaled probabilities do not suffice.
 
     emission : (≥ J, ≥ I) e_t(i), work.emission or work.tilted. Written in ``work``, beside scratch space:
@@ -64,7 +64,7 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
     null, leave, first, stop = work.null_emission, work.leave, work.first, work.stop
     alpha, scale, following, w, x, active = work.alpha, work.scale, work.following, work.w, work.x, work.active
     link, null_link, occupancy, first_link = work.link, work.null_link, work.occupancy, work.first_link
-    jump, jump_reversed = direction.jump, direction.jump_reversed
+    jump, jump_reversed, negligible = moves.jump, moves.jump_reversed, moves.negligible
     middle = jump.shape[0] // 2
     log_sum = 0.0
     product = 1.0
@@ -82,7 +82,7 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
             real[i] = none * first[i]
         n_active = 0
         for i in range(n_places):
-            if a[i] > beam:
+            if a[i] > negligible:
                 x[i] = a[i] * leave[i]
                 active[n_active] = i
                 n_active += 1
@@ -135,7 +135,7 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
             from_none += arrived
             first_link[i] += none * arrived
             x[i] = 0.0
-            if real[i] > beam:
+            if real[i] > negligible:
                 active[n_active] = i
                 n_active += 1
         null_link[t] = null_mass
@@ -155,8 +155,8 @@ def forward_backward(n_obs, n_places, emission, direction, beam, work):
 
 
 @njit(nogil=True, cache=True)
-def add_jumps(n_obs, n_places, work, beam, jumps_reversed):
-    """jumps_reversed[L + a − i] += Σ_t α_t(a) g(a) w_t(i); times c(i − a) these are the expected jumps."""
+def add_jumps(n_obs, n_places, negligible, weight, work, jumps_reversed):
+    """jumps_reversed[L + a − i] += weight Σ_t α_t(a) g(a) w_t(i); times c(i − a) these are the expected jumps."""
     alpha, leave, w, link, x = work.alpha, work.leave, work.w, work.link, work.x
     middle = jumps_reversed.shape[0] // 2
     for t in range(1, n_obs):
@@ -164,24 +164,8 @@ def add_jumps(n_obs, n_places, work, beam, jumps_reversed):
         for i in range(n_places):
             x[i] = a[i] * leave[i]
         for i in range(n_places):
-            if link[t, i] > beam:
-                weight = w[t, i]
+            if link[t, i] > negligible:
+                share = weight * w[t, i]
                 out = jumps_reversed[middle - i : middle - i + n_places]
                 for k in range(n_places):
-                    out[k] += weight * x[k]
-
-
-@njit(nogil=True, cache=True)
-def set_places(n_places, direction, inv_gamma, work):
-    """Fill leave (I,), first (I,) and stop (I + 1,) for a sentence of I generating words; all to the power 1/γ."""
-    jump, sums, first_sums = direction.jump, direction.jump_sums, direction.first_sums
-    middle = jump.shape[0] // 2
-    real = (1.0 - direction.p_null) ** inv_gamma
-    for a in range(n_places):
-        total = (sums[middle + n_places - a + 1] - sums[middle - a]) ** -inv_gamma
-        work.leave[a] = real * total
-        work.stop[a] = jump[middle + n_places - a] * total
-    total = first_sums[n_places + 1]
-    for i in range(n_places):
-        work.first[i] = (direction.first[i] / total) ** inv_gamma * real
-    work.stop[n_places] = (direction.first[n_places] / total) ** inv_gamma
+                    out[k] += share * x[k]

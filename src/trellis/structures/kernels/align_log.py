@@ -1,13 +1,15 @@
 """Sum-product on one sentence pair of the alignment HMM in log space: slow, and sure for every finite score.
 
-The recursions of :mod:`align_hmm`, with logarithms of all its quantities. Expected jumps are summed edge by edge into
-``work.jumps``, since their factors may leave the range of doubles one by one.
+The recursions of :mod:`align_hmm`, with logarithms of all its quantities; compiled only where it is needed. Expected
+jumps are summed edge by edge into ``work.jumps``, since their factors may leave the range of doubles one by one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from trellis.structures.kernels.align_work import log_places
 
 
 @njit(nogil=True, cache=True)
@@ -21,14 +23,13 @@ def log_add(x, y):
 
 
 @njit(nogil=True, cache=True)
-def forward_backward_log(n_obs, n_places, emission, direction, work):
-    """As ``align_hmm.forward_backward``, written to the same arrays; −∞ only if there is no possible alignment."""
-    middle = direction.jump.shape[0] // 2
+def forward_backward_log(n_obs, n_places, e, null, moves, work):
+    """As ``align_hmm.forward_backward``, written to the same arrays; −∞ only if there is no possible alignment.
+
+    e : (≥ J, ≥ I), null : (≥ J,) log-scores
+    """
     n_anchors = n_places + 1
-    jump = np.log(direction.jump[middle - n_places : middle + n_places + 1])
-    leave, first = np.log(work.leave[:n_places]), np.log(work.first[:n_places])
-    stop, null = np.log(work.stop[:n_anchors]), np.log(work.null_emission[:n_obs])
-    e = np.log(emission[:n_obs, :n_places])
+    jump, leave, first, stop = log_places(n_places, moves)
     alpha = np.full((n_obs + 1, n_anchors), -np.inf)
     real = np.empty((n_obs, n_places))
     alpha[0, n_places] = 0.0

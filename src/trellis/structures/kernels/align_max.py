@@ -1,34 +1,52 @@
-"""Max-product on one sentence pair: its best alignment, and what an alignment adds to links and jumps."""
+"""Max-product on sentence pairs: best alignments, scores of given ones, and the jumps of an average of them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from trellis.structures.kernels.align_work import HMM
+from trellis.structures.kernels.align_work import HMM, gather_logs, log_places, shape_of, work_for
+
+NULL = -1
 
 
 @njit(nogil=True, cache=True)
-def best_alignment(n_obs, n_places, log_emission, direction, work, path):
-    """Fill path (J,) with the place of each word, −1 for null; return its log-score. Ties go to the smallest place.
+def best_pairs(direction, best, score):
+    """The place of each observed word in the best alignment of its pair, and the score of each pair.
 
-    log_emission : (≥ J, ≥ I);  work.null_emission, leave, first, stop are probabilities, as for the sum
+    Ties go to the smallest place, and to null before it where words do not look at each other.
     """
-    if direction.kind != HMM:
-        place = np.log((1.0 - direction.p_null) / max(n_places, 1))
-        total = 0.0
-        for t in range(n_obs):
-            best, arg = np.log(work.null_emission[t]), -1
-            for i in range(n_places):
-                if log_emission[t, i] + place > best:
-                    best, arg = log_emission[t, i] + place, i
-            path[t] = arg
-            total += best
-        return total
-    jump = direction.jump
-    middle = jump.shape[0] // 2
-    log_jump = np.log(jump[middle - n_places : middle + n_places + 1])
-    log_leave, log_first = np.log(work.leave[:n_places]), np.log(work.first[:n_places])
+    work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
+    for s in range(score.shape[0]):
+        n_obs, n_places, o = shape_of(s, direction)[:3]
+        if n_obs == 0 or n_places == 0:
+            best[o : o + n_obs] = NULL
+            score[s] = direction.words.null[o : o + n_obs].sum()
+            continue
+        gather_logs(s, direction, work)
+        if direction.moves.kind == HMM:
+            score[s] = best_alignment(n_obs, n_places, direction.moves, work, best[o : o + n_obs])
+        else:
+            score[s] = best_alone(n_obs, n_places, work, best[o : o + n_obs])
+
+
+@njit(nogil=True, cache=True)
+def best_alone(n_obs, n_places, work, path):
+    """The best place of each word by itself; returns the sum of their scores."""
+    total = 0.0
+    for t in range(n_obs):
+        best, path[t] = work.null_emission[t], NULL
+        for i in range(n_places):
+            if work.tilted[t, i] > best:
+                best, path[t] = work.tilted[t, i], i
+        total += best
+    return total
+
+
+@njit(nogil=True, cache=True)
+def best_alignment(n_obs, n_places, moves, work, path):
+    """The best alignment of an HMM from the log-scores in work.tilted and work.null_emission; returns its score."""
+    log_jump, log_leave, log_first, log_stop = log_places(n_places, moves)
     back = np.empty((n_obs, n_places + 1), np.int32)
     delta = np.full(n_places + 1, -np.inf)
     left = np.empty(n_places)
@@ -36,7 +54,7 @@ def best_alignment(n_obs, n_places, log_emission, direction, work, path):
     best_from = np.empty(n_places, np.int32)
     delta[n_places] = 0.0
     for t in range(n_obs):
-        null = np.log(work.null_emission[t])
+        null = work.null_emission[t]
         for i in range(n_places):
             left[i] = delta[i] + log_leave[i]
             best_value[i] = delta[n_places] + log_first[i]
@@ -51,20 +69,20 @@ def best_alignment(n_obs, n_places, log_emission, direction, work, path):
                 best_value[i] = value if better else best_value[i]
                 best_from[i] = a if better else best_from[i]
         for i in range(n_places):
-            value = best_value[i] + log_emission[t, i]
+            value = best_value[i] + work.tilted[t, i]
             stay = delta[i] + null
-            back[t, i] = -1 if stay > value else best_from[i]
+            back[t, i] = NULL if stay > value else best_from[i]
             delta[i] = stay if stay > value else value
         delta[n_places] += null
-        back[t, n_places] = -1
+        back[t, n_places] = NULL
     best, anchor = -np.inf, n_places
     for a in range(n_places + 1):
-        value = delta[a] + np.log(work.stop[a])
+        value = delta[a] + log_stop[a]
         if value > best:
             best, anchor = value, a
     for t in range(n_obs - 1, -1, -1):
         if back[t, anchor] < 0:
-            path[t] = -1
+            path[t] = NULL
         else:
             path[t] = anchor
             anchor = back[t, anchor]
@@ -72,30 +90,67 @@ def best_alignment(n_obs, n_places, log_emission, direction, work, path):
 
 
 @njit(nogil=True, cache=True)
-def add_path(n_obs, n_places, path, weight, direction, work, index, out):
-    """Add weight times the links of a path to ``work``, and its jumps to the statistics of the shard."""
-    middle = direction.jump.shape[0] // 2
-    anchor = n_places
-    sums = direction.jump_sums
-    for t in range(n_obs + 1):
-        if t < n_obs:
-            i = path[t]
-            if i < 0:
-                work.null_link[t] += weight
-                continue
-            work.link[t, i] += weight
-        else:
-            i = n_places
-        if direction.kind != HMM:
+def score_pairs(direction, path, score):
+    """score (n_pairs,) of given alignments; path : the place of each observed word, −1 for null."""
+    work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
+    for s in range(score.shape[0]):
+        n_obs, n_places, o = shape_of(s, direction)[:3]
+        if n_obs == 0 or n_places == 0:
+            score[s] = direction.words.null[o : o + n_obs].sum()
             continue
-        if anchor == n_places:
-            out.firsts[index, i] += weight
-            share = weight / direction.first_sums[n_places + 1]
-            out.first_weight[index, 0] += share
-            out.first_weight[index, n_places + 1] -= share
-        else:
-            out.ends[index, middle + i - anchor] += weight
-            share = weight / (sums[middle + n_places - anchor + 1] - sums[middle - anchor])
-            out.jump_weight[index, middle - anchor] += share
-            out.jump_weight[index, middle + n_places - anchor + 1] -= share
-        anchor = i
+        gather_logs(s, direction, work)
+        log_jump, log_leave, log_first, log_stop = np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(n_places + 1)
+        if direction.moves.kind == HMM:
+            log_jump, log_leave, log_first, log_stop = log_places(n_places, direction.moves)
+        anchor, total = n_places, 0.0
+        for t in range(n_obs):
+            i = path[o + t]
+            if i == NULL:
+                total += work.null_emission[t]
+                continue
+            total += work.tilted[t, i]
+            if direction.moves.kind == HMM:
+                total += log_first[i] if anchor == n_places else log_leave[anchor] + log_jump[n_places + i - anchor]
+            anchor = i
+        score[s] = total + log_stop[anchor]
+
+
+@njit(nogil=True, cache=True)
+def add_paths(direction, instance, start, path, share, weights, out):
+    """Add share[k] times the links of path start[k] .. start[k + 1] − 1, which is one of pair instance[k], to ``out``.
+
+    Its jumps count as often as the weight of the pair says.
+    """
+    moves = direction.moves
+    sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
+    for k in range(instance.shape[0]):
+        s = instance[k]
+        n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
+        weight, base = share[k] * weights[s], direction.pairs.link_offsets[s]
+        is_hmm = moves.kind == HMM and n_obs > 0 and n_places > 0
+        anchor, log_norm = n_places, 0.0
+        for t in range(n_obs + 1):
+            i = path[start[k] + t] if t < n_obs else n_places
+            if i == NULL:
+                out.null[o + t] += share[k]
+                log_norm += np.log(moves.p_null)
+                continue
+            if t < n_obs:
+                out.link[base + t * step + i * place_step] += share[k]
+                log_norm += np.log(1.0 - moves.p_null)
+            if not is_hmm:
+                continue
+            if anchor == n_places:
+                total = moves.first_sums[n_places + 1]
+                out.firsts[i] += weight
+                out.first_weight[0] += weight / total
+                out.first_weight[n_places + 1] -= weight / total
+            else:
+                total = sums[middle + n_places - anchor + 1] - sums[middle - anchor]
+                out.ends[middle + i - anchor] += weight
+                out.jump_weight[middle - anchor] += weight / total
+                out.jump_weight[middle + n_places - anchor + 1] -= weight / total
+            log_norm -= np.log(total)
+            anchor = i
+        if is_hmm:
+            out.log_norm[0] += weight * log_norm

@@ -1,4 +1,9 @@
-"""Arrays that the alignment kernels share: parameters of a direction, and scratch space for one sentence pair."""
+"""What the alignment kernels share: the scores of a direction, scratch space for one pair, and gathering the one into
+the other.
+
+A *direction* has observed words t = 0..J−1, each of which is linked to a place i = 0..I−1 of the other sentence or to
+null. Links are numbered source word by source word in both directions.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +12,85 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-MODEL1 = 0
-HMM = 1
+ALONE = 0
+"""Words do not look at each other, and their scores say everything."""
+MODEL1 = 1
+"""The same, with places as IBM Model 1 has them."""
+HMM = 2
+
+NOT_IN_TABLE = -1
+ALIKE = -2
+"""The cell of a pair of words that the table does not have and that are spelled alike."""
 
 
-NO_PULL = np.zeros(0)
+class Pairs(NamedTuple):
+    """Where the sentences of each pair begin; link (i, j) of pair s is link_offsets[s] + i · n_target + j."""
+
+    source_offsets: np.ndarray
+    target_offsets: np.ndarray
+    link_offsets: np.ndarray
 
 
-class Direction(NamedTuple):
-    """How places follow each other in one direction.
+class Words(NamedTuple):
+    """Scores of links and of null links.
 
-    jump, jump_reversed : (2 L + 1,) c(d) and c(−d) at [L + d], to the power 1/γ;  L longer than any sentence
-    jump_sums : (2 L + 2,) Σ_{l<k} of the unpowered jumps
-    first : (L + 1,) unnormalised weights of the first place;  first_sums : (L + 2,)
-    pull : (L + 1,) exp((i + ½) / reach) of Model 1 (``align_model1.favour_diagonal``), or empty: places are alike
+    link : (n_links,), null : (n_observed,) log-scores; empty where they are read from a table of probabilities:
+    table : (n_entries, 2) of which ``column`` is this direction's;  cells : (n_links,) the entry of each link, or < 0
+    observed, other : (n_words,) codes of the observed words and of those at the places, −1: unknown, the last entry of
+    null_table : (V + 1,) of observed words;  unseen, alike : (V + 1,) of pairs without an entry, by the other word
+    """
+
+    link: np.ndarray
+    null: np.ndarray
+    table: np.ndarray
+    column: int
+    cells: np.ndarray
+    observed: np.ndarray
+    other: np.ndarray
+    null_table: np.ndarray
+    unseen: np.ndarray
+    alike: np.ndarray
+
+
+class Moves(NamedTuple):
+    """How places follow each other, and the power 1/γ to which tables and places are raised (log-scores are not).
+
+    kind : ALONE, MODEL1 or HMM
+    jump, jump_reversed : (2 L + 1,) c(d) and c(−d) at [L + d], raised;  log_jump : log c, not raised
+    jump_sums : (2 L + 2,) running sums of c, not raised
+    first : (L + 1,) weights of first places, not raised;  first_sums : (L + 2,)
+    pull : (L + 1,) exp((i + ½) / reach) of Model 1, or empty: places are alike
+    negligible : anchors with a smaller share of the mass are not expanded
     """
 
     kind: int
     jump: np.ndarray
     jump_reversed: np.ndarray
+    log_jump: np.ndarray
     jump_sums: np.ndarray
     first: np.ndarray
     first_sums: np.ndarray
+    pull: np.ndarray
     p_null: float
-    pull: np.ndarray = NO_PULL
+    power: float
+    negligible: float
+
+
+class Direction(NamedTuple):
+    """forward : target words are observed, and places are source words."""
+
+    pairs: Pairs
+    forward: bool
+    words: Words
+    moves: Moves
 
 
 class Work(NamedTuple):
-    """Scratch space for one direction of pairs with up to J observed and I generating words."""
+    """Scratch space for one direction of pairs with up to J observed words and I places."""
 
-    emission: np.ndarray  # (J, I) t(f_t | e_i)
-    null_emission: np.ndarray  # (J,) p₀ t(f_t | null)
-    tilted: np.ndarray  # (J, I) emission times the exponentials of the dual variables
+    emission: np.ndarray  # (J, I) potentials of links
+    null_emission: np.ndarray  # (J,) of null links, p₀ included
+    tilted: np.ndarray  # (J, I) emission times the exponentials of dual variables, or logs
     leave: np.ndarray  # (I,)
     first: np.ndarray  # (I,)
     stop: np.ndarray  # (I + 1,)
@@ -82,3 +134,200 @@ def new_work(n_obs, n_places):
         np.zeros(1, np.bool_),
         np.zeros(2 * i + 1),
     )
+
+
+@njit(nogil=True, cache=True)
+def work_for(pairs, chosen, forward):
+    """Scratch space for the longest of the chosen pairs."""
+    longest_source, longest_target = 1, 1
+    for s in chosen:
+        longest_source = max(longest_source, pairs.source_offsets[s + 1] - pairs.source_offsets[s])
+        longest_target = max(longest_target, pairs.target_offsets[s + 1] - pairs.target_offsets[s])
+    if forward:
+        return new_work(longest_target, longest_source)
+    return new_work(longest_source, longest_target)
+
+
+@njit(nogil=True, cache=True)
+def shape_of(s, direction):
+    """Observed words and places of pair s, the first of either in the text, and steps from link to link.
+
+    Returns (J, I, first observed word, first place, step by observed word, step by place).
+    """
+    so, to = direction.pairs.source_offsets[s], direction.pairs.target_offsets[s]
+    n_source = direction.pairs.source_offsets[s + 1] - so
+    n_target = direction.pairs.target_offsets[s + 1] - to
+    if direction.forward:
+        return n_target, n_source, to, so, 1, n_target
+    return n_source, n_target, so, to, n_target, 1
+
+
+@njit(nogil=True, cache=True)
+def gather(s, direction, work):
+    """Potentials of pair s, to the power 1/γ; return what scaling took from log Z."""
+    n_obs, n_places = shape_of(s, direction)[:2]
+    if direction.moves.kind == HMM:
+        set_places(n_places, direction.moves, work)
+    if direction.words.cells.shape[0] == 0:
+        return exponentials(s, direction, work)
+    read_table(s, direction, work)
+    if direction.moves.power == 1.0:
+        return 0.0
+    return raise_rows(n_obs, n_places, work.emission, work.null_emission, direction.moves.power)
+
+
+@njit(nogil=True, cache=True)
+def read_table(s, direction, work):
+    """Probabilities of links and null links of pair s, with those of places that do not depend on each other."""
+    words, moves = direction.words, direction.moves
+    n_obs, n_places, o, p, step, place_step = shape_of(s, direction)
+    base = direction.pairs.link_offsets[s]
+    for t in range(n_obs):
+        work.null_emission[t] = words.null_table[words.observed[o + t]] * moves.p_null
+        row = work.emission[t]
+        at = base + t * step
+        for i in range(n_places):
+            k = words.cells[at + i * place_step]
+            if k >= 0:
+                row[i] = words.table[k, words.column]
+            elif k == ALIKE:
+                row[i] = words.alike[words.other[p + i]]
+            else:
+                row[i] = words.unseen[words.other[p + i]]
+    if moves.kind == MODEL1:
+        place_alone(n_obs, n_places, moves, work.emission)
+
+
+@njit(nogil=True, cache=True)
+def exponentials(s, direction, work):
+    """The potentials of log-scores, each word's divided by its largest; return Σ log of the divisors."""
+    words, moves = direction.words, direction.moves
+    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
+    base = direction.pairs.link_offsets[s]
+    more = moves.power * np.log(moves.p_null) if moves.kind == HMM else 0.0
+    lost = 0.0
+    for t in range(n_obs):
+        top = words.null[o + t] + more
+        for i in range(n_places):
+            top = max(top, words.link[base + t * step + i * place_step])
+        if top == -np.inf:
+            top = 0.0
+        lost += top
+        work.null_emission[t] = np.exp(words.null[o + t] + more - top)
+        for i in range(n_places):
+            work.emission[t, i] = np.exp(words.link[base + t * step + i * place_step] - top)
+    return lost
+
+
+@njit(nogil=True, cache=True)
+def gather_logs(s, direction, work):
+    """Log-scores of pair s in work.tilted and work.null_emission, whatever their range."""
+    words, moves = direction.words, direction.moves
+    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
+    base = direction.pairs.link_offsets[s]
+    is_table = words.cells.shape[0] > 0
+    if is_table:
+        read_table(s, direction, work)
+    more = moves.power * np.log(moves.p_null) if moves.kind == HMM else 0.0
+    for t in range(n_obs):
+        if is_table:
+            work.null_emission[t] = moves.power * np.log(work.null_emission[t])
+        else:
+            work.null_emission[t] = words.null[o + t] + more
+        for i in range(n_places):
+            if is_table:
+                work.tilted[t, i] = moves.power * np.log(work.emission[t, i])
+            else:
+                work.tilted[t, i] = words.link[base + t * step + i * place_step]
+
+
+@njit(nogil=True, cache=True)
+def write_scores(direction, link, null):
+    """Log-scores of all links (n_links,) and null links (n_observed,), those of the HMM's places left out."""
+    n_pairs = direction.pairs.link_offsets.shape[0] - 1
+    work = work_for(direction.pairs, np.arange(n_pairs), direction.forward)
+    more = direction.moves.power * np.log(direction.moves.p_null) if direction.moves.kind == HMM else 0.0
+    for s in range(n_pairs):
+        n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
+        if n_places == 0:
+            continue
+        gather_logs(s, direction, work)
+        for t in range(n_obs):
+            null[o + t] = work.null_emission[t] - more
+            for i in range(n_places):
+                link[direction.pairs.link_offsets[s] + t * step + i * place_step] = work.tilted[t, i]
+
+
+@njit(nogil=True, cache=True)
+def place_alone(n_obs, n_places, moves, emission):
+    """Multiply emission (≥ J, ≥ I) by p(i | t) of Model 1: (1 − p₀)/I, or, with a reach as in Dyer et al. 2013,
+
+        p(i | t) ∝ exp(−|i + ½ − (t + ½) I/J| / reach),
+
+    which differs in that the reach is counted in words, so that short sentences hardly feel it.
+    """
+    pull, real = moves.pull, 1.0 - moves.p_null
+    for t in range(n_obs):
+        if pull.shape[0] == 0:
+            for i in range(n_places):
+                emission[t, i] *= real / n_places
+            continue
+        centre = (t + 0.5) * n_places / n_obs
+        # exp(c / reach): logarithms of the table are linear in the place.
+        below = int(centre)
+        at = pull[below] * (pull[1] / pull[0]) ** (centre - below - 0.5)
+        total = 0.0
+        for i in range(n_places):
+            total += pull[i] / at if i + 0.5 <= centre else at / pull[i]
+        share = real / total
+        for i in range(n_places):
+            emission[t, i] *= share * (pull[i] / at if i + 0.5 <= centre else at / pull[i])
+
+
+@njit(nogil=True, cache=True)
+def raise_rows(n_obs, n_places, emission, null, power):
+    """Raise to a power after dividing rows by their largest entry, against underflow; return Σ log of the divisors."""
+    lost = 0.0
+    for t in range(n_obs):
+        top = null[t]
+        for i in range(n_places):
+            top = max(top, emission[t, i])
+        lost += np.log(top)
+        null[t] = (null[t] / top) ** power
+        for i in range(n_places):
+            emission[t, i] = (emission[t, i] / top) ** power
+    return lost * power
+
+
+@njit(nogil=True, cache=True)
+def set_places(n_places, moves, work):
+    """Fill leave (I,), first (I,) and stop (I + 1,) for a sentence of I places; all to the power 1/γ."""
+    jump, sums, first_sums, power = moves.jump, moves.jump_sums, moves.first_sums, moves.power
+    middle = jump.shape[0] // 2
+    real = (1.0 - moves.p_null) ** power
+    for a in range(n_places):
+        total = (sums[middle + n_places - a + 1] - sums[middle - a]) ** -power
+        work.leave[a] = real * total
+        work.stop[a] = jump[middle + n_places - a] * total
+    total = first_sums[n_places + 1]
+    for i in range(n_places):
+        work.first[i] = (moves.first[i] / total) ** power * real
+    work.stop[n_places] = (moves.first[n_places] / total) ** power
+
+
+@njit(nogil=True, cache=True)
+def log_places(n_places, moves):
+    """Logs of jumps (2 I + 1,), and of leave (I,), first (I,) and stop (I + 1,) as ``set_places`` has them."""
+    sums, power, middle = moves.jump_sums, moves.power, moves.log_jump.shape[0] // 2
+    real = np.log(1.0 - moves.p_null)
+    jump = power * moves.log_jump[middle - n_places : middle + n_places + 1]
+    leave, first, stop = np.empty(n_places), np.empty(n_places), np.empty(n_places + 1)
+    for a in range(n_places):
+        total = np.log(sums[middle + n_places - a + 1] - sums[middle - a])
+        leave[a] = power * (real - total)
+        stop[a] = power * (moves.log_jump[middle + n_places - a] - total)
+    total = np.log(moves.first_sums[n_places + 1])
+    for i in range(n_places):
+        first[i] = power * (np.log(moves.first[i]) - total + real)
+    stop[n_places] = power * (np.log(moves.first[n_places]) - total)
+    return jump, leave, first, stop

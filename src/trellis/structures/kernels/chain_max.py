@@ -1,4 +1,4 @@
-"""Max-product on chains: the best output, a random one of the best, the k best, and the score of a given one.
+"""Max-product on chains: the best output, a random one of the best, the k best, the best with a part, a given one.
 
     d_t(b) = max_a (d_{t−1}(a) + e_t(a, b)) + n_t(b)
 
@@ -195,3 +195,50 @@ def merge_best(previous, added, then_added, pointer, value, source):
         value[r] = top + then_added
         source[r] = where * k + pointer[where]
         pointer[where] += 1
+
+
+@njit(nogil=True, cache=True)
+def best_completions(node, node_index, edge, edge_index, stop, lo, n, best):
+    """best[t, b] = largest score of slots t + 1.. of an instance after label b in slot t, stop included.
+
+    lo, n : its first slot and its length, at least 1;  best : (≥ n, K)
+    """
+    n_labels = node.shape[1]
+    for b in range(n_labels):
+        best[n - 1, b] = stop[b]
+    for t in range(n - 2, -1, -1):
+        matrix, row = edge[edge_index[lo + t + 1]], node[node_index[lo + t + 1]]
+        for a in range(n_labels):
+            top = -np.inf
+            for b in range(n_labels):
+                top = max(top, matrix[a, b] + (row[b] + best[t + 1, b]))
+            best[t, a] = top
+
+
+@njit(nogil=True, cache=True)
+def max_marginals(offsets, node, node_index, edge, edge_index, start, stop, of_node, of_edge):
+    """of_node (n_slots, K) and of_edge (n_slots, K, K) = best score of an output with this label, or these two labels;
+    of_edge is −∞ at first slots."""
+    n_labels, longest = node.shape[1], 1
+    for i in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    best = np.empty((longest, n_labels))
+    so_far, after = np.empty(n_labels), np.empty(n_labels)
+    for i in range(offsets.shape[0] - 1):
+        lo, n = offsets[i], offsets[i + 1] - offsets[i]
+        if n == 0:
+            continue
+        best_completions(node, node_index, edge, edge_index, stop, lo, n, best)
+        so_far[:] = start + node[node_index[lo]]
+        of_edge[lo] = -np.inf
+        of_node[lo] = so_far + best[0]
+        for t in range(1, n):
+            matrix, row = edge[edge_index[lo + t]], node[node_index[lo + t]]
+            after[:] = -np.inf
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    value = so_far[a] + matrix[a, b] + row[b]
+                    after[b] = max(after[b], value)
+                    of_edge[lo + t, a, b] = value + best[t, b]
+            so_far[:] = after
+            of_node[lo + t] = so_far + best[t]

@@ -1,0 +1,105 @@
+"""Constraints in conflict: a smallest set of them that cannot hold together, and the slack that would resolve it.
+
+Whether some constraints can hold is asked of whoever met the conflict: by one output (search), by an average of outputs
+(projection). A deletion filter drops every constraint without which the rest still conflicts: of what is left, every
+member is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.strength import Kind, Norm
+from trellis.errors import InfeasibleError
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Constraints that cannot hold together, and the least slack (L∞) with which they could.
+
+    names : none where the scores alone, without any constraint, leave no output
+    slack : None where no slack helps, or none was found
+    """
+
+    names: tuple[str, ...]
+    slack: float | None
+
+    def error(self, where: str, instances: tuple[int, ...] = ()) -> InfeasibleError:
+        """The error that says what conflicts, where ("instance 7"), and what would resolve it."""
+        if len(self.names) == 1:
+            what = f"{where}: constraint {self.names[0]!r} cannot hold"
+        else:
+            what = f"{where}: constraints {' and '.join(map(repr, self.names))} cannot hold together"
+        if self.slack is None:
+            remedy = "together with the model's own zeros they leave no possible output: allow more, or make one soft"
+        else:
+            remedy = f"a slack of {self.slack:.4g} (L∞) would resolve it, or make one of them soft (a penalty)"
+        return InfeasibleError(f"{what}; {remedy}.", instances=instances, constraints=self.names, slack=self.slack)
+
+
+def find_conflict(
+    rows: Rows, feasible: Callable[[Rows], bool], least_violation: Callable[[Rows], float | None]
+) -> Conflict:
+    """A smallest conflicting set of the constraints of rows that cannot all hold.
+
+    feasible : whether hard and slack rows, and what they forbid, can hold
+    least_violation : by how much the worst of such rows is exceeded at best; None where nothing is left to output
+    """
+    strict = strict_rows(rows)
+    kept = np.unique(np.concatenate((strict.constraint, strict.forbidden_by))).tolist()
+    for number in list(kept):
+        rest = [other for other in kept if other != number]
+        if not feasible(_only(strict, rest)):
+            kept = rest
+    guilty = _only(strict, kept)
+    slack = least_violation(guilty) if kept else None
+    if slack is None and len(guilty.forbidden):
+        slack = least_violation(forbidden_as_rows(guilty))
+    return Conflict(tuple(rows.names[number] for number in kept), slack)
+
+
+def strict_rows(rows: Rows) -> Rows:
+    """What may not be violated at any price: hard and slack rows, and what is forbidden."""
+    return replace(rows.select(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK))), sparsity=())
+
+
+def _only(rows: Rows, constraints: list[int]) -> Rows:
+    """Rows and forbidden parts of some constraints."""
+    some = rows.select(np.isin(rows.constraint, constraints))
+    return some.with_forbidden(np.isin(rows.forbidden_by, constraints))
+
+
+def forbidden_as_rows(rows: Rows) -> Rows:
+    """The same, with forbidden parts as hard rows: a constraint's forbidden parts are used 0 times.
+
+    The new rows are local where these are the local rows of one instance.
+    """
+    numbers, place = np.unique(rows.forbidden_by, return_inverse=True)
+    order = np.lexsort((rows.forbidden, place))
+    n, n_groups = len(numbers), len(rows.groups)
+    zeros, new = np.zeros(n), np.arange(n)
+    alone = rows.parts.n_instances == 1 and not np.any(rows.instance == COUPLING)
+    instance = np.full(n, 0 if alone else COUPLING)
+    return replace(
+        rows,
+        start=np.concatenate((rows.start, rows.start[-1] + np.cumsum(np.bincount(place, minlength=n)))),
+        part=np.concatenate((rows.part, rows.forbidden[order])),
+        coefficient=np.concatenate((rows.coefficient, np.ones(len(order)))),
+        bound=np.concatenate((rows.bound, zeros)),
+        equality=np.concatenate((rows.equality, zeros > 0)),
+        instance=np.concatenate((rows.instance, instance)),
+        group=np.concatenate((rows.group, n_groups + new)),
+        constraint=np.concatenate((rows.constraint, numbers)),
+        row_number=np.concatenate((rows.row_number, len(rows) + new)),
+        groups=Groups(
+            np.concatenate((rows.groups.kind, np.full(n, Kind.HARD, np.int8))),
+            np.concatenate((rows.groups.norm, np.full(n, Norm.LINF, np.int8))),
+            np.concatenate((rows.groups.amount, zeros)),
+        ),
+        forbidden=rows.forbidden[:0],
+        forbidden_by=rows.forbidden_by[:0],
+    )

@@ -1,0 +1,94 @@
+"""The generic way to project onto local rows: all instances that still move take their next step together.
+
+One ``infer`` of these instances at their trial points, then the reverse-communication solver for each. Nothing of the
+structure is known but part numbers, so trees, graphs, potentials of a network or a pair of models are all served alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, offsets_of
+from trellis.projection.kernels import lock_step as kernel
+from trellis.projection.kernels import solver
+from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.structures.structure import Structure
+
+
+def project_rows(
+    scores: Structure,
+    mine: LocalRows,
+    gamma: float,
+    state: LocalState,
+    *,
+    weights: FloatArray | None,
+    tolerance: float,
+    most_evaluations: int,
+    at: IntArray | None = None,
+) -> LocalSolution:
+    """Solve each instance's own rows; ``scores`` are already divided by γ.
+
+    at : further parts whose marginals will be asked of the posterior
+    """
+    scaled, entries = mine.scaled, mine.entries
+    rows, n = scaled.rows, len(scores)
+    table = GroupTable.of(rows, gamma)
+    n_rows = np.diff(scaled.instance_rows)
+    solving = kernel.Solving(
+        rows=scaled.instance_rows,
+        row_start=rows.start,
+        coefficient=rows.coefficient,
+        bound=rows.bound,
+        groups=scaled.instance_groups(table),
+        group_start=table.start,
+        kind=table.kind,
+        norm=table.norm,
+        amount=table.amount,
+        equality=table.equality,
+        part_rank=entries.part_rank,
+        place_rank=entries.place_rank,
+        n_ranks=entries.n_ranks,
+        trial=state.theta * scaled.scale,
+        hessian_start=offsets_of(n_rows**2),
+        hessian=np.zeros(int((n_rows**2).sum())),
+        integers=np.zeros((n, solver.N_INTEGERS), np.int64),
+        floats=np.zeros((n, solver.N_FLOATS)),
+        vectors=np.zeros((solver.N_VECTORS, len(rows))),
+        recent=np.zeros((n, solver.MEMORY)),
+        ending=np.full(n, solver.CONVERGED, np.int64),
+    )
+    kept = np.repeat(n_rows <= solver.FULL_HESSIAN_ROWS, n_rows**2)
+    if state.curvature is not None and len(state.curvature) == np.count_nonzero(kept):
+        solving.hessian[kept] = state.curvature
+    solving.vectors[solver.REACH], solving.vectors[solver.SCALE] = rows.largest, scaled.scale
+    kernel.begin_all(solving, scores.farthest())
+    active = np.flatnonzero(n_rows)
+    while len(active):
+        moving = scores.take(active) if len(active) < n else scores
+        entry = _ranges(entries.start[active], entries.start[active + 1])
+        place = np.repeat(np.arange(len(active)), (entries.start[active + 1] - entries.start[active]))
+        part = moving.parts.join(place, entries.local[entry])
+        q = moving.add(part, rows.pull(solving.trial)[entry]).infer(at=part)
+        marginal = np.zeros(len(rows.part))
+        marginal[entry] = q.at(part)
+        kernel.advance_all(solving, active, q.log_partition, marginal, tolerance, most_evaluations)
+        active = active[solving.ending[active] == solver.EVALUATE]
+    theta = np.where(np.repeat(n_rows > 0, n_rows), solving.vectors[solver.X], 0.0)
+    wanted = rows.part if at is None else np.concatenate((rows.part, at))
+    q = scores.add(rows.part, rows.pull(theta)).infer(weights=weights, at=wanted)
+    return LocalSolution(
+        posterior=q,
+        theta=theta / scaled.scale,
+        curvature=solving.hessian[kept],
+        residual=solving.floats[:, solver.RESIDUAL],
+        evaluations=solving.integers[:, solver.N_EVALUATIONS],
+        ending=solving.ending,
+        value=scaled.values(q.log_partition, theta, table),
+    )
+
+
+def _ranges(start: IntArray, stop: IntArray) -> IntArray:
+    """start[0] .. stop[0] − 1, start[1] .. stop[1] − 1, and so on, one after the other."""
+    length = stop - start
+    offsets = offsets_of(length)
+    return np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], length)

@@ -1,0 +1,112 @@
+"""The methods of search, each for the instances that an argmax leaves in doubt, and which one follows which."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.data.ragged import IntArray
+from trellis.errors import ConstraintError, ConvergenceWarning, DataError, UnknownNameError
+from trellis.search import ilp
+from trellis.search.kernels import kinds_with
+from trellis.search.plan import Plan
+from trellis.search.program import curved, refuse_curved
+from trellis.search.progress import Progress
+
+METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to search, checked; see :func:`trellis.search.decode`."""
+
+    method: str = "auto"
+    beam: int = 50
+    prove: bool = False
+    max_nodes: int = 100_000
+    time_limit: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise UnknownNameError("decoding method", self.method, METHODS)
+        check_count("beam", self.beam)
+        check_count("max_nodes", self.max_nodes)
+
+
+def check_count(name: str, number: object) -> None:
+    """Refuse what is not a whole number, 1 or more."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+        raise DataError(f"{name} must be a whole number, 1 or more, but is {number!r}")
+
+
+def refuse_unserved(plan: Plan, method: str) -> None:
+    """Raise if a method is asked for that does not know the structure, or is not exact for the rows."""
+    if method == "argmax" and len(plan.remaining.rows):
+        rows = plan.remaining.rows
+        names = [rows.names[int(c)] for c in np.unique(rows.constraint)]
+        raise ConstraintError(
+            f"{', '.join(map(repr, names))} {'does' if len(names) == 1 else 'do'} not factor over single parts, so an "
+            "argmax is not exact: use method 'auto', 'beam', 'astar', 'ilp' or 'relaxation'"
+        )
+    if method in ("beam", "astar", "relaxation") and not _has(plan, method):
+        parts = plan.rows.parts
+        what = f"{parts.outputs_are} (kind {parts.kind!r})" if parts.kind else parts.outputs_are
+        kinds = " and ".join(map(repr, kinds_with(method)))
+        raise ConstraintError(
+            f"method {method!r} serves structures of kind {kinds}, but these are {what}: use method 'auto' or 'ilp'"
+        )
+
+
+def search(progress: Progress, options: Options) -> None:
+    """The method asked for, then others where it found no output or, with ``prove``, left a doubt."""
+    todo = progress.unproved()
+    if len(todo) == 0:
+        return
+    fast, method = progress.plan.fast, options.method
+    if method == "astar":
+        _astar_or_beam(progress, todo, options)
+    elif method == "relaxation":
+        fast.relaxation(progress, todo)
+    else:
+        has_beam = _has(progress.plan, "beam")
+        method = method if has_beam else "ilp"
+        if method == "ilp":
+            refuse_curved(progress.plan.remaining.rows)
+        if has_beam:
+            # before an integer program too: parts that no output better than a known one uses need no variable
+            fast.beam(progress, todo, options.beam)
+        if method == "ilp":
+            ilp.improve(progress, todo, options.time_limit)
+    if method != "ilp":
+        search_on(progress, options, skip=method)
+
+
+def search_on(progress: Progress, options: Options, skip: str = "") -> None:
+    """Exact methods for instances that have no output yet and, with ``prove``, for those in doubt."""
+    for further in ("astar", "ilp"):
+        todo = progress.unproved() if options.prove else progress.missing()
+        todo = todo[progress.bound[todo] > -np.inf]
+        if further == "astar" and skip != "astar" and len(todo) and _has(progress.plan, "astar"):
+            progress.plan.fast.astar(progress, todo, options.max_nodes)
+        elif further == "ilp" and len(todo) and not len(curved(progress.plan.remaining.rows)):
+            ilp.improve(progress, todo, options.time_limit)
+
+
+def _has(plan: Plan, method: str) -> bool:
+    return plan.fast is not None and method in plan.fast.methods
+
+
+def _astar_or_beam(progress: Progress, todo: IntArray, options: Options) -> None:
+    fast = progress.plan.fast
+    capped = fast.astar(progress, todo, options.max_nodes)
+    if len(capped):
+        fast.beam(progress, capped, options.beam)
+        warnings.warn(
+            f"A* stored {options.max_nodes} prefixes of instance {progress.scores.first + capped[0]} without an answer"
+            + (f", and so in {len(capped) - 1} more instances" if len(capped) > 1 else "")
+            + f"; a beam of width {options.beam} answered there. Raise max_nodes, or use method 'ilp'",
+            ConvergenceWarning,
+            stacklevel=5,
+        )

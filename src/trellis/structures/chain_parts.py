@@ -1,0 +1,243 @@
+"""The parts of chains: labels of slots, and pairs of labels at boundaries.
+
+A batch of sequences with K labels and n slots in all, here K = 2 and two instances of 3 and 1 tokens:
+
+    slot                 0        1        2     |   3
+    label parts        [0 1]    [2 3]    [4 5]   | [6 7]             label(t, k)         = t·K + k
+                         |   tr.  |   tr.  |     |
+    transition parts (holes)  12..15   16..19    | (holes)           transition(t, a, b) = n·K + (t·K + a)·K + b
+                      8..11                      |  20..23
+
+A transition belongs to the boundary between slots t − 1 and t. The transition parts of an instance's first slot are
+holes: no output uses them, no row may name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+
+if TYPE_CHECKING:
+    from trellis.structures.chain import Chain
+
+
+@dataclass(frozen=True)
+class ChainParts(Parts):
+    """Parts (slot, label) and (boundary, label, label) of a batch of label sequences.
+
+    offsets : (n_instances + 1,)
+
+    >>> parts = ChainParts(np.array([0, 3, 4]), n_labels=2)
+    >>> parts.label(2, 1), parts.transition(1, 0, 1), parts.n_parts
+    (5, 13, 24)
+    >>> parts.of(np.array([0, 1, 1, 0])).tolist()
+    [0, 3, 5, 6, 13, 19]
+    """
+
+    offsets: IntArray
+    n_labels: int
+    kind = "chain"
+    outputs_are = "label sequences"
+    has_labels = True
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_node_parts(self) -> int:
+        return self.n_slots * self.n_labels
+
+    @property
+    def n_parts(self) -> int:
+        return self.n_node_parts * (1 + self.n_labels)
+
+    def label(self, slot: Any, label: Any) -> Any:
+        return slot * self.n_labels + label
+
+    def transition(self, slot: Any, before: Any, label: Any) -> Any:
+        return self.n_node_parts + (slot * self.n_labels + before) * self.n_labels + label
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        slots, k = np.arange(self.n_slots, dtype=np.int64), np.arange(self.n_labels, dtype=np.int64)
+        right = np.flatnonzero(self.has_boundary())
+        pairs = self.transition(right[:, None, None], k[:, None], k)
+        return self.label(slots[:, None], k), pairs
+
+    def sizes(self) -> IntArray:
+        return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)
+
+    def has_boundary(self) -> BoolArray:
+        """(n_slots,): whether a boundary lies before the slot, that is, it is not an instance's first."""
+        inner = np.ones(self.n_slots, dtype=np.bool_)
+        firsts = self.offsets[:-1]
+        inner[firsts[firsts < self.offsets[1:]]] = False
+        return inner
+
+    def instance_of(self, parts: IntArray) -> IntArray:
+        place = self.place_of(check_parts(parts, self.n_parts))
+        return np.searchsorted(self.offsets, place % max(self.n_slots, 1), side="right") - 1
+
+    def place_of(self, parts: IntArray) -> IntArray:
+        """The slot of a label; n_slots + the right-hand slot of a transition."""
+        n, k = self.n_node_parts, self.n_labels
+        if parts.size == 0 or int(parts.max()) < n:
+            return parts // k
+        return np.where(parts < n, parts // k, self.n_slots + (parts - n) // (k * k))
+
+    def of(self, outputs: LabelArray) -> IntArray:
+        y = check_labels(outputs, self.n_slots, self.n_labels).astype(np.int64)
+        right = np.flatnonzero(self.has_boundary())
+        labels = self.label(np.arange(self.n_slots, dtype=np.int64), y)
+        return np.concatenate([labels, self.transition(right, y[right - 1], y[right])])
+
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        return [outputs[low:high] for low, high in pairwise(self.offsets.tolist())]
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
+
+    def shard(self, first: int, last: int) -> ChainParts:
+        return ChainParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels)
+
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        k, low, high = self.n_labels, int(self.offsets[first]), int(self.offsets[last])
+        if parts.size == 0 or int(parts.max()) < self.n_node_parts:
+            kept = (parts >= low * k) & (parts < high * k)
+            return kept, parts[kept] - low * k
+        is_edge, edge = parts >= self.n_node_parts, parts - self.n_node_parts
+        slot = np.where(is_edge, edge // (k * k), parts // k)
+        kept = (slot >= low) & (slot < high)
+        moved = np.where(is_edge, edge - low * k * k + (high - low) * k, parts - low * k)
+        return kept, moved[kept]
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        instance, n, k = self.instance_of(parts), self.n_node_parts, self.n_labels
+        low, length = self.offsets[instance], np.diff(self.offsets)[instance]
+        return instance, np.where(parts < n, parts - low * k, parts - n - low * k * k + length * k)
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        k, low, length = self.n_labels, self.offsets[instance], np.diff(self.offsets)[instance]
+        return np.where(local < length * k, local + low * k, local - length * k + low * k * k + self.n_node_parts)
+
+    def zeros(self) -> Chain:
+        from trellis.structures.chain import Chain
+
+        k = self.n_labels
+        index = np.zeros(self.n_slots, dtype=np.int32)
+        return Chain(self.offsets, np.zeros((1, k)), np.zeros((k, k)), node_index=index)
+
+    def change(self, part: IntArray, value: FloatArray) -> ChainChange:
+        part, value = check_change(part, value, self.n_parts)
+        n, k = self.n_node_parts, self.n_labels
+        if not len(part):
+            return ChainChange(None, None, np.zeros((1, k, k)))
+        if int(part.max()) < n:
+            return ChainChange(_sum_at(part, value, n).reshape(-1, k), None, np.zeros((1, k, k)))
+        here = part < n
+        node = _sum_at(part[here], value[here], n).reshape(-1, k) if here.any() else None
+        cell, added = part[~here] - n, value[~here]
+        if np.any(cell[1:] <= cell[:-1]):
+            cell, place = np.unique(cell, return_inverse=True)
+            added = _sum_at(place, added, len(cell))
+        return ChainChange(node, *_patterns(cell, added, self.n_slots, k))
+
+    def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Shortest and longest paths over the slots that a row names."""
+        from trellis.structures.kernels.chain_extremes import row_extremes
+
+        low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
+        row_extremes(*self._layout(start, part, coefficient), low, high)
+        return low, high
+
+    def never_least(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
+    ) -> tuple[IntArray, BoolArray]:
+        """Along a path of parts that all lie on shortest paths every step adds what a shortest path adds: so an output
+        is of least value exactly if all its parts lie on shortest paths."""
+        from trellis.structures.kernels.chain_extremes import parts_never_least
+
+        layout, none = self._layout(start, part, coefficient), np.zeros(0, dtype=np.int64)
+        n_nodes, n_edges = parts_never_least(margin, *layout, none, none)
+        found = np.zeros(n_nodes + n_edges, dtype=np.int64)
+        parts_never_least(margin, *layout, found[:n_nodes], found[n_nodes:])
+        settled = np.ones(len(margin), dtype=np.bool_)
+        # rows of single tokens or instances come in order: sorting millions of edges is worth avoiding
+        return found if np.all(found[1:] > found[:-1]) else np.unique(found), settled
+
+    def _layout(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[Any, ...]:
+        instance = np.repeat(np.arange(self.n_instances, dtype=np.int64), np.diff(self.offsets))
+        first_edge = first_transitions(start, part, self.n_node_parts)
+        return start, first_edge, part, coefficient, self.offsets, instance, self.n_node_parts, self.n_labels
+
+
+@dataclass(frozen=True)
+class ChainChange:
+    """What is added to the scores of chains, with as few matrices as there are different additions.
+
+    node : (n_slots, K), or None
+    pattern : (n_slots,) which of ``patterns`` (n_patterns, K, K) is added before each slot, or None
+    """
+
+    node: FloatArray | None
+    pattern: IntArray | None
+    patterns: FloatArray
+
+
+def first_transitions(start: IntArray, part: IntArray, n_node: int) -> IntArray:
+    """(n_rows,): the first entry of each row that names a transition, or the row's end."""
+    nodes = np.concatenate(([0], np.cumsum(part < n_node)))
+    return np.asarray(start[:-1] + nodes[start[1:]] - nodes[start[:-1]], dtype=np.int64)
+
+
+def _sum_at(places: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """(size,): the sum of the values at each place."""
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
+
+
+def _patterns(cell: IntArray, value: FloatArray, n_slots: int, k: int) -> tuple[IntArray, FloatArray]:
+    """The pattern of each slot, and the distinct patterns, the first of which adds nothing.
+
+    cell : (n_cells,) (slot · K + a) · K + b, increasing, each once
+    """
+    slot, within = cell // (k * k), cell % (k * k)
+    first = np.flatnonzero(np.concatenate(([True], np.diff(slot) > 0)))
+    length = np.diff(np.concatenate((first, [len(cell)])))
+    digest = np.add.reduceat(_scatter(within, value), first)
+    _, example, which = np.unique(digest, return_index=True, return_inverse=True)
+    # two different additions with one digest would be a wonder, but then every slot has a pattern of its own
+    twin = example[which]
+    alike = np.array_equal(length[twin], length)
+    if alike:
+        source = np.arange(len(cell)) + np.repeat(first[twin] - first, length)
+        alike = np.array_equal(within[source], within) and np.array_equal(value[source], value)
+    if not alike:
+        which, example = np.arange(len(first)), np.arange(len(first))
+    patterns = np.zeros((len(example) + 1, k, k))
+    flat = patterns.reshape(len(patterns), -1)
+    for number, one in enumerate(example, start=1):
+        chosen = slice(first[one], first[one] + length[one])
+        flat[number, within[chosen]] = value[chosen]
+    pattern = np.zeros(n_slots, dtype=np.int64)
+    pattern[slot[first]] = which + 1
+    return pattern, patterns
+
+
+def _scatter(within: IntArray, value: FloatArray) -> NDArray[np.uint64]:
+    """A well mixed number of each (place, value), so that sums of them tell sets of pairs apart."""
+    mixed = (within.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) ^ value.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)), dtype=np.uint64)

@@ -1,0 +1,164 @@
+"""Posteriors and expected jumps of a run of sentence pairs in one direction.
+
+Model 1 and scores of words alone:  P(y_t = i) = e_t(i) / Z_t,  P(y_t = null) = n_t / Z_t,  Z_t = n_t + Σ_i e_t(i).
+The HMM: :mod:`align_hmm`, and :mod:`align_log` where scaled probabilities do not suffice. A kernel that is given
+``logs=None`` is compiled without log space, and answers log Z = NaN for pairs that need it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from trellis.structures.kernels.align_hmm import add_jumps, forward_backward
+from trellis.structures.kernels.align_log import forward_backward_log
+from trellis.structures.kernels.align_work import HMM, gather, gather_logs, shape_of, work_for
+
+
+class Found(NamedTuple):
+    """What inference leaves; the last six are of the HMM, and count a pair as often as its weight says."""
+
+    link: np.ndarray  # (n_links,)
+    null: np.ndarray  # (n_observed,)
+    log_partition: np.ndarray  # (n_pairs,) NaN where log space is needed
+    jumps: np.ndarray  # (2 L + 1,) correlations, reversed; times c(d), raised, the expected jumps
+    ends: np.ndarray  # (2 L + 1,) expected jumps to the end of the sentence, and those that need no factor
+    jump_weight: np.ndarray  # (2 L + 2,) differences of Σ occupancy / Σ c over the jumps possible there
+    firsts: np.ndarray  # (L + 1,) expected first places
+    first_weight: np.ndarray  # (L + 2,)
+    log_norm: np.ndarray  # (1,) expected Σ log of the normalisers of jumps and first places, and of 1 − p₀ and p₀
+
+
+def new_found(n_links: int, n_observed: int, n_pairs: int, span: int) -> Found:
+    """Zeros for a run of pairs; span : L."""
+    return Found(
+        np.zeros(n_links),
+        np.zeros(n_observed),
+        np.zeros(n_pairs),
+        np.zeros(2 * span + 1),
+        np.zeros(2 * span + 1),
+        np.zeros(2 * span + 2),
+        np.zeros(span + 1),
+        np.zeros(span + 2),
+        np.zeros(1),
+    )
+
+
+@njit(nogil=True, cache=True)
+def infer_pairs(chosen, direction, weights, logs, out):
+    """Posteriors of the chosen pairs (n,) into ``out``; logs : None, or True to go over to log space at need."""
+    work = work_for(direction.pairs, chosen, direction.forward)
+    for s in chosen:
+        n_obs, n_places = shape_of(s, direction)[:2]
+        if n_obs == 0 or n_places == 0:
+            hand_out_empty(s, direction, out)
+            continue
+        lost = gather(s, direction, work)
+        if logs is None:
+            log_z = posteriors(n_obs, n_places, work.emission, direction.moves, None, work)
+        else:
+            # Everything anew: logarithms of what has underflowed come too late.
+            gather_logs(s, direction, work)
+            lost = 0.0
+            log_z = forward_backward_log(n_obs, n_places, work.tilted, work.null_emission, direction.moves, work)
+        out.log_partition[s] = log_z + lost
+        if log_z > -np.inf:
+            hand_out(s, direction, work, out)
+            if direction.moves.kind == HMM:
+                collect_places(n_obs, n_places, direction.moves, weights[s], work, out)
+
+
+@njit(nogil=True, cache=True)
+def posteriors(n_obs, n_places, emission, moves, logs, work):
+    """Posteriors of one pair from ``emission``, work.emission or work.tilted; log Z, or NaN if log space is needed."""
+    if moves.kind != HMM:
+        return posteriors_alone(n_obs, n_places, emission, work)
+    work.in_logs[0] = False
+    log_z = forward_backward(n_obs, n_places, emission, moves, work)
+    if log_z > -np.inf:
+        return log_z
+    if logs is None:
+        return np.nan
+    else:  # the compiler leaves out this branch, and all that it calls, where logs is None
+        return forward_backward_log(n_obs, n_places, np.log(emission), np.log(work.null_emission), moves, work)
+
+
+@njit(nogil=True, cache=True)
+def posteriors_alone(n_obs, n_places, emission, work):
+    """Fill work.link (J, I) and work.null_link (J,); returns Σ_t log Z_t, −∞ if a word has no possible origin."""
+    null, link, null_link = work.null_emission, work.link, work.null_link
+    log_sum = 0.0
+    product = 1.0
+    for t in range(n_obs):
+        e, out = emission[t], link[t]
+        total = 0.0
+        for i in range(n_places):
+            total += e[i]
+        total += null[t]
+        if not total > 0.0:
+            return -np.inf
+        inverse = 1.0 / total
+        for i in range(n_places):
+            out[i] = e[i] * inverse
+        null_link[t] = null[t] * inverse
+        product *= total
+        if product < 1e-200 or product > 1e200:
+            log_sum += np.log(product)
+            product = 1.0
+    return log_sum + np.log(product)
+
+
+@njit(nogil=True, cache=True)
+def hand_out(s, direction, work, out):
+    """Put the posteriors of pair s into those of the run."""
+    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
+    base = direction.pairs.link_offsets[s]
+    for t in range(n_obs):
+        row = work.link[t]
+        for i in range(n_places):
+            out.link[base + t * step + i * place_step] = row[i]
+        out.null[o + t] = work.null_link[t]
+
+
+@njit(nogil=True, cache=True)
+def hand_out_empty(s, direction, out):
+    """A pair with an empty side has one alignment, without links; where scores come from tables it has score 0."""
+    n_obs, _, o = shape_of(s, direction)[:3]
+    total = 0.0
+    for t in range(o, o + n_obs):
+        out.null[t] = 1.0
+        if direction.words.null.shape[0]:
+            total += direction.words.null[t]
+    out.log_partition[s] = total
+
+
+@njit(nogil=True, cache=True)
+def collect_places(n_obs, n_places, moves, weight, work, out):
+    """Add the pair's expected jumps, ends and first places, and the weights of the M-step's denominators."""
+    sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
+    if work.in_logs[0]:
+        for d in range(-n_places, n_places + 1):
+            out.ends[middle + d] += weight * work.jumps[n_places + d]
+    else:
+        add_jumps(n_obs, n_places, moves.negligible, weight, work, out.jumps)
+    n_null = 0.0
+    for t in range(n_obs):
+        n_null += work.null_link[t]
+    log_norm = n_null * np.log(moves.p_null) + (n_obs - n_null) * np.log(1.0 - moves.p_null)
+    for a in range(n_places):
+        out.ends[middle + n_places - a] += weight * (work.alpha[n_obs, a] * work.final[a])
+        total = sums[middle + n_places - a + 1] - sums[middle - a]
+        share = weight * (work.occupancy[a] / total)
+        out.jump_weight[middle - a] += share
+        out.jump_weight[middle + n_places - a + 1] -= share
+        log_norm -= work.occupancy[a] * np.log(total)
+    for i in range(n_places):
+        out.firsts[i] += weight * work.first_link[i]
+    out.firsts[n_places] += weight * (work.alpha[n_obs, n_places] * work.final[n_places])
+    total = moves.first_sums[n_places + 1]
+    share = weight * (work.occupancy[n_places] / total)
+    out.first_weight[0] += share
+    out.first_weight[n_places + 1] -= share
+    out.log_norm[0] += weight * (log_norm - work.occupancy[n_places] * np.log(total))

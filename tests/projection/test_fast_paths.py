@@ -1,0 +1,100 @@
+"""A fast path that a structure registers gives what the generic way gives."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from trellis.errors import ConvergenceWarning
+from trellis.projection import project
+from trellis.projection.kernels import fast_path, register
+
+from .cases import HARD, STRENGTHS, Problem, build_problem, name_of, problems, random_batch
+
+DRAWN = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
+
+
+def both_ways(problem: Problem, tolerance: float):
+    def solve(generic: bool):
+        return project(
+            problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=tolerance,
+            most_evaluations=500, most_rounds=2000, at=np.arange(problem.batch.n_parts), generic=generic,
+        )  # fmt: skip
+
+    return solve(False), solve(True)
+
+
+def assert_alike(problem: Problem, tolerance: float = 1e-9) -> None:
+    fused, generic = both_ways(problem, tolerance)
+    assert max(fused.kkt_residual, generic.kkt_residual) <= 10 * tolerance * (1.0 + np.abs(problem.rows.bound).max())
+    parts = np.arange(problem.batch.n_parts)
+    np.testing.assert_allclose(fused.posterior.at(parts), generic.posterior.at(parts), rtol=0, atol=1e-6)
+    assert fused.value == pytest.approx(generic.value, rel=1e-9, abs=1e-9)
+    if fused.posterior.edge_counts is not None and generic.posterior.edge_counts is not None:
+        np.testing.assert_allclose(fused.posterior.edge_counts, generic.posterior.edge_counts, rtol=0, atol=1e-5)
+
+
+@DRAWN
+@given(problems(kinds=("chain", "categorical")))
+def test_fused_projection_of_chains_equals_the_generic_one(problem):
+    assert_alike(problem)
+
+
+@settings(DRAWN, max_examples=30)
+@given(problems(kinds=("chain",), blocks=1, weighted=False))
+def test_fused_projection_beside_posterior_sparsity_equals_the_generic_one(problem):
+    with warnings.catch_warnings():
+        # Proximal steps on a norm that is not smooth may end a little above what Newton's reach.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert_alike(problem, 1e-7)
+
+
+@pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)
+def test_at_a_loose_tolerance_both_end_with_residuals_of_one_order(strength):
+    rng = np.random.default_rng([STRENGTHS.index(strength), 21])
+    batch = random_batch(rng, categorical=False, lengths=(4, 3, 4, 2), k=3)
+    problem = build_problem(rng, batch, 1.0, [("local", strength, 3) for _ in range(4)])
+    fused, generic = both_ways(problem, 1e-3)
+    assert fused.converged
+    assert generic.converged
+    assert fused.kkt_residual <= 1e-3
+    assert generic.kkt_residual <= 1e-3
+    parts = np.arange(batch.n_parts)
+    np.testing.assert_allclose(fused.posterior.at(parts), generic.posterior.at(parts), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("spread", [300.0, 800.0])
+def test_instances_that_scaled_probabilities_do_not_serve_are_solved_the_generic_way(spread):
+    """Some instances of a batch lie within the range of doubles, others do not; each has rows that bind."""
+    rng = np.random.default_rng(22)
+    batch = random_batch(rng, categorical=False, lengths=(3, 2, 4, 1), k=2)
+    batch.node[: batch.offsets[1], 1] -= spread
+    batch.node[batch.offsets[2] : batch.offsets[3], 0] -= spread
+    problem = build_problem(rng, batch, 1.0, [("local", HARD, 2) for _ in range(6)])
+    assert_alike(problem)
+
+
+@given(st.integers(1, 6))
+def test_wherever_both_are_stopped_each_is_a_bound(budget):
+    rng = np.random.default_rng(budget)
+    problem = build_problem(rng, random_batch(rng, categorical=False), 1.0, [("local", HARD, 2), ("local", HARD, 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = both_ways(problem, 1e-9)[0].value
+        for generic in (False, True):
+            found = project(
+                problem.batch.structure(), problem.rows, 1.0, tolerance=1e-12, most_evaluations=budget, generic=generic
+            )
+            assert found.value <= best + 1e-9
+
+
+def test_a_structure_unknown_to_the_house_may_register_its_own_path():
+    assert fast_path("subsets of the tests") is None
+    register("subsets of the tests", "trellis.projection.lock_step")
+    assert fast_path("subsets of the tests").project_rows is not None
