@@ -55,6 +55,17 @@ def compile_ahead(*uses: str) -> int:
         return 0
 
 
+def compile_everything() -> str:
+    """Compile all that is listed and that nobody has compiled yet; says what that was."""
+    began, kernels = time.monotonic(), read_kernels()
+    missing = kernels.missing(kernels.uses)
+    if missing:
+        compile_in_children(Plan(kernels, missing))
+    left = len(kernels.missing(kernels.uses))
+    failed = f", {left} could not be" if left else ""
+    return f"{len(missing) - left} kernels in {time.monotonic() - began:.0f} s{failed}"
+
+
 class Plan:
     """Hands out kernels to be compiled, each after those that it calls, and never two forms of one at a time.
 

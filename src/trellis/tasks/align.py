@@ -29,6 +29,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
 from trellis.engine import Shard, engine_for, shards_of
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
@@ -200,6 +201,7 @@ class Aligner(SavedEstimator):
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
     ) -> tuple[Bitext, SentencePairs, list[list[Hint]] | None]:
         self._check()
+        compile_ahead("align")
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
@@ -239,6 +241,7 @@ class Aligner(SavedEstimator):
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
+        compile_ahead("align-model")
         done = 0
         for chunk in _chunks(pairs):
             bitext, batch = self._model().look_up(chunk)
