@@ -32,6 +32,7 @@ from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
 from trellis.data.shards import shard_bounds
 from trellis.engine import Shard, engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
@@ -204,6 +205,7 @@ class Aligner(SavedEstimator):
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
     ) -> tuple[Bitext, SentencePairs, list[list[Hint]] | None]:
         self._check()
+        compile_ahead("align")
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
@@ -247,6 +249,7 @@ class Aligner(SavedEstimator):
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
+        compile_ahead("align-model")
         done = 0
         for chunk in _chunks(pairs):
             bitext, batch = self._model().look_up(chunk)
