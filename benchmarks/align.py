@@ -24,8 +24,8 @@ from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, re
 
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
-from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.learn.expectation import Expectation, ExpectationStep
+from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.models.alignment import AlignmentModel
 from trellis.tasks.align import CONSTRAINTS, THRESHOLDS, Aligner
 from trellis.tasks.kernels import symmetrize as align_links
