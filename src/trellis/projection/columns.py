@@ -31,6 +31,9 @@ from trellis.structures.structure import Structure
 
 FEASIBLE = 1e-7
 """A least violation up to this is rounding."""
+HEAVY = 1e5
+"""Price of a unit of violation of rows that must hold, beside 1 for those that may give way."""
+IMPOSSIBLE = 1e-2 * HEAVY
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,11 @@ class Columns:
             (s.scores.flat() if flat else s.scores).add(s.part, pull[s.entry]).argmax() for s in self.segments
         ]  # fmt: skip
 
-    def master(self, feasibility: bool) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    def master(self, elastic: BoolArray | None) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Solve the master: weights of columns, multipliers of rows (in price() units), prices of instances, value.
 
-        With ``feasibility`` it minimises the largest violation of the hard and slack rows instead.
+        With ``elastic`` (n_rows,) it minimises the largest violation of those hard and slack rows instead; the others
+        must hold, or the violation comes out larger than ``IMPOSSIBLE``.
         """
         rows, n_columns, n_rows = self.rows, len(self.columns), len(self.rows)
         owner = np.array([column.instance for column in self.columns])
@@ -174,12 +178,13 @@ class Columns:
         costs = np.concatenate([np.zeros(n_columns), slack.cost * self.row_weight[slack.first]])
         limits = np.concatenate([np.full(n_columns, np.inf), slack.limit])
         totals = slack.totals
-        if feasibility:
-            # one more violation, of all strict rows together, and it is all that costs
-            strict = np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)).astype(np.float64)
-            over = sparse.hstack([over, sparse.csr_array(-strict[:, None])], format="csr")
-            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], 1))])
-            costs, limits = np.append(np.zeros(len(costs)), 1.0), np.append(limits, np.inf)
+        if elastic is not None:
+            # two more violations, of the elastic rows together and of the other strict ones, are all that costs
+            strict = np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK))
+            shared = np.stack((strict & elastic, strict & ~elastic), axis=1).astype(np.float64)
+            over = sparse.hstack([over, sparse.csr_array(-shared)], format="csr")
+            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], 2))])
+            costs, limits = np.append(np.zeros(len(costs)), [1.0, HEAVY]), np.append(limits, [np.inf, np.inf])
         else:
             costs[:n_columns] = -self.weights[owner] * score
         upper = sparse.vstack(
@@ -205,7 +210,7 @@ class Columns:
         prices = np.zeros(self.n_instances)
         prices[present] = -solved.eqlin.marginals
         divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
-        multipliers = multipliers if feasibility else np.where(self.row_weight > 0, multipliers / divide, 0.0)
+        multipliers = multipliers if elastic is not None else np.where(self.row_weight > 0, multipliers / divide, 0.0)
         return solved.x[:n_columns], multipliers, prices, float(solved.fun)
 
 
@@ -230,14 +235,16 @@ def average_outputs(
     *,
     weights: FloatArray | None = None,
     multipliers: FloatArray | None = None,
-    feasibility: bool = False,
+    elastic: BoolArray | None = None,
     tolerance: float = 1e-9,
     most_rounds: int = 500,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
 
-    With ``feasibility``, value and bound are minus the least possible largest violation of the hard and slack rows.
+    With ``elastic`` (n_rows,), value and bound are minus the least possible largest violation of those hard and slack
+    rows while the others hold; scores then play no role.
     """
+    feasibility = elastic is not None
     columns = Columns(segments, rows, weights)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
     columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
@@ -246,14 +253,14 @@ def average_outputs(
         return Averaged(columns.columns, np.ones(len(columns.columns)), current, value, value, 0)
     if not feasibility:
         counted = rows if weights is None else rows.weighted(weights)
-        feasible = average_outputs(segments, counted, feasibility=True, tolerance=1e-10)
+        feasible = average_outputs(segments, counted, elastic=np.ones(len(rows), np.bool_), tolerance=1e-10)
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
         columns.take_over(feasible.columns)
     bound, rounds = np.inf, 0
     while rounds < most_rounds:
         rounds += 1
-        weight, current, prices, cost = columns.master(feasibility)
+        weight, current, prices, cost = columns.master(elastic)
         value = -cost
         best = columns.price(current, feasibility)
         scale = np.ones(columns.n_instances) if feasibility else columns.weights

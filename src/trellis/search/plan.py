@@ -65,6 +65,10 @@ class Plan:
         module = fast_path(self.rows.parts.kind)
         return None if module is None else module.Search(self.remaining)
 
+    def serves(self, method: str) -> bool:
+        """Whether the fast path has this method."""
+        return self.fast is not None and method in self.fast.methods
+
 
 def _sign_where_linear(priced: Priced) -> FloatArray:
     """(n_rows,): +1 where the price is ρ (φ − b) for every output, −1 where it is ρ (b − φ), else 0."""

@@ -122,7 +122,7 @@ def _rules(rows: Rows, gamma: float) -> tuple[Rules, IntArray]:
         return min(one.strength.amount / gamma, LARGEST_DUAL)
 
     kinds = [by_shape.get(shape) for shape in (AGREEMENT, SOURCE, TARGET)]
-    rules = Rules(
+    rules = Rules(  # type: ignore[call-arg]
         *(one is not None for one in kinds),
         0.5 if trusted is None else -trusted.bound,
         *map(most, kinds),
