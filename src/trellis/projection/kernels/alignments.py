@@ -97,7 +97,7 @@ def project_rows(
 
     found, out = solve(0)
     for one in found:
-        refuse_impossible(one.log_partition, scores.first)
+        refuse_impossible(one.log_partition, scores.first, scores.numbers)
     q = [member.posterior_of(one) for member, one in zip(members, found, strict=True)]
     return LocalSolution(
         posterior=JointPosterior(q, scores.parts.starts),
