@@ -1,101 +1,77 @@
-"""A small random sentence pair whose projections can be found by listing all alignments."""
+"""Small random pairs in both directions, whose projections can be found by listing all alignments."""
 
 import cvxpy
 import numpy as np
 
-from tests.align.enumeration import alignments, hmm_log_prob, link_matrix
-from trellis.structures.kernels import align_hmm
-from trellis.structures.kernels.align_bundle import LARGEST_BUNDLE, project_linear
-from trellis.structures.kernels.align_project import AGREEMENT, BIJECTIVE, HINT_LIMIT, HINTS, new_duals, project
-from trellis.structures.kernels.align_shard import new_shares
-from trellis.structures.kernels.align_work import HMM, Direction, new_work
+from tests.align.twin import SPAN, Twin
+from trellis.constraints import compile_constraints
+from trellis.data.vocabulary import Vocabulary
+from trellis.structures import Joint
 
-N_SOURCE, N_TARGET, LONGEST, P_NULL = 3, 3, 4, 0.2
+P_NULL = 0.2
+
+
+class Pairs:
+    """What compiling asks of a batch."""
+
+    def __init__(self, n, first=0):
+        self.n, self.first, self.n_slots = n, first, 0
+
+    def __len__(self):
+        return self.n
 
 
 class Problem:
-    """Two random directions of one pair; direction 0 observes target words."""
+    """Two random directions of some pairs."""
 
-    def __init__(self, seed, sharpness=2.0):
+    def __init__(self, seed, sharpness=2.0, shapes=((3, 3),), hmm=True):
         rng = np.random.default_rng(seed)
-        self.link = [
-            sharpness * rng.standard_normal((N_TARGET, N_SOURCE)),
-            sharpness * rng.standard_normal((N_SOURCE, N_TARGET)),
-        ]
-        self.null = [rng.standard_normal(N_TARGET), rng.standard_normal(N_SOURCE)]
-        self.jump = [rng.random(2 * LONGEST + 1) + 0.1 for _ in range(2)]
-        self.first = [rng.random(LONGEST + 1) + 0.1 for _ in range(2)]
-        self.hinted = np.zeros((N_SOURCE, N_TARGET), np.uint8)
+        n_source, n_target = [list(side) for side in zip(*shapes, strict=True)]
+        n_links = sum(i * j for i, j in shapes)
+        self.twins = [
+            Twin(
+                n_source, n_target, sharpness * rng.standard_normal(n_links),
+                rng.standard_normal(sum(n_target if forward else n_source)),
+                rng.random(2 * SPAN + 1) + 0.1 if hmm else None, rng.random(SPAN + 1) + 0.1 if hmm else None,
+                P_NULL, forward,
+            )
+            for forward in (True, False)
+        ]  # fmt: skip
+        self.joint = Joint(*(twin.structure() for twin in self.twins))
 
-    def scores(self, gamma):
-        """What kernels read of both directions: (directions, works)."""
-        directions, works = [], []
-        for k, (n_obs, n_places) in enumerate([(N_TARGET, N_SOURCE), (N_SOURCE, N_TARGET)]):
-            jump, first = self.jump[k], self.first[k]
-            powered = jump ** (1 / gamma)
-            sums, firsts = np.concatenate(([0], np.cumsum(jump))), np.concatenate(([0], np.cumsum(first)))
-            directions.append(Direction(HMM, powered, powered[::-1].copy(), sums, first, firsts, P_NULL))
-            work = new_work(n_obs, n_places)
-            work.emission[:] = np.exp(self.link[k] / gamma)
-            work.null_emission[:] = (P_NULL * np.exp(self.null[k])) ** (1 / gamma)
-            align_hmm.set_places(n_places, directions[k], 1 / gamma, work)
-            works.append(work)
-        return tuple(directions), works
+    def rows(self, constraints):
+        return compile_constraints(list(constraints), Pairs(len(self.twins[0])), Vocabulary([]), self.joint.parts)
 
-    def project(self, constraints, gamma=1.0, tolerance=1e-7, max_evaluations=20_000, reliability=0.9):
-        directions, works = self.scores(gamma)
-        duals = [new_duals(N_SOURCE, N_TARGET) for _ in range(4)]
-        result = project(
-            N_SOURCE, N_TARGET, constraints, reliability, 1 / gamma, 0.0, tolerance, max_evaluations,
-            *duals, self.hinted, directions, *works,
-        )  # fmt: skip
-        return result, works[0].link.T.copy(), works[1].link.copy(), duals[0]
-
-    def project_linear(self, constraints, tolerance=1e-8, max_evaluations=1000, reliability=0.9, most=LARGEST_BUNDLE):
-        """At γ = 0: (result, works, shares)."""
-        directions, works = self.scores(1.0)
-        shares = new_shares(1, N_SOURCE * N_TARGET, N_SOURCE, N_TARGET, LONGEST)
-        result = project_linear(
-            N_SOURCE, N_TARGET, constraints, reliability, tolerance, max_evaluations, most, self.hinted, directions,
-            *works, shares,
-        )  # fmt: skip
-        return result, works, shares
-
-    def log_probs(self, k):
-        n_obs, n_places = self.link[k].shape
-        return np.array(
-            [
-                hmm_log_prob(y, n_places, self.link[k], self.null[k], self.jump[k], self.first[k], P_NULL)
-                for y in alignments(n_obs, n_places)
-            ]
-        )
-
-    def by_cvxpy(self, constraints, gamma, reliability=0.9):
-        """The projection as a convex program over all alignments of both directions: (q₁, q₂, least value)."""
-        log_p = [self.log_probs(k) for k in range(2)]
+    def by_cvxpy(self, rows, gamma):
+        """The projection of one pair as a convex program over all alignments: (marginals of parts, least value)."""
+        rows = rows.written_out()
+        log_p = [twin.scores(0) for twin in self.twins]
         q = [cvxpy.Variable(len(p), nonneg=True) for p in log_p]
-        objective = -sum(log_p[k] @ q[k] for k in range(2))
+        objective = -sum(p @ v for p, v in zip(log_p, q, strict=True))
         if gamma > 0:
-            objective -= gamma * sum(cvxpy.sum(cvxpy.entr(q[k])) for k in range(2))
-        links = [
-            cvxpy.reshape(link_matrix(N_TARGET, N_SOURCE).T @ q[0], (N_TARGET, N_SOURCE), order="C").T,
-            cvxpy.reshape(link_matrix(N_SOURCE, N_TARGET).T @ q[1], (N_SOURCE, N_TARGET), order="C"),
-        ]
+            objective -= gamma * sum(cvxpy.sum(cvxpy.entr(v)) for v in q)
+        use = []
+        for k, twin in enumerate(self.twins):
+            matrix = np.zeros((self.joint.members[k].parts.n_parts, len(log_p[k])))
+            for column, y in enumerate(twin.outputs(0)):
+                matrix[twin.parts_of(0, y), column] = 1
+            use.append(matrix)
+        marginal = cvxpy.hstack([m @ v for m, v in zip(use, q, strict=True)])
         rules = [cvxpy.sum(v) == 1 for v in q]
-        if constraints & AGREEMENT:
-            rules.append(links[0] == links[1])
-        if constraints & BIJECTIVE:
-            rules += [cvxpy.sum(links[0], axis=1) <= 1, cvxpy.sum(links[1], axis=0) <= 1]
-        if constraints & HINTS:
-            held = [self.hinted[:, j] @ links[0][:, j] for j in np.flatnonzero(self.hinted.any(0))]
-            held += [self.hinted[i] @ links[1][i] for i in np.flatnonzero(self.hinted.any(1))]
-            shortfalls = cvxpy.Variable(len(held), nonneg=True)
-            rules.append(cvxpy.hstack(held) >= reliability - shortfalls)
-            objective += (gamma or 1.0) * HINT_LIMIT * cvxpy.sum(shortfalls)
+        for r in range(len(rows)):
+            entries = slice(rows.start[r], rows.start[r + 1])
+            over = rows.coefficient[entries] @ marginal[rows.part[entries]] - rows.bound[r]
+            amount = rows.groups.amount[rows.group[r]]
+            if amount > 0:
+                violation = cvxpy.Variable(nonneg=True)
+                rules += [over <= violation] + ([-over <= violation] if rows.equality[r] else [])
+                objective += amount * violation
+            else:
+                rules.append(over == 0 if rows.equality[r] else over <= 0)
         problem = cvxpy.Problem(cvxpy.Minimize(objective), rules)
         if gamma > 0:
-            problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+            problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
         else:
             # The simplex method: interior points stop short where optima are not unique.
             problem.solve(solver="SCIPY", scipy_options={"method": "highs-ds"})
-        return links[0].value, links[1].value, problem.value
+        return marginal.value, problem.value

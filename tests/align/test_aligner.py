@@ -9,9 +9,9 @@ from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
 from trellis.models.alignment import PairTable
-from trellis.structures.kernels.align_shard import ALIKE
+from trellis.models.alignment.known_words import extra_counts, mark_alike
+from trellis.structures.kernels.align_work import ALIKE
 from trellis.tasks.align import SYMMETRIZE, Aligner
-from trellis.tasks.align_hints import extra_counts, mark_alike
 
 
 def error(aligner, pairs, links):

@@ -1,68 +1,77 @@
-"""Training: the objective, the tables, the constraints' effect, independence of threads."""
+"""Training through UEM: the objective, the tables, the constraints' effect, independence of threads."""
 
 import numpy as np
 import pytest
 from scipy.special import gammaln, psi
 
 from tests.align.toy import toy_text
-from trellis.data.bitext import WordCodes, code_pairs
-from trellis.engine import engine_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.align_em import train_alignment
-from trellis.models.alignment import AlignmentConstraints, AlignmentModel, AlignmentStatistics, ExtraCounts, PairTable
-from trellis.structures.kernels.align_update import exp_digamma
+from trellis.learn.uem import UEM
+from trellis.models import load_model
+from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
+from trellis.models.alignment.kernels.update import exp_digamma
+from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables
+from trellis.tasks.align import CONSTRAINTS
 
-ENGINE = engine_for(1)
+
+def encoded(n=60, seed=0, **settings):
+    model = AlignmentModel(**{"prefix": None, **settings})
+    return model, model.encode(toy_text(n, seed)[0], fit=True)
 
 
-def coded(n=60, seed=0):
-    pairs, _ = toy_text(n, seed)
-    source, target = WordCodes(None), WordCodes(None)
-    return PairTable.build(code_pairs(pairs, source, target), len(source.names), len(target.names))
+def counts_of(model, batch):
+    return model.collect(batch, model.scores(batch).infer(weights=batch.weights)).total()
 
 
 @pytest.mark.parametrize("variational", [True, False])
 @pytest.mark.parametrize(
     "kind, gamma", [("none", 1.0), ("agreement", 1.0), ("bijective", 1.0), ("both", 1.0), ("agreement", 0.5)]
 )
-def test_the_objective_never_falls(kind, gamma, variational):
-    table, pairs = coded()
-    model = AlignmentModel(table, variational=variational, concentration=0.1, beam=0.0)
-    constraints = AlignmentConstraints(kind, gamma, tolerance=1e-5, max_evaluations=3000)
+def test_the_objective_rises_at_every_round(kind, gamma, variational):
+    model, batch = encoded(variational=variational, concentration=0.1)
+    settings = {"gamma": gamma, "start": "model", "tol": 0.0, "tolerance": 1e-5, "evaluations": 3000}
     for stage in ("model1", "hmm"):
         model.kind = stage
-        values = []
-        for number in range(6):
-            statistics = model.collect(pairs, constraints, ENGINE)
-            if number or stage == "hmm":
-                values.append(statistics.value + model.log_prior())
-            model.update(statistics, ENGINE, score=True)
-        gains = np.diff(values)
+        # The mean of the prior, where tables start, is no variational posterior: the first round is before the bound.
+        UEM(model, CONSTRAINTS[kind], max_rounds=1, **settings).fit(batch)
+        values = UEM(model, CONSTRAINTS[kind], max_rounds=4, **settings).fit(batch).history_.objective
         # Tables are kept in single precision: what that rounds away is allowed, and no more.
-        assert gains.min() >= -2e-6 * abs(values[-1]), gains
+        assert np.diff(values).min() >= -2e-6 * abs(values[-1]), np.diff(values)
         assert values[-1] > values[0]
+
+
+def test_likelihood_violation_and_divergence_are_told_where_asked_for():
+    model, batch = encoded(30)
+    model.update(counts_of(model, batch))
+    learner = UEM(
+        model, CONSTRAINTS["both"], start="model", max_rounds=2, tol=0.0, tolerance=1e-5, evaluations=2000
+    ).fit(batch)  # fmt: skip
+    last = learner.history_[-1]
+    assert set(last.violation) == {c.code() for c in CONSTRAINTS["both"]}
+    assert max(last.violation.values()) <= 1e-4
+    assert last.kl >= 0.0
+    assert last.log_likelihood is not None
 
 
 def test_variational_update_is_the_digamma_of_counts():
     for x in (0.01, 0.1, 1.0, 7.5, 300.0):
         np.testing.assert_allclose(exp_digamma(x), np.exp(psi(x)), rtol=1e-9)
-    table, pairs = coded(20)
-    model = AlignmentModel(table, concentration=0.1)
-    statistics = model.collect(pairs, AlignmentConstraints("none"), ENGINE)
-    model.update(statistics, ENGINE, score=True)
-    row = slice(table.row_offsets[0], table.row_offsets[1])
+    model, batch = encoded(20, concentration=0.1, alike=0.0)
+    statistics = counts_of(model, batch)
+    model.update(statistics)
+    row = slice(model.table_.row_offsets[0], model.table_.row_offsets[1])
     counts = statistics.pairs[row, 0]
     want = np.exp(psi(counts + 0.1) - psi((counts + 0.1).sum()))
-    np.testing.assert_allclose(model.tables.pair[row, 0], want, rtol=1e-6)
+    np.testing.assert_allclose(model.tables_.pair[row, 0], want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("extra", [{}, {0: 2.0, 3: 0.5, 11: 1.0}])
 def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
-    table, pairs = coded(20)
-    counts_before = ExtraCounts(np.array(list(extra), np.int64), np.array(list(extra.values())))
-    model = AlignmentModel(table, concentration=0.1, extra=counts_before)
-    statistics = model.collect(pairs, AlignmentConstraints("none"), ENGINE)
-    model.update(statistics, ENGINE, score=True)
+    model, batch = encoded(20, concentration=0.1, alike=0.0)
+    model.extra_ = ExtraCounts(np.array(list(extra), np.int64), np.array(list(extra.values())))
+    model.reset()
+    statistics, table = counts_of(model, batch), model.table_
+    model.update(statistics)
 
     alphas = np.full(len(table), 0.1)
     alphas[list(extra)] += list(extra.values())
@@ -79,14 +88,14 @@ def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
         want += minus_kl(statistics.pairs[row, 0], alphas[row])
     for f in range(table.n_targets):
         want += minus_kl(statistics.pairs[table.row_targets == f, 1], alphas[table.row_targets == f])
-    want += sum(places.log_prior(model.jump_pseudo_count) for places in model.places)
+    want += sum(places.log_prior(model.jump_pseudo_count) for places in model.places_)
     np.testing.assert_allclose(model.log_prior(), want, rtol=1e-6)
 
 
 def test_tables_start_at_the_mean_of_the_prior():
-    table, _ = coded(20)
+    table = encoded(20)[0].table_
     extra = ExtraCounts(np.array([0, 4]), np.array([1.5, -1.0]), alike=0.7)
-    tables = AlignmentModel(table, concentration=0.5, extra=extra).tables
+    tables = prior_tables(table, Prior(0.5, True, extra))
     row = table.row_offsets[1] - table.row_offsets[0]
     np.testing.assert_allclose(tables.pair[0, 0], 2.0 / (0.5 * row + 1.5), rtol=1e-6)
     np.testing.assert_allclose(tables.pair[1, 0], 0.5 / (0.5 * row + 1.5), rtol=1e-6)
@@ -97,84 +106,117 @@ def test_tables_start_at_the_mean_of_the_prior():
 @pytest.mark.parametrize("variational", [True, False])
 @pytest.mark.parametrize("concentration", [1e-6, 1e-3, 0.012, 1.0, 1e3])
 def test_unseen_and_alike_pairs_have_probabilities_at_any_concentration(concentration, variational):
-    table, pairs = coded(20)
-    extra = ExtraCounts(alike=1.0)
-    model = AlignmentModel(table, concentration=concentration, variational=variational, extra=extra)
+    model, batch = encoded(20, concentration=concentration, variational=variational)
     for _ in range(2):
-        tables = model.tables
+        tables = model.tables_
         for unseen, alike in ((tables.unseen1, tables.alike1), (tables.unseen2, tables.alike2)):
             assert unseen.min() > 0.0
             assert np.all(alike >= unseen)
             assert alike.max() <= 1.0
-        model.update(model.collect(pairs, AlignmentConstraints("none"), ENGINE), ENGINE)
+        model.update(counts_of(model, batch))
 
 
-def test_expected_counts_are_a_link_or_a_null_for_every_word():
-    table, pairs = coded(30)
-    statistics = AlignmentModel(table).collect(pairs, AlignmentConstraints("agreement"), ENGINE)
-    np.testing.assert_allclose(statistics.pairs[:, 0].sum() + statistics.null1.sum(), len(pairs.target), rtol=1e-5)
-    np.testing.assert_allclose(statistics.pairs[:, 1].sum() + statistics.null2.sum(), len(pairs.source), rtol=1e-5)
+@pytest.mark.parametrize("kind", ["model1", "hmm"])
+def test_expected_counts_are_a_link_or_a_null_for_every_word_and_sum_over_shards(kind):
+    model, batch = encoded(30, kind=kind)
+    whole = counts_of(model, batch)
+    np.testing.assert_allclose(whole.pairs[:, 0].sum() + whole.null1.sum(), len(batch.target), rtol=1e-5)
+    np.testing.assert_allclose(whole.pairs[:, 1].sum() + whole.null2.sum(), len(batch.source), rtol=1e-5)
+    total = None
+    for part in (batch.instances(0, 10), batch.instances(10, 30)):
+        found = model.collect(part, model.scores(part).infer())
+        if total is None:
+            total = found
+        else:
+            total += found
+    np.testing.assert_allclose(total.pairs, whole.pairs, atol=1e-6)
+    if kind == "hmm":
+        np.testing.assert_allclose(total.places[1].jumps, whole.places[1].jumps, atol=1e-9)
+    np.testing.assert_allclose((whole * 0.5).null1, whole.null1 * 0.5)
 
 
-@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.0])
-def test_one_and_three_threads_give_the_same_bits(gamma):
-    table, pairs = coded(1500)
+def test_weights_count_pairs_more_often_and_empty_sides_count_nothing():
+    model = AlignmentModel("hmm", prefix=None)
+    pairs = [("a b", "x y"), ("a", "x"), ("", "x x"), ("b", "")]
+    batch = model.encode(pairs, fit=True, weights=[2.0, 1.0, 1.0, 1.0])
+    twice = model.encode([pairs[0], *pairs])
+    one, other = counts_of(model, batch), counts_of(model, twice)
+    np.testing.assert_allclose(one.pairs, other.pairs, atol=1e-6)
+    np.testing.assert_allclose(one.null1, other.null1, atol=1e-6)
+    np.testing.assert_allclose(one.places[0].jumps, other.places[0].jumps, atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+def test_one_and_four_threads_give_the_same_bits(gamma):
     found = []
-    for threads in (1, 3):
-        model = AlignmentModel(table)
-        train_alignment(
-            model, pairs, AlignmentConstraints(gamma=gamma), engine_for(threads), model1_rounds=2, hmm_rounds=2
-        )
-        found.append((model.tables.pair.tobytes(), model.places[0].jump.tobytes()))
+    for threads in (1, 4):
+        model, batch = encoded(1500, with_prior=False)
+        for kind in ("model1", "hmm"):
+            model.kind = kind
+            UEM(
+                model, CONSTRAINTS["both"], gamma=gamma if kind == "hmm" else 1.0, start="model", max_rounds=2, tol=0.0,
+                tolerance=0.05, evaluations=3, threads=threads, track_likelihood=False,
+            ).fit(batch)  # fmt: skip
+        found.append((model.tables_.pair.tobytes(), model.places_[0].jump.tobytes()))
     assert found[0] == found[1]
 
 
-def test_warm_started_duals_need_no_more_evaluations():
-    table, pairs = coded(200)
-    spent = []
-    for warm in (False, True):
-        model = AlignmentModel(table)
-        constraints = AlignmentConstraints(tolerance=1e-2, max_evaluations=200)
-        history = train_alignment(model, pairs, constraints, ENGINE, model1_rounds=2, hmm_rounds=4, warm_start=warm)
-        spent.append(history[-1].evaluations)
-    assert spent[1] <= spent[0]
-
-
 def test_pruning_keeps_what_was_learned():
-    table, pairs = coded(300)
-    model = AlignmentModel(table)
-    train_alignment(model, pairs, AlignmentConstraints(), ENGINE)
+    model, batch = encoded(300)
+    for _ in range(4):
+        model.update(counts_of(model, batch))
     small, moved = model.pruned()
-    assert len(small.table) < len(table) / 2
+    assert len(small.table_) < len(model.table_) / 2
     kept = moved >= 0
-    np.testing.assert_array_equal(small.tables.pair[moved[kept]], model.tables.pair[kept])
+    np.testing.assert_array_equal(small.tables_.pair[moved[kept]], model.tables_.pair[kept])
 
 
 def test_counts_of_a_new_text_leave_out_pairs_that_the_table_lacks():
-    source, target = WordCodes(None), WordCodes(None)
-    table, _ = PairTable.build(code_pairs([(["a"], ["x"]), (["b"], ["y"])], source, target), 2, 2)
-    source.frozen = target.frozen = True
-    new = table.look_up(code_pairs([(["a"], ["y"])], source, target))
-    assert AlignmentModel(table).collect(new, AlignmentConstraints("none"), ENGINE).pairs.sum() == 0.0
+    model = AlignmentModel("model1", prefix=None)
+    model.encode([("a", "x"), ("b", "y")], fit=True)
+    assert counts_of(model, model.encode([("a", "y")])).pairs.sum() == 0.0
 
 
-def test_gamma_zero_may_evaluate_eight_times_as_often():
-    assert AlignmentConstraints(gamma=0.0, max_evaluations=3).budget == 24
-    assert AlignmentConstraints(gamma=0.1, max_evaluations=3).budget == 3
+def test_a_saved_model_scores_the_same_bits(tmp_path):
+    model, batch = encoded(50)
+    model.update(counts_of(model, batch))
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    one, other = (m.scores(m.encode(toy_text(20)[0])).infer() for m in (model, loaded))
+    assert one.members[0].link.tobytes() == other.members[0].link.tobytes()
+    assert one.log_partition.tobytes() == other.log_partition.tobytes()
+
+
+def test_a_batch_is_cut_and_taken_apart():
+    _, batch = encoded(6)
+    assert batch.take(np.arange(6)) is batch
+    some = batch.take(np.array([4, 1]))
+    assert isinstance(some, SentencePairs)
+    assert some.cells.tolist() == [*batch.instances(4, 5).cells, *batch.instances(1, 2).cells]
+    assert not batch.complete.any()
+    assert not batch.known
+
+
+def test_parameters_come_back():
+    model, batch = encoded(10)
+    before = model.parameters()
+    model.update(counts_of(model, batch))
+    assert not np.array_equal(before["pair"], model.tables_.pair)
+    model.set_parameters(before)
+    np.testing.assert_array_equal(model.tables_.pair, before["pair"])
+    model.randomize(np.random.default_rng(0))
+    assert model.uniform(batch).infer().members[0].link.max() <= 0.5
 
 
 def test_mistakes_in_parameters_are_named():
-    table, _ = coded(5)
-    with pytest.raises(UnknownNameError, match="did you mean 'agreement'"):
-        AlignmentConstraints("agrement")
-    with pytest.raises(DataError, match="gamma must be 0 or between"):
-        AlignmentConstraints(gamma=-1.0)
+    pairs = toy_text(5)[0]
     with pytest.raises(DataError, match="probability of null"):
-        AlignmentModel(table, p_null=1.0)
+        AlignmentModel(p_null=1.0).encode(pairs, fit=True)
     with pytest.raises(UnknownNameError, match="model1"):
-        AlignmentModel(table, kind="model2")
+        AlignmentModel("model2").encode(pairs, fit=True)
+    with pytest.raises(DataError, match="trusted"):
+        AlignmentModel().encode(pairs, [[(0, 0)]], fit=True)
 
 
 def test_statistics_start_at_zero():
-    table, _ = coded(5)
-    assert AlignmentStatistics.zeros(table).pairs.sum() == 0.0
+    assert AlignmentStatistics.zeros(encoded(5)[0].table_).pairs.sum() == 0.0

@@ -5,7 +5,7 @@ import pytest
 
 from trellis.errors import DataError
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, score_links
-from trellis.structures.kernels import align_links
+from trellis.tasks.kernels import symmetrize as align_links
 
 
 def symmetrized(method, forward, backward):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from trellis import constraints as tc
 from trellis.data.batch import Batch, Column
 from trellis.data.vocabulary import Vocabulary
+from trellis.structures import CategoricalParts, ChainParts, Parts
 
 LABELS = ("A", "B", "C")
 WORDS = ("a", "bb", ",")
@@ -26,6 +27,11 @@ Sentence = tuple[tuple[str, str], ...]
 """(word, part of speech) of every token."""
 
 TokenTest = Callable[[Sentence, tuple[str, ...], int], bool]
+
+
+def compile_over_chains(constraints: Any, batch: Batch, labels: Vocabulary) -> tc.Rows:
+    """Rows over the label sequences of a batch."""
+    return tc.compile_constraints(constraints, batch, labels, ChainParts(batch.offsets, len(labels)))
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,12 @@ class Case:
         )
         pos = Column.of([pos for sentence in self.sentences for _, pos in sentence], kind="pos")
         return Batch(made.offsets, made.labels, made.weights, {**made.columns, "pos": pos})
+
+    def compile(self, *constraints: Any, categorical: bool = False) -> tc.Rows:
+        """Rows over the label sequences of the batch, or over its labels where every instance has one slot."""
+        k = len(self.labels)
+        parts: Parts = CategoricalParts(len(self.batch), k) if categorical else ChainParts(self.batch.offsets, k)
+        return tc.compile_constraints(list(constraints), self.batch, self.vocabulary, parts)
 
     def outputs(self) -> Iterator[tuple[tuple[str, ...], ...]]:
         """Every labelling of the whole batch."""

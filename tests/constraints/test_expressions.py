@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis import constraints as tc
-from trellis.constraints import compile_constraints
 from trellis.errors import InfeasibleError
 
 from .plain import Case, DrawnConstraint, any_constraints, cases, comparisons, rules
@@ -34,8 +33,8 @@ def admits(rows: tc.Rows, labels: np.ndarray) -> bool:
     return not uses_forbidden(rows, labels) and not violations(rows, labels)
 
 
-def check_soft(case: Case, drawn: DrawnConstraint, structure: str = "chain") -> None:
-    rows = compile_constraints([drawn.constraint.penalty(1.0)], case.batch, case.vocabulary, structure)
+def check_soft(case: Case, drawn: DrawnConstraint, *, categorical: bool = False) -> None:
+    rows = case.compile(drawn.constraint.penalty(1.0), categorical=categorical)
     assert len(rows.forbidden) == 0
     for output in case.outputs():
         assert violations(rows, case.encode(output)) == pytest.approx(nonzero(drawn.violations(output)))
@@ -48,7 +47,7 @@ def check_hard(case: Case, drawn: DrawnConstraint) -> None:
     # the least violation in expectation: mixing outputs, a unit can come between its lowest and highest values
     least = np.maximum(sides.min(axis=0).max(axis=1), 0.0) if sides.size else np.zeros(0)
     try:
-        rows = compile_constraints([drawn.constraint], case.batch, case.vocabulary)
+        rows = case.compile(drawn.constraint)
     except InfeasibleError as error:
         needed = error.slack
     else:
@@ -80,7 +79,7 @@ def test_rows_and_forbidden_parts_admit_exactly_the_outputs_that_obey(data: st.D
 @settings(max_examples=50)
 def test_a_categorical_is_a_chain_of_one_slot(data: st.DataObject) -> None:
     case = data.draw(cases(one_slot=True, max_slots=4))
-    check_soft(case, data.draw(any_constraints(case)), "categorical")
+    check_soft(case, data.draw(any_constraints(case)), categorical=True)
 
 
 @given(st.data())
@@ -89,7 +88,7 @@ def test_token_rules_that_are_hard_leave_no_rows(data: st.DataObject) -> None:
     case = data.draw(cases())
     rule = data.draw(rules(case)).rule
     try:
-        rows = compile_constraints([rule], case.batch, case.vocabulary)
+        rows = case.compile(rule)
     except InfeasibleError:
         return
     assert len(rows) == 0
@@ -104,7 +103,7 @@ def test_implications_between_statements_are_exact_for_every_output(data: st.Dat
     absent = data.draw(st.booleans())
     statement = tc.exists(condition.rule)
     constraint = (~statement if absent else statement).implies(then.constraint)
-    soft = compile_constraints([constraint.penalty(1.0)], case.batch, case.vocabulary)
+    soft = case.compile(constraint.penalty(1.0))
     for output in case.outputs():
         broken = False
         for i, (sentence, y) in enumerate(zip(case.sentences, output, strict=True)):
@@ -118,7 +117,7 @@ def test_implications_between_statements_are_exact_for_every_output(data: st.Dat
 def test_each_label_says_the_same_of_every_label(data: st.DataObject) -> None:
     case = data.draw(cases())
     most = data.draw(st.integers(0, 2))
-    rows = compile_constraints([tc.each_label(lambda L: tc.starts(L) <= most).penalty(1)], case.batch, case.vocabulary)
+    rows = case.compile(tc.each_label(lambda L: tc.starts(L) <= most).penalty(1))
     for output in case.outputs():
         direct = []
         for y in output:
@@ -135,7 +134,7 @@ def test_shares_are_counts_over_the_tokens_of_their_scope(data: st.DataObject) -
     where = data.draw(rules(case, depth=1, observed=True))
     scope = data.draw(st.sampled_from(["instance", "corpus"]))
     constraint = tc.share("A", where=where.rule).per(scope).between(0.3, 0.4).penalty(1)
-    rows = compile_constraints([constraint], case.batch, case.vocabulary)
+    rows = case.compile(constraint)
     for output in case.outputs():
         units = [list(range(len(case.sentences)))] if scope == "corpus" else [[i] for i in range(len(case.sentences))]
         direct = []
@@ -156,9 +155,9 @@ def test_shares_are_counts_over_the_tokens_of_their_scope(data: st.DataObject) -
 @settings(max_examples=40)
 def test_given_labels_clamp_and_trusted_ones_may_err_a_little(data: st.DataObject) -> None:
     case = data.draw(cases())
-    clamped = compile_constraints([tc.given()], case.batch, case.vocabulary)
+    clamped = case.compile(tc.given())
     trust = tc.trusted(case.given, at_least=0.6).penalty(1)
-    trusting = compile_constraints([trust], case.batch, case.vocabulary)
+    trusting = case.compile(trust)
     assert len(clamped) == 0
     for output in case.outputs():
         pairs = [(y, g) for ys, gs in zip(output, case.given, strict=True) for y, g in zip(ys, gs, strict=True) if g]
@@ -174,10 +173,13 @@ def test_given_labels_clamp_and_trusted_ones_may_err_a_little(data: st.DataObjec
 def test_few_labels_blocks_list_the_slots_of_every_frequent_word(data: st.DataObject) -> None:
     case = data.draw(cases())
     often = data.draw(st.integers(1, 3))
-    rows = compile_constraints([tc.few_labels_per(tc.word, strength=2, min_count=often)], case.batch, case.vocabulary)
+    rows = case.compile(tc.few_labels_per(tc.word, strength=2, min_count=often))
     (block,) = rows.sparsity
     words = [word for sentence in case.sentences for word, _ in sentence]
     groups = {tuple(np.flatnonzero(np.array(words) == w)) for w in set(words) if words.count(w) >= often}
-    assert {tuple(block.slots[block.key == key]) for key in range(block.n_keys)} == groups
+    slots, k = block.first // len(case.labels), len(case.labels)
+    assert {tuple(slots[block.key == key]) for key in range(block.n_keys)} == groups
     assert block.strength == 2
-    assert np.all(np.diff(block.slots) > 0)
+    assert np.all(np.diff(slots) > 0)
+    assert block.width == k
+    np.testing.assert_array_equal(block.parts, rows.parts.label(slots[:, None], np.arange(k)))

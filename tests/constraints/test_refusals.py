@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from structures.subsets import SubsetParts
 
 from trellis.constraints import (
     column,
@@ -27,6 +28,9 @@ from trellis.constraints import (
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError, InfeasibleError, UnknownNameError
+from trellis.structures import CategoricalParts, ChainParts, JointParts, Parts
+
+from .plain import compile_over_chains
 
 LABELS = Vocabulary(["NOUN", "VERB", "DET"], kind="label")
 
@@ -83,17 +87,16 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: (count("A") >= 1).named(" "), "a text that is not empty"),
     (lambda: (count("A") >= 1).with_strength("hard"), r"a strength is hard\(\)"),
     (lambda: (count("A") >= 1).penalty(1, "l3"), "unknown norm 'l3'"),
-    (lambda: compile_constraints([3], batch(), LABELS), "a constraint is a comparison"),
-    (lambda: compile_constraints([], batch(), LABELS, "chian"), "did you mean 'chain'"),
+    (lambda: compile_over_chains([3], batch(), LABELS), "a constraint is a comparison"),
     (
-        lambda: compile_constraints([label("VERB").named("x"), label("NOUN").named("x")], batch(), LABELS),
+        lambda: compile_over_chains([label("VERB").named("x"), label("NOUN").named("x")], batch(), LABELS),
         "two constraints are called 'x'",
     ),
     (
-        lambda: compile_constraints([each_label(lambda L: (starts(L) <= 1).penalty(1))], batch(), LABELS),
+        lambda: compile_over_chains([each_label(lambda L: (starts(L) <= 1).penalty(1))], batch(), LABELS),
         "give the strength and the name to each_label",
     ),
-    (lambda: compile_constraints([each_label(lambda L: 3)], batch(), LABELS), "gave 3"),
+    (lambda: compile_over_chains([each_label(lambda L: 3)], batch(), LABELS), "gave 3"),
 ]
 
 
@@ -105,39 +108,66 @@ def test_an_expression_without_meaning_is_refused(make: Callable[[], Any], messa
 
 def test_unknown_labels_and_columns_get_suggestions() -> None:
     with pytest.raises(UnknownNameError, match="unknown label 'VREB'; did you mean 'VERB'"):
-        compile_constraints([count("VREB") >= 1], batch(), LABELS)
+        compile_over_chains([count("VREB") >= 1], batch(), LABELS)
     with pytest.raises(UnknownNameError, match="unknown column 'wrod'; did you mean 'word'"):
-        compile_constraints([(column("wrod") == "x").implies(label("VERB"))], batch(), LABELS)
+        compile_over_chains([(column("wrod") == "x").implies(label("VERB"))], batch(), LABELS)
     with pytest.raises(UnknownNameError, match="unknown label 'VREB'"):
-        compile_constraints([trusted([["VREB", None, None], None, None], at_least=0.5)], batch(), LABELS)
+        compile_over_chains([trusted([["VREB", None, None], None, None], at_least=0.5)], batch(), LABELS)
 
 
 def test_given_labels_must_fit_the_batch() -> None:
     with pytest.raises(DataError, match="for 1 instances, but the batch has 3"):
-        compile_constraints([trusted([["VERB"]], at_least=0.5)], batch(), LABELS)
+        compile_over_chains([trusted([["VERB"]], at_least=0.5)], batch(), LABELS)
     with pytest.raises(DataError, match="instance 1 has 1 tokens but 2 given labels"):
-        compile_constraints([trusted([None, ["VERB", "VERB"], None], at_least=0.5)], batch(), LABELS)
-    with pytest.raises(DataError, match="one slot an instance, but instance 0 has 3"):
-        compile_constraints([], batch(), LABELS, "categorical")
+        compile_over_chains([trusted([None, ["VERB", "VERB"], None], at_least=0.5)], batch(), LABELS)
+
+
+@pytest.mark.parametrize(
+    "parts, message",
+    [
+        (CategoricalParts(3, 3), "3 slots with 3 labels each, but the batch has 8 slots and there are 3 labels"),
+        (
+            ChainParts(batch().offsets, 2),
+            "8 slots with 2 labels each, but the batch has 8 slots and there are 3 labels",
+        ),
+        (ChainParts(np.array([0, 3, 8]), 3), "parts of 2 instances, but the batch has 3"),
+        (SubsetParts(np.array([0, 1]), np.array([0]), np.array([1])), "parts of 1 instances, but the batch has 3"),
+    ],
+)
+def test_parts_must_be_those_of_the_batch(parts: Parts, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        compile_constraints([], batch(), LABELS, parts)
+
+
+def test_constraints_on_labels_are_refused_where_there_are_none() -> None:
+    members = [ChainParts(batch().offsets, 3), ChainParts(batch().offsets, 3)]
+    for parts in (
+        SubsetParts(np.array([0, 1, 1, 2]), np.zeros(3, np.int64), np.ones(3, np.int64)),
+        JointParts(tuple(members)),
+    ):
+        assert len(compile_constraints([], batch(), LABELS, parts)) == 0
+        for constraint in (count("VERB") >= 1, label("VERB"), few_labels_per(word, strength=1), starts("VERB") <= 1):
+            with pytest.raises(ConstraintError, match=f"speaks of labels, but these {parts.outputs_are} have none"):
+                compile_constraints([constraint], batch(), LABELS, parts)
 
 
 def test_a_count_above_the_length_names_constraint_instance_and_slack() -> None:
     many = (count("VERB") >= 3).named("three verbs")
     with pytest.raises(InfeasibleError, match="'three verbs' cannot hold.*at least 3, but in instance 1.*1 token") as e:
-        compile_constraints([many], batch(), LABELS)
+        compile_over_chains([many], batch(), LABELS)
     assert e.value.constraints == ("three verbs",)
     assert e.value.instances == (1,)
     assert e.value.slack == 2
-    compile_constraints([many.slack(e.value.slack)], batch(), LABELS)
+    compile_over_chains([many.slack(e.value.slack)], batch(), LABELS)
     with pytest.raises(InfeasibleError, match="at least 3 up to 1.9"):
-        compile_constraints([many.slack(1.9)], batch(), LABELS)
-    compile_constraints([many.penalty(1)], batch(), LABELS)
+        compile_over_chains([many.slack(1.9)], batch(), LABELS)
+    compile_over_chains([many.penalty(1)], batch(), LABELS)
 
 
 def test_messages_count_instances_from_the_first_of_the_corpus() -> None:
     later = batch().instances(1, 3)
     with pytest.raises(InfeasibleError, match="in instance 1, which has 1 token") as e:
-        compile_constraints([count("VERB") >= 3], later, LABELS)
+        compile_over_chains([count("VERB") >= 3], later, LABELS)
     assert e.value.instances == (1,)
 
 
@@ -146,17 +176,17 @@ def test_a_token_without_labels_names_a_smallest_guilty_set() -> None:
     first = (word == "the").implies(label("DET")).named("articles")
     second = position.first.implies(label("NOUN", "VERB")).named("start")
     with pytest.raises(InfeasibleError, match="token 0 \\('the'\\) of instance 0 is left without a label") as e:
-        compile_constraints([*innocent, first, *[r.named(r.name + "!") for r in innocent], second], batch(), LABELS)
+        compile_over_chains([*innocent, first, *[r.named(r.name + "!") for r in innocent], second], batch(), LABELS)
     assert set(e.value.constraints) == {"articles", "start"}
     assert e.value.slack == pytest.approx(0.5)
     soft = [first.slack(e.value.slack), second.slack(e.value.slack)]
-    compile_constraints(soft, batch(), LABELS)
+    compile_over_chains(soft, batch(), LABELS)
 
 
 def test_three_constraints_may_be_needed_to_leave_no_label() -> None:
     each = [(~label(name)).named(f"no {name}") for name in LABELS]
     with pytest.raises(InfeasibleError) as e:
-        compile_constraints([each[0], each[1], each[1].named("again"), each[2]], batch(), LABELS)
+        compile_over_chains([each[0], each[1], each[1].named("again"), each[2]], batch(), LABELS)
     assert len(e.value.constraints) == 3
     assert e.value.slack == pytest.approx(1 / 3)
 
@@ -165,18 +195,18 @@ def test_a_dictionary_that_forbids_every_label_is_named() -> None:
     labels = Vocabulary(["X", "Y"], kind="label")
     tags = dictionary({"the": ["X"]}).named("tags")
     with pytest.raises(InfeasibleError) as e:
-        compile_constraints([tags, (~label("X")).named("no X"), label("Y", "X").named("fine")], batch(), labels)
+        compile_over_chains([tags, (~label("X")).named("no X"), label("Y", "X").named("fine")], batch(), labels)
     assert set(e.value.constraints) == {"tags", "no X"}
 
 
 def test_unnamed_twins_get_names_of_their_own() -> None:
-    rows = compile_constraints([count("VERB") <= 1, count("VERB") <= 1], batch(), LABELS)
+    rows = compile_over_chains([count("VERB") <= 1, count("VERB") <= 1], batch(), LABELS)
     assert rows.names == ("count('VERB') <= 1", "count('VERB') <= 1 (2)")
 
 
 def test_an_empty_batch_and_no_constraints_compile_to_nothing() -> None:
     empty = Batch.from_sentences([])
-    assert len(compile_constraints([count("VERB") >= 1, label("VERB"), starts("VERB") <= 1], empty, LABELS)) == 0
-    rows = compile_constraints([], batch(), LABELS)
+    assert len(compile_over_chains([count("VERB") >= 1, label("VERB"), starts("VERB") <= 1], empty, LABELS)) == 0
+    rows = compile_over_chains([], batch(), LABELS)
     assert len(rows) == 0
     assert np.array_equal(rows.forbidden, [])

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis import constraints as tc
-from trellis.constraints import compile_constraints, parse_rules, read_rules
+from trellis.constraints import parse_rules, read_rules
 from trellis.data.batch import Batch, Column
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, TrellisError, UnknownNameError
+
+from .plain import compile_over_chains
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
 LABELS = Vocabulary(["A", "B", "C"], kind="label")
@@ -87,7 +89,7 @@ def test_a_rule_means_what_the_same_expression_means(text: str, constraint: Any)
     (rule,) = parse_rules(head + text)
     constraint = constraint.named("it")
     assert rule.describe() == constraint.describe()
-    one, two = (compile_constraints([c], batch(), LABELS) for c in (rule, constraint))
+    one, two = (compile_over_chains([c], batch(), LABELS) for c in (rule, constraint))
     assert one.names == two.names == ("it",)
     for field in ("start", "part", "coefficient", "bound", "equality", "instance", "group", "forbidden"):
         assert np.array_equal(getattr(one, field), getattr(two, field)), field
@@ -96,7 +98,7 @@ def test_a_rule_means_what_the_same_expression_means(text: str, constraint: Any)
     assert [vars(block).keys() for block in one.sparsity] == [vars(block).keys() for block in two.sparsity]
     for a, b in zip(one.sparsity, two.sparsity, strict=True):
         assert a.strength == b.strength
-        assert np.array_equal(a.slots, b.slots)
+        assert np.array_equal(a.parts, b.parts)
         assert np.array_equal(a.key, b.key)
 
 
@@ -117,7 +119,7 @@ def test_the_documented_citation_rules_are_the_twelve_of_the_table() -> None:
     ]  # fmt: skip
     assert rules.labels is not None
     words = [["Smith", ".", "On", "proc", ".", "1994", "."]]
-    rows = compile_constraints(list(rules), Batch.from_sentences(words), Vocabulary(rules.labels, kind="label"))
+    rows = compile_over_chains(list(rules), Batch.from_sentences(words), Vocabulary(rules.labels, kind="label"))
     labels = Vocabulary(rules.labels)
 
     def forbidden(*names: str) -> bool:
@@ -191,9 +193,9 @@ def test_a_label_that_only_the_data_knows_is_told_with_its_line_when_compiled(tm
     path.write_text('\n[[rule]]\nthen_label = "D"\n\n[[rule]]\nfew_labels_per = "tag"\npenalty = 1\n')
     first, second = read_rules(path)
     with pytest.raises(UnknownNameError, match="rules.toml, line 2: unknown label 'D'"):
-        compile_constraints([first], batch(), LABELS)
+        compile_over_chains([first], batch(), LABELS)
     with pytest.raises(UnknownNameError, match="rules.toml, line 5: unknown column 'tag'"):
-        compile_constraints([second], batch(), LABELS)
+        compile_over_chains([second], batch(), LABELS)
 
 
 def test_a_dictionary_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_a_dictionary_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text('labels = ["A", "B", "C"]\n[[rule]]\ndictionary = "tags.tsv"\n')
     (rule,) = read_rules(tmp_path / "rules.toml")
     same = tc.dictionary({"x": ["A", "C"], "pp.": ["A", "B"]})
-    one, two = (compile_constraints([c], batch(), LABELS) for c in (rule, same))
+    one, two = (compile_over_chains([c], batch(), LABELS) for c in (rule, same))
     assert np.array_equal(one.forbidden, two.forbidden)
     for wrong, message in (("x A", "a word, a tab"), ("x\tQ", "unknown label 'Q'")):
         (tmp_path / "tags.tsv").write_text(f"y\tA\n{wrong}\n")

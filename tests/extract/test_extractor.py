@@ -106,7 +106,7 @@ def test_a_model_file_needs_no_dictionary_beside_it(tmp_path, cited):
 
 def test_other_files_are_not_taken_for_extractors(tmp_path, trained):
     trained.ccm_.model.save(tmp_path / "hmm.trellis")
-    with pytest.raises(ModelFileError, match="holds a 'HMM', not an extractor"):
+    with pytest.raises(ModelFileError, match="holds 'HMM', not 'Extractor'"):
         Extractor.load(tmp_path / "hmm.trellis")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from trellis.constraints import count, few_labels_per, word
-from trellis.errors import ModelFileError
+from trellis.errors import DataError, ModelFileError
 from trellis.learn import UEM, History
 from trellis.models import HMM, load_model
 
@@ -94,8 +94,85 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     learner("none", max_rounds=2, checkpoint=path).fit(text)
     with pytest.raises(ModelFileError, match="alpha"):
         learner("none", max_rounds=4, alpha=0.5, checkpoint=path).fit(text, resume=True)
-    with pytest.raises(ModelFileError, match="instances"):
+    with pytest.raises(ModelFileError, match="data"):
         learner("none", max_rounds=4, checkpoint=path).fit(text[:-1], resume=True)
+
+
+LOCAL = [count("V") >= 1, count("N") <= 2.5]
+OTHERS: dict[str, Any] = {
+    "another bound": {"constraints": [count("V") >= 0.9, count("N") <= 2.5]},
+    "a constraint more": {"constraints": [*LOCAL, count("D") <= 5]},
+    "a constraint less": {"constraints": LOCAL[:1]},
+    "another strength": {"constraints": [LOCAL[0].penalty(3.0), LOCAL[1]]},
+    "another gamma": {"gamma": 0.5},
+    "another schedule": {"gamma": [1.0, 1.0, 0.5]},
+    "other weights": {"weights": True},
+    "other text of the same size": {"text": True},
+    "another label": {"y": True},
+    "another prior": {"prior": 1.2},
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_any_other_content_is_refused(what: str, tmp_path: Path) -> None:
+    text, _ = tagged_sentences(20)
+    labels: list[Any] = [[LABELS[0], *[None] * (len(text[0]) - 1)], *[None] * 19]
+
+    def fit(change: dict[str, Any], **more: Any) -> UEM:
+        prior = change.get("prior", 1.1)
+        model = HMM(LABELS, min_count=1, unknown=None, emission_prior=prior, transition_prior=1.1)
+        made = UEM(
+            model, change.get("constraints", LOCAL), gamma=change.get("gamma", 1.0), tol=0.0, random_state=0,
+            checkpoint=tmp_path / "run.checkpoint", start="random", **more,
+        )  # fmt: skip
+        words = [list(reversed(text[0])), *text[1:]] if "text" in change else text
+        known = [[LABELS[1], *labels[0][1:]], *labels[1:]] if "y" in change else labels
+        weights = np.r_[2.0, np.ones(19)] if "weights" in change else None
+        return made.fit(words, known, weights=weights, resume=more["max_rounds"] > 2)
+
+    fit({}, max_rounds=2)
+    with pytest.raises(ModelFileError, match="was written by a run with other"):
+        fit(OTHERS[what], max_rounds=3)
+    assert len(fit({}, max_rounds=3).history_) == 3
+
+
+def test_stepwise_learning_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    text, _ = tagged_sentences(60)
+    whole = learner("local", max_rounds=6, online=10).fit(text)
+    path = tmp_path / "run.checkpoint"
+    learner("local", max_rounds=3, online=10, checkpoint=path, checkpoint_every=1).fit(text)
+    resumed = learner("local", max_rounds=6, online=10, checkpoint=path, checkpoint_every=1).fit(text, resume=True)
+    assert_same(whole, resumed)
+
+
+def test_resuming_without_a_checkpoint_says_what_is_missing() -> None:
+    with pytest.raises(DataError, match="checkpoint=path"):
+        learner("none", max_rounds=1).fit([["a"]], resume=True)
+
+
+FEATURES = """
+import sys
+sys.path.insert(0, {tests!r})
+from trellis.learn import UEM
+from trellis.models import CRF
+from trellis.constraints import count
+def features(words, t):
+    return {{"word=" + words[t]: 1.0, "first": float(t == 0)}}
+text = [["a", "b"], ["b", "c", "a"], ["c"]]
+labels = [["N", "V"], None, None]
+made = UEM(CRF(["N", "V"], features=features, max_iter=5), [count("V") <= 1.5], max_rounds={rounds}, tol=0.0,
+           checkpoint={path!r}, checkpoint_every=1).fit(text, labels, resume={rounds} > 2)
+print(len(made.history_))
+"""
+
+
+def test_a_feature_function_does_not_stand_in_the_way_of_another_process(tmp_path: Path) -> None:
+    for rounds in (2, 4):
+        code = FEATURES.format(
+            tests=str(Path(__file__).parents[1]), path=str(tmp_path / "run.checkpoint"), rounds=rounds
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert ended.stdout.strip() == str(rounds), ended.stderr
 
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))

@@ -12,7 +12,7 @@ from trellis.data.sentence import Sentence
 from trellis.engine import SerialEngine, engine_for, shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models import CRF, load_model
-from trellis.structures import Posterior
+from trellis.structures import LabelPosterior
 
 from .corpora import random_labels, random_sentences
 
@@ -288,7 +288,7 @@ def test_an_m_step_without_data_says_what_it_needs():
     with pytest.raises(DataError, match="looks at the data again: give the shards"):
         crf.update(crf.collect(batch, crf.given(batch)))
     with pytest.raises(DataError, match="edge counts"):
-        crf.collect(batch, Posterior(np.zeros((batch.n_slots, 3)), np.zeros(len(batch))))
+        crf.collect(batch, LabelPosterior(np.zeros((batch.n_slots, 3)), np.zeros(len(batch))))
     with pytest.raises(DataError, match="make it with the model's encode"):
         crf.scores(CRF(NAMES).encode([["z"]], fit=True))
 

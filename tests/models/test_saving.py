@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trellis.data.archive import read_archive, write_archive
-from trellis.errors import DataError, ModelFileError, NotFittedError
+from trellis.errors import ModelFileError, NotFittedError
 from trellis.models import HMM, load_model
 
 
@@ -43,7 +43,7 @@ def test_arguments_of_another_version_are_refused(saved):
 
 
 def test_arrays_that_do_not_fit_are_refused(saved):
-    with pytest.raises(DataError, match="emission must have shape"):
+    with pytest.raises(ModelFileError, match="emission must have shape"):
         load_model(rewritten(saved, arrays={"emission": np.ones((5, 5))}))
 
 

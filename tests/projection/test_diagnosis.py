@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from trellis.constraints import compile_constraints, count, dictionary, label, transitions, word
+from trellis.constraints import compile_constraints, count, dictionary, each_label, label, transitions, word
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConvergenceWarning, InfeasibleError
@@ -132,3 +134,63 @@ def test_a_part_forbidden_twice_is_laid_to_whoever_is_needed() -> None:
     ]
     error = refusal(rules)
     assert set(error.constraints) == {"not there", "one"}
+
+
+def drawn_conflict(seed: int) -> tuple[Chain, list[Any], Batch]:
+    """Counts that ask for more than the sentences have, of several labels at once, some of them harmless."""
+    rng = np.random.default_rng(seed)
+    batch = Batch.from_sentences(TEXT)
+    chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)), rng.normal(size=(6, 6)))
+    rules: list[Any] = []
+    for number, name in enumerate(NAMES):
+        scope = "corpus" if rng.random() < 0.3 else "instance"
+        size = batch.n_slots if scope == "corpus" else 2
+        side = count(name).per(scope)
+        rule: Any = (
+            side >= rng.uniform(0.1, 0.55) * size if rng.random() < 0.7 else side <= rng.uniform(0.0, 0.4) * size
+        )
+        rules.append((rule if rng.random() < 0.8 else rule.slack(0.05)).named(f"r{number}"))
+    if rng.random() < 0.4:
+        rules.append(word.isin("b", "c").implies(~label("L0", "L1")).constraint().named("not these"))
+    return chain, rules, batch
+
+
+def conflict_of(chain: Chain, rules: list[Any], batch: Batch) -> InfeasibleError | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            project(chain, compile_constraints(rules, batch, LABELS, chain.parts), 1.0)
+    except InfeasibleError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_slack_that_is_advised_resolves_the_conflict_or_leaves_another(seed: int) -> None:
+    """Taking the advice of each message in turn ends in a feasible problem, and no message comes twice."""
+    chain, rules, batch = drawn_conflict(seed)
+    told: set[frozenset[str]] = set()
+    for _ in range(12):
+        refused = conflict_of(chain, rules, batch)
+        if refused is None:
+            return
+        guilty = frozenset(refused.constraints)
+        assert guilty not in told, "the advice was taken and did not help"
+        told.add(guilty)
+        assert refused.slack is not None
+        advised = float(re.findall(r"slack of ([0-9.e+-]+)", str(refused))[0])
+        assert advised >= refused.slack - 1e-9
+        rules = [
+            rule.slack(rule.strength.amount + advised * (1 + 1e-6)) if rule.name in guilty else rule for rule in rules
+        ]
+    raise AssertionError("there was always another conflict")
+
+
+def test_a_slack_in_l2_is_not_taken_for_one_in_l1() -> None:
+    """Two rows may each be off by 0.7 within an L2 slack of 1: feasible, though 0.7 + 0.7 > 1."""
+    batch = Batch.from_sentences([["a", "b"]])
+    chain = Chain(batch.offsets, np.zeros((2, 6)), np.zeros((6, 6)))
+    rule = each_label(lambda name: count(name) >= 1.6, "L0", "L1").slack(0.9, "l2")
+    rows = compile_constraints([rule], batch, LABELS, chain.parts)
+    found = project(chain, rows, 1.0)
+    assert found.converged

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from structures.subsets import Subsets
 
 from trellis.constraints import Groups, Kind, Norm, Rows
-from trellis.structures import Categorical, Chain, Joint, Parts, Structure
+from trellis.structures import Alignment, Categorical, Chain, Joint, Parts, Structure
 
 from .permutations import Permutations
 
@@ -27,7 +28,10 @@ LINEAR = (
     (Kind.SLACK, Norm.LINF),
 )
 CURVED = ((Kind.SQUARED, Norm.L2), (Kind.PENALTY, Norm.L2), (Kind.SLACK, Norm.L2))
-KINDS = ("chain", "categorical", "chain+chain", "chain+categorical", "permutations")
+KINDS = (
+    "chain", "categorical", "chain+chain", "chain+categorical", "alignment", "alignment+alignment", "subsets",
+    "permutations", "permutations+chain",
+)  # fmt: skip
 
 Key = tuple[Any, ...]
 """An output of one instance as something to compare."""
@@ -54,6 +58,15 @@ def listing(scores: Structure, i: int) -> list[tuple[Key, dict[int, float]]]:
     if isinstance(scores, Categorical):
         k = scores.n_labels
         return [((b,), {i * k + b: float(scores.node[i, b])}) for b in range(k)]
+    if isinstance(scores, Subsets):
+        elements = range(int(scores.offsets[i]), int(scores.offsets[i + 1]))
+        return [
+            (y, {e: float(scores.value[e]) for e, chosen in zip(elements, y, strict=True) if chosen})
+            for y in itertools.product((False, True), repeat=len(elements))
+            if scores.least[i] <= sum(y) <= scores.most[i]
+        ]
+    if isinstance(scores, Alignment):
+        return _alignments(scores, i)
     if isinstance(scores, Permutations):
         size = scores.table.shape[1]
         return [
@@ -63,6 +76,27 @@ def listing(scores: Structure, i: int) -> list[tuple[Key, dict[int, float]]]:
     assert isinstance(scores, Chain)
     low, high = (int(x) for x in scores.offsets[i : i + 2])
     return [(y, _used(scores, low, y)) for y in itertools.product(range(scores.n_labels), repeat=high - low)]
+
+
+def _alignments(scores: Alignment, i: int) -> list[tuple[Key, dict[int, float]]]:
+    """Of words alone: every observed word has a place in the other sentence, or none."""
+    parts, (link, null) = scores.parts, scores.log_scores()
+    sizes = np.diff(parts.source_offsets), np.diff(parts.target_offsets)
+    first = int((sizes[0][:i] * sizes[1][:i]).sum())
+    n_source, n_target = int(sizes[0][i]), int(sizes[1][i])
+    n, n_places = (n_target, n_source) if parts.forward else (n_source, n_target)
+    before = int((sizes[1] if parts.forward else sizes[0])[:i].sum())
+    listed = []
+    for y in itertools.product(range(-1, n_places), repeat=n):
+        used = {}
+        for t, place in enumerate(y):
+            if place < 0:
+                used[len(link) + before + t] = float(null[before + t])
+            else:
+                part = first + (place * n_target + t if parts.forward else t * n_target + place)
+                used[part] = float(link[part])
+        listed.append((y, used))
+    return listed
 
 
 def _used(scores: Chain, low: int, y: tuple[int, ...]) -> dict[int, float]:
@@ -199,13 +233,26 @@ def structures(draw: st.DrawFn, kind: str, rng: np.random.Generator, *, holes: b
         index = rng.integers(0, m, slots)
         return Chain(offsets, table(slots, k), table(m, k, k), start=table(k), stop=table(k), edge_index=index)
 
-    if kind == "permutations":
-        size = draw(st.integers(1, 4))
-        return Permutations(table(n, size, size))
-    members: list[Structure] = [
-        chain(5 if kind == "chain" else 3) if name == "chain" else Categorical(table(n, draw(st.integers(1, 4))))
-        for name in kind.split("+")
-    ]
+    def subsets() -> Subsets:
+        sizes = [draw(st.integers(0, 4)) for _ in range(n)]
+        least = [draw(st.integers(0, size)) for size in sizes]
+        most = [draw(st.integers(low, size)) for low, size in zip(least, sizes, strict=True)]
+        return Subsets(np.concatenate(([0], np.cumsum(sizes))), table(sum(sizes)), least=least, most=most)
+
+    def alignment() -> Alignment:
+        source, target = ([draw(st.integers(0, 2)) for _ in range(n)] for _ in range(2))
+        forward = draw(st.booleans())
+        n_links = sum(a * b for a, b in zip(source, target, strict=True))
+        return Alignment(source, target, table(n_links), table(sum(target if forward else source)), forward=forward)
+
+    makers = {
+        "chain": lambda: chain(5 if kind == "chain" else 3),
+        "categorical": lambda: Categorical(table(n, draw(st.integers(1, 4)))),
+        "alignment": alignment,
+        "subsets": subsets,
+        "permutations": lambda: Permutations(table(n, *[draw(st.integers(1, 4 if kind == "permutations" else 3))] * 2)),
+    }
+    members = [makers[name]() for name in kind.split("+")]
     return members[0] if len(members) == 1 else Joint(*members)
 
 
@@ -223,6 +270,8 @@ def pools(scores: Structure, i: int) -> list[list[int]]:
     if isinstance(scores, Permutations):
         size = scores.table.shape[1]
         return [every, [p for p in every if p % size == 0], [p for p in every if p // size % size == 0]]
+    if isinstance(scores, Subsets | Alignment):
+        return [every, every[:2], every[::2]]
     k = scores.n_labels  # type: ignore[attr-defined]
     nodes = [p for p in every if p < scores.parts.n_slots * k]  # type: ignore[attr-defined]
     edges = [p for p in every if p not in set(nodes)]

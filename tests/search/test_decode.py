@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from types import ModuleType
@@ -14,10 +15,12 @@ from trellis.constraints import (
     Kind,
     Norm,
     Rows,
+    backward,
     compile_constraints,
     count,
     each_label,
     few_labels_per,
+    forward,
     preceding,
     share,
     starts,
@@ -27,8 +30,8 @@ from trellis.constraints import (
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, InfeasibleError, UnknownNameError
-from trellis.search import decode, decode_kbest, kernels
-from trellis.structures import Categorical, Chain, ChainParts, Joint, Structure
+from trellis.search import decode, decode_kbest, kernels, penalised_value
+from trellis.structures import Alignment, Categorical, Chain, ChainParts, Joint, Structure
 
 from .permutations import PermutationParts, Permutations
 from .problems import Problem, rows_over
@@ -261,3 +264,32 @@ def test_a_conflict_is_named_in_every_structure(scores: Structure) -> None:
     assert raised.value.slack == pytest.approx(0.75)
     loose = [{**group, "kind": Kind.SLACK, "amount": 0.75} for group in groups]
     assert decode(scores, rows_over(scores.parts, loose, [])).proved.all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_directions_of_an_alignment_that_must_agree_are_decoded_together(seed: int) -> None:
+    """Rows that are not written out, and scores that know more than parts: moves from place to place."""
+    rng = np.random.default_rng(seed)
+    sizes, jump, begin = ([2, 3, 0], [3, 2, 1]), rng.random(9) + 0.1, rng.random(5) + 0.1
+    moves = {"jump": jump, "first_place": begin, "p_null": 0.4}
+    both = Joint(
+        Alignment(*sizes, rng.normal(size=12), rng.normal(size=6), **moves),
+        Alignment(*sizes, rng.normal(size=12), rng.normal(size=5), **moves, forward=False),
+    )
+    batch = Batch.from_sentences([["a", "b", "c"], ["d", "e"], ["f"]])
+    rules = [forward.links == backward.links, (forward.links() <= 2).penalty(0.5)]
+    rows = compile_constraints(rules, batch, LABELS, both.parts)
+    assert rows.implicit
+    found = decode(both, rows)
+    assert found.proved.all()
+    assert "ilp" in found.method
+    np.testing.assert_array_equal(found.value, penalised_value(both, rows, found.outputs))
+    for i in range(3):
+        one, mine = both.instances(i, i + 1), rows.shard(i, i + 1)
+        n, m = sizes[0][i], sizes[1][i]
+        values = [
+            penalised_value(one, mine, (np.array(y, np.int32), np.array(z, np.int32)))[0]
+            for y in itertools.product(range(-1, n), repeat=m)
+            for z in itertools.product(range(-1, m), repeat=n)
+        ]
+        assert found.value[i] == pytest.approx(max(values), rel=1e-12)

@@ -53,6 +53,12 @@ class SubsetParts(Parts):
             raise DataError(f"expected a bool for each of {self.n_parts} elements, got {chosen.dtype} {chosen.shape}")
         return np.flatnonzero(chosen)
 
+    def split_outputs(self, outputs: np.ndarray) -> list[np.ndarray]:
+        return np.split(outputs, self.offsets[1:-1]) if self.n_instances else []
+
+    def join_outputs(self, pieces: Any) -> np.ndarray:
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *pieces])
+
     def shard(self, first: int, last: int) -> SubsetParts:
         offsets = self.offsets[first : last + 1]
         return SubsetParts(offsets - offsets[0], self.least[first:last], self.most[first:last])

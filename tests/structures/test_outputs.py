@@ -7,7 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from trellis.structures import Categorical, Chain, Joint, Structure
+from trellis.errors import DataError
+from trellis.structures import Alignment, Categorical, Chain, Joint, Structure
+
+from .subsets import SubsetParts, Subsets
 
 OFFSETS = np.array([0, 3, 3, 5])
 
@@ -25,8 +28,21 @@ def categorical(seed: int) -> Categorical:
     return Categorical(node)
 
 
-def structures() -> list[Structure]:
+def alignment(seed: int) -> Alignment:
+    rng = np.random.default_rng(seed)
+    return Alignment([2, 0, 1], [1, 2, 3], rng.normal(size=5), rng.normal(size=6))
+
+
+def subsets(seed: int) -> Subsets:
+    return Subsets([0, 2, 2, 5], np.random.default_rng(seed).normal(size=5), least=[1, 0, 2])
+
+
+def with_max_marginals() -> list[Structure]:
     return [chain(0), categorical(1), Joint(chain(2), chain(3)), Joint(chain(4), Joint(categorical(5), chain(6)))]
+
+
+def structures() -> list[Structure]:
+    return [*with_max_marginals(), alignment(7), subsets(8), Joint(alignment(9), subsets(10), chain(11))]
 
 
 @pytest.mark.parametrize("scores", structures())
@@ -47,7 +63,18 @@ def test_outputs_of_single_instances_are_those_of_the_batch(scores: Structure) -
     assert len(none.parts.of(none.parts.join_outputs([]))) == 0
 
 
-@pytest.mark.parametrize("scores", structures())
+def test_outputs_that_are_not_one_for_each_instance_are_not_cut_by_the_general_form() -> None:
+    scores = subsets(0)
+    with pytest.raises(DataError, match="5 subsets are not one for each of 3 instances"):
+        super(SubsetParts, scores.parts).split_outputs(scores.argmax().outputs)
+
+
+def test_a_joint_has_max_marginals_only_where_all_its_members_do() -> None:
+    assert subsets(0).max_marginals() is None
+    assert Joint(chain(0), subsets(0)).max_marginals() is None
+
+
+@pytest.mark.parametrize("scores", with_max_marginals())
 def test_max_marginals_are_the_best_scores_of_outputs_with_a_part(scores: Structure) -> None:
     found = scores.max_marginals()
     assert found is not None

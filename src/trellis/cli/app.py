@@ -102,7 +102,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _complain(message: str) -> None:
-    from rich.console import Console
+    from trellis.cli.console import plain_console, visible
 
     # soft_wrap: a file name broken over two lines cannot be copied
-    Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    plain_console(stderr=True, soft_wrap=True).print(visible(message), style="red")

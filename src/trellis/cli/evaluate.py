@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from trellis.cli.console import visible
 from trellis.errors import DataError
 
 Rows = list[tuple[str, str]]
@@ -40,7 +41,7 @@ def evaluate(
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
     for name, value in MODES[wanted[0]](gold, output):
-        typer.echo(f"{name:<12}{value}")
+        typer.echo(visible(f"{name:<12}{value}"))
 
 
 def _alignment(gold: str, output: str) -> Rows:

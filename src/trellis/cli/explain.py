@@ -78,21 +78,23 @@ def _texts(path: str, word_column: int, label_column: int) -> Any:
 
 
 def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    from trellis.cli.console import plain_console, visible
     from trellis.learn.penalties import INFINITE
 
-    console = Console(highlight=False)
+    console = plain_console()
     for rule in rules:
-        console.print(f"[bold]{rule.name}[/bold]  {rule.sentence}", soft_wrap=True)
+        said = Text.assemble((visible(rule.name), "bold"), "  ", visible(rule.sentence))
+        console.print(said, soft_wrap=True)
     table = Table(title="violations", title_justify="left")
     shows_duals = any(rule.dual is not None for rule in rules)
     for name in ("rule", "places", "model alone", "under the rules", "labels", "penalty", *["dual"] * shows_duals):
         table.add_column(name, justify="left" if name == "rule" else "right")
     for rule in rules:
         table.add_row(
-            rule.name,
+            visible(rule.name),
             str(rule.places),
             str(rule.by_model),
             str(rule.by_output),
@@ -110,6 +112,8 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
 def _utility_table(tables: dict[str, list[Utility]]) -> Any:
     from rich.table import Table
 
+    from trellis.cli.console import visible
+
     table = Table(title="token accuracy, in percent", title_justify="left")
     table.add_column("rule")
     for name in tables:
@@ -118,7 +122,7 @@ def _utility_table(tables: dict[str, list[Utility]]) -> Any:
     first = next(iter(tables.values()))
     for i, row in enumerate(first):
         cells = [cell for t in tables.values() for cell in (f"{100 * t[i].alone:.2f}", f"{100 * t[i].without:.2f}")]
-        table.add_row(row.name, *cells)
+        table.add_row(visible(row.name), *cells)
     return table
 
 

@@ -67,17 +67,16 @@ def predict(
 
 
 def _view(output: str, pairs: list[tuple[Text, list[str]]], names: tuple[str, ...]) -> None:
-    from rich.console import Console
-
+    from trellis.cli.console import plain_console
     from trellis.data.files import writing
 
     if output == "-":
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console(soft_wrap=True)
         for text, labels in pairs:
             _show(console, text, labels, names)
         return
     with writing(output) as out:
-        console = Console(file=out, highlight=False, soft_wrap=True, color_system=None)
+        console = plain_console(file=out, soft_wrap=True, color_system=None)
         for text, labels in pairs:
             _show(console, text, labels, names)
 
@@ -86,14 +85,12 @@ def _show(console: Console, text: Text, labels: Sequence[str], names: tuple[str,
     """A field a line, its label before it."""
     from rich.text import Text as Styled
 
+    from trellis.cli.console import visible
     from trellis.data.tokens import fields_of
 
-    width = max(map(len, names), default=0)
+    width = max((len(visible(name)) for name in names), default=0)
     for field in fields_of(text, labels):
         colour = COLOURS[names.index(field.label) % len(COLOURS)]
-        console.print(
-            Styled.assemble(
-                (f"{field.label:>{width}}  ", f"bold {colour}"), (text.text[field.start : field.end], colour)
-            )
-        )
+        label, content = visible(field.label), visible(text.text[field.start : field.end])
+        console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour)))
     console.print()

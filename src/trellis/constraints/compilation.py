@@ -32,8 +32,8 @@ def compile_constraints(
 ) -> Rows:
     """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
 
-    A rule in the list is the constraint that it holds at every token. Instances' weights play no role: a corpus
-    count counts every instance once.
+    A rule in the list is the constraint that it holds at every token. What is counted over the corpus counts an
+    instance as often as it weighs.
 
     >>> from trellis.constraints import count
     >>> from trellis.structures import ChainParts
@@ -43,7 +43,7 @@ def compile_constraints(
     (2, [-1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, -1.0])
     """
     context = Context(batch, label_names, parts)
-    listed = _named(constraints)
+    listed = named(constraints)
     assembly = _Assembly(context, tuple(constraint.name for constraint in listed))
     for number, constraint in enumerate(listed):
         try:
@@ -59,7 +59,7 @@ def compile_constraints(
     return assembly.rows([constraint.strength for constraint in listed])
 
 
-def _named(constraints: Sequence[Constraint | Rule] | Constraint | Rule) -> list[Constraint]:
+def named(constraints: Sequence[Constraint | Rule] | Constraint | Rule) -> list[Constraint]:
     """The constraints, each with a name of its own; names given by people must differ."""
     listed = [constraints] if isinstance(constraints, Constraint | Rule) else list(constraints)
     given: set[str] = set()

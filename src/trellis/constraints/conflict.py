@@ -7,6 +7,7 @@ member is needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,11 +23,12 @@ class Conflict:
     """Constraints that cannot hold together, and the least slack (L∞) with which they could.
 
     names : none where the scores alone, without any constraint, leave no output
-    slack : None where no slack helps, or none was found
+    slack : None where no slack helps, or none was found;  further : whether some of them have slack already
     """
 
     names: tuple[str, ...]
     slack: float | None
+    further: bool = False
 
     def error(self, where: str, instances: tuple[int, ...] = ()) -> InfeasibleError:
         """The error that says what conflicts, where ("instance 7"), and what would resolve it."""
@@ -37,7 +39,11 @@ class Conflict:
         if self.slack is None:
             remedy = "together with the model's own zeros they leave no possible output: allow more, or make one soft"
         else:
-            remedy = f"a slack of {self.slack:.4g} (L∞) would resolve it, or make one of them soft (a penalty)"
+            # rounded up: a slack that is too small by a digit resolves nothing
+            unit = 10.0 ** (math.floor(math.log10(self.slack)) - 3) if self.slack > 0 else 1.0
+            enough = math.ceil(self.slack / unit - 1e-6) * unit
+            slack = "a further slack" if self.further else "a slack"
+            remedy = f"{slack} of {enough:.4g} (L∞) would resolve it, or make one of them soft (a penalty)"
         return InfeasibleError(f"{what}; {remedy}.", instances=instances, constraints=self.names, slack=self.slack)
 
 
@@ -59,7 +65,8 @@ def find_conflict(
     slack = least_violation(guilty) if kept else None
     if slack is None and len(guilty.forbidden):
         slack = least_violation(forbidden_as_rows(guilty))
-    return Conflict(tuple(rows.names[number] for number in kept), slack)
+    further = bool(np.any(guilty.groups.amount[guilty.group] > 0))
+    return Conflict(tuple(rows.names[number] for number in kept), slack, further)
 
 
 def strict_rows(rows: Rows) -> Rows:

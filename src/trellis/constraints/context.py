@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import BoolArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import ConstraintError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.structures.parts import Parts
 
 
@@ -23,8 +23,20 @@ class Context:
     parts: Parts
 
     def __post_init__(self) -> None:
-        if self.parts.has_labels and len(self.labels) == 0:
+        if self.parts.n_instances != len(self.batch):
+            raise DataError(
+                f"these are parts of {self.parts.n_instances} instances, but the batch has {len(self.batch)}"
+            )
+        if not self.parts.has_labels:
+            return
+        if len(self.labels) == 0:
             raise ConstraintError("constraints speak of labels, but the vocabulary of labels is empty")
+        n_slots, n_labels = self.parts.label_shape
+        if (n_slots, n_labels) != (self.n_slots, self.n_labels):
+            raise DataError(
+                f"these are parts of {n_slots} slots with {n_labels} labels each, but the batch has {self.n_slots} "
+                f"slots and there are {self.n_labels} labels"
+            )
 
     @property
     def n_slots(self) -> int:
@@ -38,6 +50,11 @@ class Context:
     def instance(self) -> IntArray:
         """(n_slots,): the instance of each slot, counted inside this batch."""
         return np.repeat(np.arange(len(self.batch), dtype=np.int64), self.batch.lengths)
+
+    @property
+    def slot_weights(self) -> FloatArray:
+        """(n_slots,): the weight of each slot's instance."""
+        return self.batch.weights[self.instance]
 
     @cached_property
     def from_start(self) -> IntArray:

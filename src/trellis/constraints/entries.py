@@ -44,9 +44,10 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     parts = [context.parts.label(slot, label), context.parts.label(slot_b - 1, label_b)]
     if split.pair is not None:
         slot_e, within, value_e = _gather(code, split.pair.reshape(len(split.pair), k * k))
-        slots.append(slot_e)
-        parts.append(context.parts.transition(slot_e, within // k, within % k))
-        values.append(value_e)
+        if len(slot_e):  # where every instance has one slot there are no transitions to have numbers
+            slots.append(slot_e)
+            parts.append(context.parts.transition(slot_e, within // k, within % k))
+            values.append(value_e)
     return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
 
 

@@ -47,7 +47,7 @@ class FewLabels(Constraint):
 
     def blocks(self, context: Context) -> Sequence[SparsityBlock]:
         codes, strings = self.key.types(context)
-        occurs = np.bincount(codes, minlength=len(strings))
+        occurs = np.bincount(codes, weights=context.slot_weights, minlength=len(strings))
         often = occurs >= self.min_count if len(occurs) else np.zeros(0, dtype=np.bool_)
         slots = np.flatnonzero(often[codes])
         keys, number = np.unique(codes[slots], return_inverse=True)

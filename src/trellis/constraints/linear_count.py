@@ -16,6 +16,7 @@ from trellis.constraints.block import Units, corpus_units, instance_units, key_u
 from trellis.constraints.condition import Key, word
 from trellis.constraints.context import Context
 from trellis.constraints.entries import entries_of
+from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, did_you_mean
@@ -215,20 +216,23 @@ class Count:
         """Its linear form in every unit."""
         units = self.units(context)
         rows, parts, values = [], [], []
+        # A row over several instances counts each as often as it weighs; what weights do to its parts is the business
+        # of whoever takes expectations.
+        weight = np.where(units.instance[units.row] == COUPLING, context.slot_weights, 1.0)
         constant = np.full(len(units), self.constant)
         defined = np.ones(len(units), dtype=np.bool_)
         for term in self.terms:
             scale = np.full(len(units), term.coefficient)
             if term.over is not None:
-                total = np.bincount(units.row, weights=term.over.holds(context), minlength=len(units))
+                total = np.bincount(units.row, weights=term.over.holds(context) * weight, minlength=len(units))
                 defined &= total > 0
-                scale /= np.maximum(total, 1.0)
+                scale /= np.where(total > 0, total, 1.0)
             entries = entries_of(term.rule, context)
             row = units.row[entries.slot]
             rows.append(row)
             parts.append(entries.part)
             values.append(entries.value * scale[row])
-            constant += scale * np.bincount(units.row, weights=entries.constant, minlength=len(units))
+            constant += scale * np.bincount(units.row, weights=entries.constant * weight, minlength=len(units))
         if not rows:
             nothing = np.zeros(0, dtype=np.int64)
             return Linear(units, nothing, nothing, np.zeros(0), constant, defined)

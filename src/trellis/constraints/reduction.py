@@ -17,6 +17,7 @@ import numpy as np
 
 from trellis.constraints.block import Block
 from trellis.constraints.context import Context
+from trellis.constraints.rows import COUPLING
 from trellis.constraints.strength import Kind, Strength
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.errors import InfeasibleError
@@ -50,7 +51,7 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
         sides.append((-1.0, at_high & ~always))
     for sign, tight in sides:
         if tight.any():
-            start, part, coefficient = _layout(block, tight)
+            start, part, coefficient = _layout(block, context, tight)
             never, done = context.parts.never_least(start, part, sign * coefficient, margin[tight])
             forbidden.append(never)
             settled[np.flatnonzero(tight)[done]] = True
@@ -60,16 +61,18 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
 
 def extremes(block: Block, context: Context) -> tuple[FloatArray, FloatArray]:
     """(n_rows,) each: least and largest value of every row over all outputs."""
-    return context.parts.extremes(*_layout(block, None))
+    return context.parts.extremes(*_layout(block, context, np.ones(len(block), dtype=np.bool_)))
 
 
-def _layout(block: Block, chosen: BoolArray | None) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows (all, or the chosen ones) in compressed form."""
-    length = np.bincount(block.row, minlength=len(block))
-    if chosen is None:
-        return offsets_of(length), block.part, block.coefficient
+def _layout(block: Block, context: Context, chosen: BoolArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """The chosen rows in compressed form; those over several instances count each as often as it weighs."""
     entries = chosen[block.row]
-    return offsets_of(length[chosen]), block.part[entries], block.coefficient[entries]
+    row, part, coefficient = block.row[entries], block.part[entries], block.coefficient[entries]
+    of_many = block.instance[row] == COUPLING
+    if np.any(of_many):
+        weight = context.batch.weights[context.parts.instance_of(part)]
+        coefficient = np.where(of_many, coefficient * weight, coefficient)
+    return offsets_of(np.bincount(row, minlength=len(block))[chosen]), part, coefficient
 
 
 def _refuse_impossible(

@@ -1,20 +1,23 @@
-"""One file for a model or a checkpoint: a zip of ``header.json`` and one ``name.npy`` an array; no pickle anywhere.
+"""One file for a model or a checkpoint: a zip of ``header.json`` and one ``name.npy`` per array; no pickle anywhere.
 
-    header.json    {"format": "trellis archive", "version": 1, "content": what the caller gave}
-    NAME.npy       NumPy's own format, for each array
+    header.json    {"format": "trellis archive", "version": 2, "content": what the caller gave}
+    NAME.npy       NumPy's own format, for each array: truth values, whole and floating numbers
+    digest         SHA-256 of the header and of every array with its name, type and shape
 
 The same header and arrays give the same bytes: entries have a fixed date and are stored as they are, since packed
-bytes depend on the version of zlib. Every entry carries a checksum, so damage is noticed and not loaded.
+bytes depend on the version of zlib. Files may come from strangers: a file is read only if it is such as the writer
+makes them, nothing in it may claim to be larger than the file is, and it opens no other. The digest tells damage and
+edits by hand, not forgery: whoever can compute it can write a file. What arrays say is for models to check.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -26,11 +29,12 @@ from trellis.data.files import FilePath, writing_bytes
 from trellis.errors import DataError, ModelFileError
 
 FORMAT = "trellis archive"
-VERSION = 1
+VERSION = 2
 """Counts up when an older Trellis could not read what a newer one writes."""
 
-_HEADER = "header.json"
+_HEADER, _DIGEST, _ARRAY = "header.json", "digest", ".npy"
 _ARRAY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_KINDS = "biuf"
 
 
 @dataclass(frozen=True)
@@ -53,16 +57,18 @@ def write_archive(path: FilePath, header: Mapping[str, Any], arrays: Mapping[str
     ({'class': 'HMM'}, [0.25, 0.75])
     """
     try:
-        text = json.dumps({"format": FORMAT, "version": VERSION, "content": dict(header)}, indent=1)
+        text = json.dumps({"format": FORMAT, "version": VERSION, "content": dict(header)}, indent=1).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the header of an archive must be JSON: {error}", path=os.fspath(path)) from error
     checked = {name: _check_array(name, array, os.fspath(path)) for name, array in arrays.items()}
     with writing_bytes(path) as raw, zipfile.ZipFile(raw, "w") as archive:
         with _entry(archive, _HEADER) as out:
-            out.write(text.encode("ascii"))
+            out.write(text)
         for name, array in checked.items():
-            with _entry(archive, name + ".npy") as out:
+            with _entry(archive, name + _ARRAY) as out:
                 np.lib.format.write_array(out, array, allow_pickle=False)
+        with _entry(archive, _DIGEST) as out:
+            out.write(_digest(text, checked))
 
 
 def read_archive(path: FilePath) -> Archive:
@@ -73,18 +79,18 @@ def read_archive(path: FilePath) -> Archive:
             raise ModelFileError(f"{shown}: not a file that Trellis wrote; expected a model or a checkpoint")
         try:
             with zipfile.ZipFile(handle) as archive:
-                header = _read_header(archive, shown)
-                names = [name for name in archive.namelist() if name.endswith(".npy")]
-                arrays = {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
-        except (
-            zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, MemoryError, ValueError, KeyError,
-            IndexError, NotImplementedError, RuntimeError, OverflowError, TypeError, SyntaxError,
-        ) as error:  # fmt: skip
-            if isinstance(error, ModelFileError):
-                raise
-            raise ModelFileError(
-                f"{shown}: damaged ({str(error) or type(error).__name__}); write or copy it again"
-            ) from error
+                _check_entries(archive, os.fstat(handle.fileno()).st_size)
+                text = archive.read(_HEADER)
+                header = _read_header(text)
+                names = [info for info in archive.infolist() if info.filename.endswith(_ARRAY)]
+                arrays = {info.filename.removesuffix(_ARRAY): _read_array(archive, info) for info in names}
+                if archive.read(_DIGEST) != _digest(text, arrays):
+                    raise ModelFileError("damaged: its parts are not those that were written together; copy it again")
+        except ModelFileError as error:
+            raise ModelFileError(f"{shown}: {error}") from None
+        except Exception as error:  # whatever foreign bytes make of zipfile, json and NumPy
+            told = str(error) or type(error).__name__
+            raise ModelFileError(f"{shown}: damaged ({told}); write or copy it again") from error
     return Archive(header, arrays)
 
 
@@ -99,9 +105,11 @@ def _check_array(name: str, array: NDArray[Any], path: str) -> NDArray[Any]:
     if not _ARRAY_NAME.fullmatch(name):
         raise DataError(f"an array cannot be named {name!r}: use letters, digits and _ . / -", path=path)
     checked = np.asarray(array)
-    if checked.dtype.hasobject:
+    if checked.dtype.kind not in _KINDS:
         raise DataError(
-            f"array {name!r} holds Python objects, which would need pickle: put them in the header", path=path
+            f"array {name!r} is of type {checked.dtype}, but a file holds numbers and truth values: "
+            "put other things in the header",
+            path=path,
         )
     return checked
 
@@ -113,28 +121,52 @@ def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(info, "w", force_zip64=True)
 
 
-def _read_header(archive: zipfile.ZipFile, shown: str) -> dict[str, Any]:
-    stranger = f"{shown}: not a file that Trellis wrote"
-    if _HEADER not in archive.namelist():
-        raise ModelFileError(f"{stranger}: a zip without {_HEADER}")
-    parsed = json.loads(archive.read(_HEADER))
+def _digest(header: bytes, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    found = hashlib.sha256(header)
+    for name, array in arrays.items():
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest().encode()
+
+
+def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse what the writer never makes, and claims that go beyond the file's own size, before anything is read."""
+    names = archive.namelist()
+    if _HEADER not in names:
+        raise ModelFileError(f"not a file that Trellis wrote: a zip without {_HEADER}")
+    for info in archive.infolist():
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise ModelFileError(f"not as Trellis writes them: {info.filename!r} in it is packed or encrypted")
+        if info.filename not in (_HEADER, _DIGEST) and not info.filename.endswith(_ARRAY):
+            raise ModelFileError(f"not as Trellis writes them: it holds {info.filename!r}")
+    if len(set(names)) != len(names) or sum(info.file_size for info in archive.infolist()) > size:
+        raise ModelFileError("damaged: it claims to hold an entry twice, or more than the file does")
+
+
+def _read_header(text: bytes) -> dict[str, Any]:
+    parsed = json.loads(text)
     if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
-        raise ModelFileError(f"{stranger}: its {_HEADER} does not say {FORMAT!r}")
+        raise ModelFileError(f"not a file that Trellis wrote: its {_HEADER} does not say {FORMAT!r}")
     version, content = parsed.get("version"), parsed.get("content")
     if not isinstance(version, int) or not isinstance(content, dict):
-        raise ModelFileError(f"{shown}: damaged: its {_HEADER} lacks version or content")
-    if version > VERSION:
-        raise ModelFileError(
-            f"{shown}: written in format {version}, but this Trellis reads formats up to {VERSION}; "
-            "install a newer Trellis"
-        )
+        raise ModelFileError(f"damaged: its {_HEADER} lacks version or content")
+    if version != VERSION:
+        what = "install a newer Trellis" if version > VERSION else "train the model anew with this one"
+        raise ModelFileError(f"written in format {version}, but this Trellis reads format {VERSION}: {what}")
     return content
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as entry:
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(info) as entry:
+        version = np.lib.format.read_magic(entry)
+        shape, _, dtype = {(1, 0): _header_1, (2, 0): _header_2}[version](entry)
+        claimed = entry.tell() + dtype.itemsize * math.prod(shape)
+        if dtype.kind not in _KINDS or min(shape, default=0) < 0 or claimed != info.file_size:
+            raise ModelFileError(f"damaged: {info.filename!r} claims to hold {dtype} of shape {shape}, and does not")
+    with archive.open(info) as entry:
         array: NDArray[Any] = np.lib.format.read_array(entry, allow_pickle=False)
-        # Reading to the very end is what makes zipfile compare the checksum.
-        if entry.read(1):
-            raise zipfile.BadZipFile(f"{name} is longer than its array")
+        entry.read(1)  # to the very end: only there does zipfile compare the checksum
     return array
+
+
+_header_1, _header_2 = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0

@@ -28,6 +28,9 @@ class Vocabulary:
         self.names: tuple[str, ...] = tuple(names)
         self.kind = kind
         self.unknown = unknown
+        for name in self.names:
+            if not isinstance(name, str):
+                raise DataError(f"a {kind} is a string, but {name!r} is of type {type(name).__name__}")
         self._number = {name: i for i, name in enumerate(self.names)}
         if len(self._number) != len(self.names):
             twice = [name for name, n in Counter(self.names).items() if n > 1]

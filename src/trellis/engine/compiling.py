@@ -156,10 +156,8 @@ def serve() -> None:
     kernels = read_kernels().kernels
     for line in sys.stdin:
         kernel = kernels[int(line)]
-        try:
+        with suppress(Exception):  # the parent meets it when it calls the kernel, and says what is wrong
             kernel.function().compile(kernel.signature())
-        except Exception:  # the parent meets it when it calls the kernel, and says what is wrong
-            pass
         sys.stdout.write("\n")
         sys.stdout.flush()
 

@@ -5,7 +5,7 @@
 A use lists the numbers of the kernels that Python calls in it; ``calls`` are those that a kernel calls itself, all of
 them earlier in the list; ``seconds`` is what one took without them when the list was made (``make kernels``). A type is
 
-    "int64", "float64[:,::1]"                     a number, an array (a 1 in front or behind: contiguous, as Numba writes it)
+    "int64", "float64[:,::1]"                     a number, an array (C-contiguous: Numba's notation)
     ["int64", "int64"]                            a tuple
     {"trellis...align_work.Direction": [...]}     a named one
     {"readonly": "int64[:]"}, null                an array that must not be written to; None

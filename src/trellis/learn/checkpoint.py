@@ -7,7 +7,7 @@ generator, so these are what a checkpoint holds; the best restart so far goes al
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.errors import ModelFileError
 from trellis.learn.history import History
+from trellis.models.row_counts import RowCounts
 from trellis.projection import Duals
 
 
@@ -27,6 +28,7 @@ class Checkpoint:
     """A run after some rounds.
 
     parameters : of the model now;  kept : the best so far;  supervised : of the labelled data alone, for β
+    statistics : of stepwise EM, which forgets slowly
     criterion : what ``kept`` scored: the objective, or the development metric
     """
 
@@ -42,6 +44,32 @@ class Checkpoint:
     n_steps: int = 0
     converged: bool = False
     best: Checkpoint | None = None
+    statistics: dict[str, FloatArray] | None = None
+
+
+_TABLES = ("parameters", "kept", "supervised", "statistics")
+
+
+def flattened(statistics: Any, name: str = "") -> dict[str, FloatArray]:
+    """The arrays of a model's statistics by the names of their fields."""
+    if isinstance(statistics, RowCounts):
+        return {name: statistics.table()}
+    if not is_dataclass(statistics):
+        return {name: np.asarray(statistics, dtype=np.float64)}
+    found: dict[str, FloatArray] = {}
+    for one in fields(statistics):
+        found.update(flattened(getattr(statistics, one.name), f"{name}.{one.name}"))
+    return found
+
+
+def unflattened(like: Any, arrays: dict[str, FloatArray], name: str = "") -> Any:
+    """Statistics of the same class as ``like``, from their arrays."""
+    if isinstance(like, RowCounts):
+        return RowCounts.of_table(arrays[name])
+    if not is_dataclass(like):
+        return arrays[name] if isinstance(like, np.ndarray) else float(arrays[name])
+    values = {f.name: unflattened(getattr(like, f.name), arrays, f"{name}.{f.name}") for f in fields(like)}
+    return replace(like, **values)  # type: ignore[type-var]
 
 
 def write_checkpoint(path: FilePath, run: Checkpoint, best: Checkpoint | None, fingerprint: dict[str, Any]) -> None:
@@ -82,7 +110,7 @@ def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict
     entry: dict[str, Any] = {name: getattr(run, name) for name in _NUMBERS}
     entry["criterion"] = float(run.criterion) if np.isfinite(run.criterion) else None
     entry["history"] = run.history.to_json()
-    for table in ("parameters", "kept", "supervised"):
+    for table in _TABLES:
         values = getattr(run, table)
         entry[table] = None if values is None else list(values)
         for name, value in (values or {}).items():
@@ -103,7 +131,7 @@ def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict
 def _unpack(prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
     tables = {
         table: None if entry[table] is None else {n: arrays[f"{prefix}.{table}.{n}"] for n in entry[table]}
-        for table in ("parameters", "kept", "supervised")
+        for table in _TABLES
     }
     duals = None
     if entry["duals"] is not None:

@@ -44,6 +44,7 @@ class Expectation:
     log_likelihood, kl : None where they were not asked for, or are not known
     violation : constraint name -> mean excess of its rows under q
     gap : by at most how much a better q could raise the objective; 0 where the residual alone says so
+    unsolved : the worst constraint, where the projection ended above its tolerance
     """
 
     statistics: Any
@@ -55,18 +56,21 @@ class Expectation:
     kkt_residual: float
     evaluations: int
     gap: float = 0.0
+    unsolved: str | None = None
 
 
 @dataclass(frozen=True)
 class _Sums:
     """What a shard adds to the whole.
 
+    log_given : Σ w log Z over outputs that agree with what is known;  log_free : over all, of a discriminative model
     excess, n_rows : (n_constraints,) of local rows, and how many they are;  prices : of local rows
     coupling : (n_coupling,) expectations;  largest : (n_keys, width) maxima of each l1/linf block
     """
 
     statistics: Any
-    log_partition: float
+    log_given: float
+    log_free: float
     expected_score: float
     excess: FloatArray
     n_rows: IntArray
@@ -80,7 +84,8 @@ class _Sums:
         statistics += other.statistics
         return _Sums(
             statistics,
-            self.log_partition + other.log_partition,
+            self.log_given + other.log_given,
+            self.log_free + other.log_free,
             self.expected_score + other.expected_score,
             self.excess + other.excess,
             self.n_rows + other.n_rows,
@@ -160,17 +165,20 @@ class ExpectationStep:
             part = self.free_parts[number]
             q = answer.posterior
             statistics = self.model.collect(part, q)
-            log_partition, expected = 0.0, 0.0
+            log_given, log_free, expected = 0.0, 0.0, 0.0
             if plain and generative:
-                log_partition = float(part.weights @ q.log_partition)
+                log_given = float(part.weights @ q.log_partition)
             elif likelihood or alpha < 1.0 or not generative:
-                scores = self.scores_of(number) if generative else self.model.scores(part)
+                scores = self.scores_of(number)
                 p = scores.infer(weights=part.weights)
-                log_partition = float(part.weights @ p.log_partition)
+                log_given = float(part.weights @ p.log_partition)
                 expected = scores.expected_score(q, part.weights)
                 if alpha < 1.0:
                     statistics = statistics * alpha + self.model.collect(part, p) * (1.0 - alpha)
-            return self._account(number, answer, part, statistics, log_partition, expected, likelihood)
+                if not generative:
+                    free = self.model.scores(part).infer() if self.clamped[number] else p
+                    log_free = float(part.weights @ free.log_partition)
+            return self._account(number, answer, part, statistics, (log_given, log_free, expected), likelihood)
 
         try:
             outcome = self.project(gamma, duals, then, warn=warn, fold=operator.iadd)
@@ -219,8 +227,7 @@ class ExpectationStep:
         answer: ShardAnswer,
         part: Batch,
         statistics: Any,
-        log_partition: float,
-        expected: float,
+        logs: tuple[float, float, float],
         likelihood: bool,
     ) -> _Sums:
         mine = self.projector.shard_rows[number]
@@ -234,12 +241,11 @@ class ExpectationStep:
         coupling = mine.coupling.expect(q, part.weights)
         largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
         n_rows = np.bincount(local.constraint, minlength=len(excess))
-        return _Sums(statistics, log_partition, expected, excess, n_rows, prices, coupling, largest)
+        return _Sums(statistics, *logs, excess, n_rows, prices, coupling, largest)
 
     def _assemble(
         self, outcome: CorpusProjection[_Sums], gamma: float, alpha: float, likelihood: bool, plain: bool
     ) -> Expectation:
-        discriminative = self.model.discriminative
         objective, statistics = -outcome.value, None
         log_likelihood, kl = 0.0, 0.0
         violation: dict[str, float] = {}
@@ -250,16 +256,16 @@ class ExpectationStep:
             if outcome.largest is not None:
                 total = replace(total, largest=(outcome.largest,))
             statistics = total.statistics
-            log_likelihood = 0.0 if discriminative else total.log_partition
+            # Of a discriminative model the likelihood is that of the known labels, and log_free is not 0.
+            log_likelihood = total.log_given - total.log_free
             violation, prices = self._violation(total)
-            if discriminative:
-                objective -= total.log_partition
+            objective -= total.log_free
             if alpha < 1.0:
                 objective = alpha * objective + (1.0 - alpha) * log_likelihood
             if not plain and gamma > 0.0:
                 # From the optimum V = −γ H(q) − E_q[score] + prices:  KL = −H(q) − E_q[score] + log Z.
                 minus_entropy = (outcome.value - prices + total.expected_score) / gamma
-                kl = max(0.0, minus_entropy - total.expected_score + total.log_partition)
+                kl = max(0.0, minus_entropy - total.expected_score + total.log_given)
         if self.supervised is not None and self.use_labelled:
             given = float(sum(self.engine.map(self._labelled_value, self.labelled_shards)))
             objective += given
@@ -269,7 +275,7 @@ class ExpectationStep:
         return Expectation(
             statistics, objective, log_likelihood if known else None, kl if known and gamma > 0.0 else None, violation,
             outcome.duals, outcome.kkt_residual, outcome.evaluations,
-            gamma * outcome.gap,
+            gamma * outcome.gap, None if outcome.converged or self.few is not None else outcome.worst_constraint,
         )  # fmt: skip
 
     def _violation(self, total: _Sums) -> tuple[dict[str, float], float]:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trellis.data.files import FilePath, numbered_lines, writing
 from trellis.errors import DataError
+from trellis.models.hints import check_hints
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class History:
         return [asdict(entry) for entry in self.rounds]
 
     @classmethod
-    def from_json(cls, entries: list[dict[str, object]]) -> History:
-        return cls([Round(**entry) for entry in entries])  # type: ignore[arg-type]
+    def from_json(cls, entries: list[dict[str, Any]]) -> History:
+        return cls([Round(**check_hints(Round, entry, "figure")) for entry in entries])
 
     def save(self, path: FilePath) -> None:
         """One JSON object a line."""
@@ -78,7 +80,7 @@ class History:
         entries = []
         for number, line in numbered_lines(path):
             try:
-                entries.append(Round(**json.loads(line)))
+                entries.append(Round(**check_hints(Round, json.loads(line), "figure")))
             except (TypeError, ValueError) as error:
                 raise DataError(f"not a round of a history: {error}", path=path, line=number) from None
         return cls(entries)

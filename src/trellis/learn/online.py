@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
+from trellis.data.ragged import FloatArray
 from trellis.errors import ConstraintError, DataError
+from trellis.learn.checkpoint import flattened, unflattened
 from trellis.learn.expectation import Expectation, ExpectationStep
 
 if TYPE_CHECKING:
@@ -46,15 +48,16 @@ class OnlineSteps:
         self.n_batches = len(self.steps)
         self.rng = np.random.default_rng(settings.random_state)
         self.statistics: Any = None
+        self.saved: dict[str, FloatArray] | None = None
 
     @property
     def rng_state(self) -> Any:
         return self.rng.bit_generator.state
 
-    def restore(self, state: Any) -> None:
-        """Go on with the random order of a checkpoint, or of a new start; statistics begin with the first batch."""
+    def restore(self, state: Any, statistics: dict[str, FloatArray] | None) -> None:
+        """Go on with the random order and the statistics of a checkpoint, or of a new start, which has none yet."""
         self.rng.bit_generator.state = state
-        self.statistics = None
+        self.statistics, self.saved = None, statistics
 
     def run_pass(self, gamma: float, n_steps: int) -> Expectation:
         """One pass over the corpus, with an M-step after each mini-batch; figures are sums over the pass."""
@@ -64,6 +67,8 @@ class OnlineSteps:
         for count, b in enumerate(self.rng.permutation(self.n_batches).tolist()):
             found = self.steps[b].run(gamma, likelihood=self.settings.track_likelihood, warn=False)
             scaled = found.statistics * (total / self.sizes[b])
+            if self.statistics is None and self.saved is not None:
+                self.statistics = unflattened(scaled, self.saved)
             eta = (n_steps + count + 2.0) ** -self.settings.step_power
             self.statistics = scaled if self.statistics is None else self.statistics * (1.0 - eta) + scaled * eta
             with_labels = self.statistics
@@ -77,5 +82,7 @@ class OnlineSteps:
             evaluations += found.evaluations
             for name, value in found.violation.items():
                 violation[name] = violation.get(name, 0.0) + value / self.n_batches
+        # Whole tables at the end of every pass, as a checkpoint has them: sums are then taken in one order.
+        self.statistics = unflattened(self.statistics, flattened(self.statistics))
         duals = whole.projector.no_duals()
         return Expectation(None, objective, likelihood, kl, violation, duals, residual, evaluations)

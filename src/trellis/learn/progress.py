@@ -30,8 +30,9 @@ class Progress:
                 from rich.progress import Progress as Bar
 
                 self._bar = Bar(
-                    TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                    TextColumn("{task.fields[figures]}"), console=Console(stderr=True),
+                    TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+                    TimeElapsedColumn(), TextColumn("{task.fields[figures]}", markup=False),
+                    console=Console(stderr=True),
                 )  # fmt: skip
                 self._bar.start()
                 self._task = self._bar.add_task(self.title, total=self.total, figures="")

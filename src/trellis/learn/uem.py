@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,8 +27,9 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
-from trellis.learn.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from trellis.learn.checkpoint import Checkpoint, flattened, read_checkpoint, write_checkpoint
 from trellis.learn.expectation import Expectation, ExpectationStep
+from trellis.learn.fingerprint import fingerprint
 from trellis.learn.history import History, Round
 from trellis.learn.online import OnlineSteps
 from trellis.learn.prediction import ConstrainedPrediction
@@ -143,18 +145,24 @@ class UEM(ConstrainedPrediction):
         )  # fmt: skip
         online = None if self.online is None else OnlineSteps(step, tuple(self.constraints), self.online, self)
         self._check_data(step)
-        state = read_checkpoint(self.checkpoint, self._fingerprint(batch)) if resume and self.checkpoint else None
+        if resume and self.checkpoint is None:
+            raise DataError("resume goes on from a checkpoint: name its file, UEM(..., checkpoint=path)")
+        known = self._fingerprint(batch, step) if self.checkpoint is not None else {}
+        state = read_checkpoint(self.checkpoint, known) if resume and self.checkpoint else None
+        # Copies of parameters to come back to are held only where something may come back to them.
+        self._keeps = dev is not None or self.n_init > 1 or self.checkpoint is not None
         best = None if state is None else state.best
         first = 0 if state is None else state.restart
         for restart in range(first, self.n_init):
             run = self._begin(step, batch, restart) if state is None else state
             state = None
-            run = self._run(step, online, run, restart, best, dev, self._fingerprint(batch))
+            run = self._run(step, online, run, restart, best, dev, known)
             if best is None or run.criterion > best.criterion:
                 best = run
         if best is None:
             raise DataError(f"n_init must be at least 1, got {self.n_init}")
-        model.set_parameters(best.kept)
+        if self._keeps:
+            model.set_parameters(best.kept)
         self.history_, self.duals_ = best.history, best.duals
         self.objective_ = best.history[-1].objective
         self.n_rounds_, self.converged_ = len(best.history), best.converged
@@ -188,7 +196,7 @@ class UEM(ConstrainedPrediction):
             model.update(step.supervised, shards=step.labelled_parts, engine=step.engine)
             supervised = model.parameters()
             model.set_parameters(saved)
-        parameters = model.parameters()
+        parameters = model.parameters() if self._keeps else {}
         return Checkpoint(restart, parameters, parameters, supervised, rng.bit_generator.state, History())
 
     def _run(
@@ -199,13 +207,15 @@ class UEM(ConstrainedPrediction):
         restart: int,
         best: Checkpoint | None,
         dev: tuple[Any, Any] | None,
-        fingerprint: dict[str, Any],
+        known: dict[str, str],
     ) -> Checkpoint:
         """Rounds until one of the stopping rules holds."""
         model: Model = self.model
-        model.set_parameters(run.parameters)
+        if self._keeps:
+            model.set_parameters(run.parameters)
         if online is not None:
-            online.restore(run.rng_state)
+            online.restore(run.rng_state, run.statistics)
+        unsolved: list[tuple[float, str]] = []
         title = "learning" if self.n_init == 1 else f"learning, start {restart + 1} of {self.n_init}"
         with Progress(title, self.max_rounds, self.show_progress) as progress:
             while len(run.history) < self.max_rounds and not run.converged:
@@ -222,10 +232,14 @@ class UEM(ConstrainedPrediction):
                     objective = expectation.objective + model.log_prior()
                     self._check_rise(run, objective, expectation, number)
                     model.update(expectation.statistics, shards=step.parts, engine=step.engine)
+                    # They may be larger than the model: the next round's must not find them still there.
+                    expectation = replace(expectation, statistics=None)
                 if self.beta is not None and run.supervised is not None:
                     model.set_parameters(_mix(run.supervised, model.parameters(), self.beta))
                 if online is not None:
                     objective = expectation.objective + model.log_prior()
+                if expectation.unsolved is not None:
+                    unsolved.append((expectation.kkt_residual, expectation.unsolved))
                 run.duals = expectation.duals
                 metric = None if dev is None else float(self.score(*dev))
                 run.history.append(
@@ -235,14 +249,16 @@ class UEM(ConstrainedPrediction):
                         expectation.gap,
                     )
                 )  # fmt: skip
-                run.parameters = model.parameters()
+                run.parameters = model.parameters() if self._keeps else {}
                 ended = self._judge(run, number, metric)
                 progress.advance(number + 1, _figures(run.history[-1]))
                 last = ended or number + 1 == self.max_rounds
                 if self.checkpoint is not None and (last or (number + 1) % self.checkpoint_every == 0):
                     if online is not None:
-                        run.rng_state = online.rng_state
-                    write_checkpoint(self.checkpoint, run, best, fingerprint)
+                        run.rng_state, run.statistics = online.rng_state, flattened(online.statistics)
+                    write_checkpoint(self.checkpoint, run, best, known)
+        if unsolved:
+            self._warn_unsolved(unsolved, len(run.history))
         if not run.converged and self.tol > 0 and self.patience is None:
             self._warn_not_converged(run)
         return run
@@ -283,6 +299,16 @@ class UEM(ConstrainedPrediction):
                 stacklevel=4,
             )
 
+    def _warn_unsolved(self, unsolved: list[tuple[float, str]], n_rounds: int) -> None:
+        residual, name = max(unsolved)
+        warnings.warn(
+            f"the projection was not solved in {len(unsolved)} of {n_rounds} rounds: constraint {name!r} is off by "
+            f"{residual:.2g} (KKT residual; tolerance {self.tolerance:g}). Allow more `evaluations` than "
+            f"{self.evaluations}, raise `tolerance`, or give the constraint slack or a penalty",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
     def _warn_not_converged(self, run: Checkpoint) -> None:
         if len(run.history) < 2:
             return
@@ -319,12 +345,15 @@ class UEM(ConstrainedPrediction):
         if not step.free_parts and step.supervised is None:
             raise DataError("there are no instances to learn from")
 
-    def _fingerprint(self, batch: Batch) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be gone on from."""
-        settings = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}
-        return {**settings, "instances": len(batch), "slots": batch.n_slots, "labels": list(self.model.label_names_)}
+    def _fingerprint(self, batch: Batch, step: ExpectationStep) -> dict[str, str]:
+        """What must be the same for a checkpoint to be gone on from, each by its content."""
+        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}
+        data = {"data": fingerprint(batch, self.model.label_names_), "constraints": fingerprint(step.rows)}
+        return {**settings, **data, "gamma": fingerprint([gamma_at(self.gamma, r) for r in range(MOST_COMPARED)])}
 
 
+MOST_COMPARED = 1_000
+"""Rounds whose γ two runs must have in common."""
 _MAY_CHANGE = {"max_rounds", "threads", "checkpoint", "checkpoint_every", "show_progress", "constraints", "gamma"}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
+from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
 from trellis.models.kernels import log_linear
@@ -60,6 +61,11 @@ class CRF(LogLinearModel, SequenceModel):
     """
 
     layout_: Layout
+    ARRAYS: ClassVar = {
+        "first_pair": ArrayOf(np.int64, ("features + 1",), offsets_of="pairs"),
+        "pair_label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="first_pair"),
+        **LogLinearModel.ARRAYS,
+    }
 
     def __init__(
         self,
@@ -218,8 +224,11 @@ class CRF(LogLinearModel, SequenceModel):
         return names, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
         self.label_names_ = vocabulary_from_json(names["labels"])
         self.feature_names_ = vocabulary_from_json(names["features"])
+        sizes = {"labels": len(self.label_names_), "features": len(self.feature_names_)}
+        arrays = check_arrays(self.ARRAYS, arrays, **sizes)
         self.layout_ = Layout(arrays["first_pair"], arrays["pair_label"], len(self.label_names_), bool(self.ends))
         self.set_parameters(arrays)
 

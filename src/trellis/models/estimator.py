@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+from numbers import Integral, Real
 from typing import Any, Self
 
-from trellis.errors import NotFittedError, UnknownNameError
+from trellis.errors import DataError, NotFittedError, UnknownNameError
 
 
 class Estimator:
@@ -60,6 +61,20 @@ class Estimator:
         changed = (f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if not _same(v, defaults[k]))
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def _check_whole(self, **least: int) -> None:
+        """Refuse arguments that are no whole numbers, or smaller than said; None passes."""
+        for name, low in least.items():
+            value = getattr(self, name)
+            if value is not None and not (_is(value, Integral) and value >= low):
+                raise DataError(f"{name} must be a whole number from {low} on, got {value!r}")
+
+    def _check_within(self, **bounds: tuple[float, float]) -> None:
+        """Refuse arguments that are no numbers, or outside the closed range said; None passes."""
+        for name, (low, high) in bounds.items():
+            value = getattr(self, name)
+            if value is not None and not (_is(value, Real) and low <= value <= high):
+                raise DataError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}")
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "label_names_")
 
@@ -77,6 +92,10 @@ class Estimator:
             target_tags=TargetTags(required=False),
             input_tags=InputTags(two_d_array=False),
         )
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _same(value: Any, default: Any) -> bool:

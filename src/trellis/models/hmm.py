@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models import dirichlet
+from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.kernels import counting
 from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
 from trellis.models.row_counts import RowCounts
@@ -79,6 +80,11 @@ class HMM(SequenceModel):
     """
 
     discriminative = False
+    ARRAYS: ClassVar = {
+        "start": ArrayOf(np.float64, ("labels",), low=0.0),
+        "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0),
+        "emission": ArrayOf(np.float64, ("symbols", "labels"), low=0.0),
+    }
 
     def __init__(
         self,
@@ -235,18 +241,9 @@ class HMM(SequenceModel):
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
-        n, k = len(self.symbols_), len(self.label_names_)
-        tables = []
-        for name, shape in {"start": (k,), "transition": (k, k), "emission": (n, k)}.items():
-            if name not in parameters:
-                raise UnknownNameError("parameter", name, parameters)
-            table = np.array(parameters[name], dtype=np.float64)
-            if table.shape != shape:
-                raise DataError(f"{name} must have shape {shape} but has {table.shape}")
-            if not np.all((table >= 0) & np.isfinite(table)):
-                raise DataError(f"{name} must hold finite numbers that are not negative")
-            tables.append(table)
-        start, transition, emission = tables[0][:, None], np.ascontiguousarray(tables[1].T), tables[2]
+        tables = as_parameters(self.ARRAYS, parameters, symbols=len(self.symbols_), labels=len(self.label_names_))
+        start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].T)
+        emission = tables["emission"]
         if self._allowed is not None and np.any(emission[~self._allowed]):
             raise DataError("emission gives probability to a label that the tag dictionary does not allow")
         if self.variational:
@@ -333,6 +330,7 @@ class HMM(SequenceModel):
         self._check_settings()
         self.label_names_ = vocabulary_from_json(names["labels"])
         self.symbols_ = vocabulary_from_json(names["symbols"])
+        arrays = check_arrays(self.ARRAYS, arrays, symbols=len(self.symbols_), labels=len(self.label_names_))
         self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
         self.set_parameters(arrays)
 

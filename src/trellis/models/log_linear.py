@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, engine_for, shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.lbfgs import Minimum, Objective
 from trellis.models.saving import SavedEstimator
@@ -40,6 +41,7 @@ class LogLinearModel(SavedEstimator):
     _steps: AdaGrad | None
 
     discriminative = True
+    ARRAYS: ClassVar[dict[str, ArrayOf]] = {"weights": ArrayOf(np.float64, ("weights",))}
 
     def _n_weights(self) -> int:
         raise NotImplementedError
@@ -108,12 +110,7 @@ class LogLinearModel(SavedEstimator):
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take weights of the form that :meth:`parameters` gives."""
-        if "weights" not in parameters:
-            raise UnknownNameError("parameter", "weights", parameters)
-        weights = np.array(parameters["weights"], dtype=np.float64)
-        if weights.shape != (self._n_weights(),) or not np.all(np.isfinite(weights)):
-            raise DataError(f"weights must be {self._n_weights()} finite numbers, got shape {weights.shape}")
-        self._set_weights(weights)
+        self._set_weights(as_parameters(LogLinearModel.ARRAYS, parameters, weights=self._n_weights())["weights"])
 
     def _set_weights(self, weights: FloatArray) -> None:
         self.weights_ = weights

@@ -19,6 +19,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, Shard, map_sum
 from trellis.errors import DataError
+from trellis.models.arrays import check_arrays
 from trellis.models.lbfgs import Objective
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.tabular import TabularModel
@@ -167,5 +168,6 @@ class MaxEnt(LogLinearModel, TabularModel):
         return self._names(), dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_training()
         self._restore_names(names)
-        self.set_parameters(arrays)
+        self.set_parameters(check_arrays(self.ARRAYS, arrays))

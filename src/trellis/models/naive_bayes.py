@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models import dirichlet
+from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
 
@@ -56,6 +57,10 @@ class NaiveBayes(TabularModel):
 
     discriminative = False
     _not_negative = True
+    ARRAYS: ClassVar = {
+        "prior": ArrayOf(np.float64, ("labels",), low=0.0),
+        "feature": ArrayOf(np.float64, ("features", "labels"), low=0.0),
+    }
 
     def __init__(
         self,
@@ -71,9 +76,12 @@ class NaiveBayes(TabularModel):
         self.variational = variational
 
     def _prepare(self) -> None:
+        self._check_settings()
+        self.reset()
+
+    def _check_settings(self) -> None:
         dirichlet.check_prior("class_prior", self.class_prior, variational=self.variational)
         dirichlet.check_prior("feature_prior", self.feature_prior, variational=self.variational)
-        self.reset()
 
     # the four verbs
 
@@ -135,18 +143,13 @@ class NaiveBayes(TabularModel):
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
-        n, k = self.n_features_in_, len(self.classes_)
-        tables = []
-        for name, shape in {"prior": (k,), "feature": (n, k)}.items():
-            if name not in parameters:
-                raise UnknownNameError("parameter", name, parameters)
-            table = np.array(parameters[name], dtype=np.float64)
-            if table.shape != shape or not np.all((table >= 0) & np.isfinite(table)):
-                raise DataError(f"{name} must have shape {shape} and finite entries ≥ 0, got shape {table.shape}")
+        sizes = {"features": self.n_features_in_, "labels": len(self.classes_)}
+        tables = as_parameters(self.ARRAYS, parameters, **sizes)
+        for name, table in tables.items():
             if not self.variational and not np.allclose(table.sum(axis=0), 1.0, rtol=0.0, atol=1e-6):
                 raise DataError(f"{name} must sum to 1 (got {np.ravel(table.sum(axis=0))[0]:.6g})")
-            tables.append(table)
-        (self._set_concentrations if self.variational else self._set_probabilities)(tables[0][:, None], tables[1])
+        prior, feature = tables["prior"][:, None], tables["feature"]
+        (self._set_concentrations if self.variational else self._set_probabilities)(prior, feature)
 
     def _set_probabilities(self, prior: FloatArray, feature: FloatArray) -> None:
         self.prior_, self.feature_ = prior[:, 0], feature
@@ -173,8 +176,9 @@ class NaiveBayes(TabularModel):
         return self._names(), dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
         self._restore_names(names)
-        self.set_parameters(arrays)
+        self.set_parameters(check_arrays(self.ARRAYS, arrays))
 
 
 def _check_features(batch: Batch, n_features: int) -> None:

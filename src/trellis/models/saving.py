@@ -5,13 +5,17 @@
 
 A constructor argument that is a function (features of a CRF) cannot go into a file. Its name is written, and
 ``load_model`` takes the function itself as an argument of that name.
+
+A file may come from a stranger. The constructor's type hints say what a configuration may hold, the class's table of
+arrays (:mod:`trellis.models.arrays`) what its arrays must be, and whatever is wrong is a ModelFileError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +23,15 @@ from numpy.typing import NDArray
 from trellis.data.archive import read_archive, write_archive
 from trellis.data.files import FilePath
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, ModelFileError, UnknownNameError
+from trellis.errors import DataError, ModelFileError, TrellisError, UnknownNameError
 from trellis.models.estimator import Estimator
+from trellis.models.hints import check_hints
 
 _CLASSES = {
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
     "CRF": "trellis.models.crf",
+    "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
@@ -35,53 +41,64 @@ _CLASSES = {
 _FUNCTION = "function"
 
 
-class _Saved(Protocol):
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]: ...
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None: ...
-
-
 class SavedEstimator(Estimator):
-    """An estimator with ``save``. Subclasses say what they learned, and take it back."""
+    """An estimator with ``save`` and ``load``. Subclasses say what they learned, and take it back.
+
+    not_saved : arguments of the constructor that concern a run and not what was learned: files do not have them
+    """
+
+    not_saved: ClassVar[tuple[str, ...]] = ()
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON and arrays that, with the constructor's arguments, are the whole state."""
         raise NotImplementedError
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of :meth:`learned`."""
+        """The inverse of :meth:`learned`; arrays go through :func:`trellis.models.arrays.check_arrays` first."""
         raise NotImplementedError
 
     def save(self, path: FilePath) -> None:
         """Write the model to one file, for :func:`trellis.models.load_model`."""
         write_archive(path, *to_archive(self))
 
+    @classmethod
+    def load(cls, path: FilePath, **arguments: Any) -> Self:
+        """Read a model of this class, as :func:`load_model` does."""
+        made = load_model(path, **arguments)
+        if not isinstance(made, cls):
+            raise ModelFileError(f"{path}: holds {type(made).__name__!r}, not {cls.__name__!r}")
+        return made
 
-def to_archive(model: _Saved) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+
+def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a trained model, for its own file or for a part of a larger one."""
     names, arrays = model.learned()
-    configuration = {name: _json(value) for name, value in model.get_params(deep=False).items()}
+    own = model.get_params(deep=False)
+    configuration = {name: _json(value) for name, value in own.items() if name not in model.not_saved}
+    check_hints(type(model).__init__, configuration, "argument")
     return {"class": type(model).__name__, "configuration": configuration, "learned": names}, arrays
 
 
-def from_archive(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, where: str = "archive", **functions: Any
-) -> Any:
-    """The model of :func:`to_archive`; ``functions`` are the constructor's arguments that were functions."""
-    name = header.get("class")
-    if name not in _CLASSES:
-        raise ModelFileError(f"{where}: holds {name!r}, which this Trellis does not know; it knows {sorted(_CLASSES)}")
-    configuration = dict(header["configuration"])
-    for argument in functions:
-        if argument not in configuration:
-            raise UnknownNameError(f"argument of {name}", argument, configuration)
-    model = getattr(import_module(_CLASSES[name]), name)(**{**configuration, **functions})
+def from_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **arguments: Any) -> Any:
+    """The model of :func:`to_archive`; ``arguments`` of the constructor take the place of those in the file."""
+    made = _class(header)
+    configuration = check_hints(made.__init__, header["configuration"], "argument")
+    model = made(**{**configuration, **arguments})
     model.restore(header["learned"], arrays)
     return model
 
 
-def load_model(path: FilePath, **functions: Callable[..., Any]) -> Any:
+def _class(header: Mapping[str, Any]) -> Any:
+    name = header.get("class")
+    if name not in _CLASSES:
+        raise ModelFileError(f"it holds {name!r}, which this Trellis does not know; it knows {sorted(_CLASSES)}")
+    return getattr(import_module(_CLASSES[name]), name)
+
+
+def load_model(path: FilePath, **arguments: Any) -> Any:
     """Read a model that ``save`` wrote: it predicts the same bits.
+
+    arguments : of the constructor, in place of those in the file; functions must be given, since files cannot hold them
 
     >>> import os, tempfile
     >>> from trellis.models import HMM, load_model
@@ -93,9 +110,23 @@ def load_model(path: FilePath, **functions: Callable[..., Any]) -> Any:
     [['DET', 'NOUN']]
     """
     archive = read_archive(path)
+    with reading(path):
+        known = _class(archive.header)._parameter_defaults()
+    for argument in arguments:
+        if argument not in known:
+            raise UnknownNameError(f"argument of {archive.header['class']}", argument, known)
+    with reading(path):
+        return from_archive(archive.header, archive.arrays, **arguments)
+
+
+@contextmanager
+def reading(path: FilePath) -> Iterator[None]:
+    """Whatever the content of a file makes go wrong is a ModelFileError that names the file."""
     try:
-        return from_archive(archive.header, archive.arrays, where=str(path), **functions)
-    except (KeyError, TypeError, IndexError) as error:
+        yield
+    except TrellisError as error:
+        raise ModelFileError(f"{path}: damaged or written by another version of Trellis: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
 
 
@@ -106,6 +137,7 @@ def vocabulary_to_json(vocabulary: Vocabulary) -> dict[str, Any]:
 
 def vocabulary_from_json(parsed: Mapping[str, Any]) -> Vocabulary:
     """The inverse of :func:`vocabulary_to_json`."""
+    check_hints(Vocabulary.__init__, parsed, "key")
     return Vocabulary(parsed["names"], kind=parsed["kind"], unknown=parsed["unknown"])
 
 

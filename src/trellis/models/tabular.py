@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,18 @@ from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
+from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
+
+
+class _Names(TypedDict):
+    """What a file keeps of labels and features beside the arrays."""
+
+    classes: list[str | int | float | bool]
+    classes_type: str
+    n_features: int
+    feature_names: list[str] | None
 
 
 class TabularModel(SavedEstimator):
@@ -168,7 +178,6 @@ class TabularModel(SavedEstimator):
             )
 
     def _names(self) -> dict[str, Any]:
-        """What a file keeps of labels and features beside the arrays."""
         columns = getattr(self, "feature_names_in_", None)
         return {
             "classes": self.classes_.tolist(),
@@ -178,9 +187,16 @@ class TabularModel(SavedEstimator):
         }
 
     def _restore_names(self, names: Mapping[str, Any]) -> None:
-        self.classes_ = np.array(names["classes"], dtype=np.dtype(names["classes_type"]))
-        self.label_names_ = Vocabulary(map(str, self.classes_.tolist()), kind="label")
-        self.n_features_in_ = int(names["n_features"])
+        classes = check_hints(_Names, names, "part")["classes"]
+        kind, n_features = np.dtype(names["classes_type"]), names["n_features"]
+        longest = max((len(name) for name in classes if isinstance(name, str)), default=0)
+        if not classes or kind.kind not in "biufUO" or kind.itemsize > 4 * max(longest, 1000) or n_features < 1:
+            raise DataError(f"{len(classes)} classes of type {kind} and {n_features} features cannot be")
+        self.classes_ = np.array(classes, dtype=kind)
+        if self.classes_.tolist() != classes:
+            raise DataError(f"the classes are not of the type {kind}")
+        self.label_names_ = Vocabulary(map(str, classes), kind="label")
+        self.n_features_in_ = n_features
         if names["feature_names"] is not None:
             self.feature_names_in_ = np.asarray(names["feature_names"], dtype=object)
 

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.strength import Kind
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.structures.results import Argmax
@@ -30,6 +31,9 @@ from trellis.structures.structure import Structure
 
 FEASIBLE = 1e-7
 """A least violation up to this is rounding."""
+HEAVY = 1e5
+"""Price of a unit of violation of rows that must hold, beside 1 for those that may give way."""
+IMPOSSIBLE = 1e-2 * HEAVY
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class Columns:
         self.weights = np.ones(self.n_instances) if weights is None else weights
         self.entry_row = rows.entry_row
         self.row_weight = np.where(rows.instance == COUPLING, 1.0, self.weights[rows.instance])
+        self.violations = LinearViolations.of(rows)
         self.columns: list[Column] = []
         self._seen: set[tuple[int, bytes]] = set()
 
@@ -153,10 +158,11 @@ class Columns:
             (s.scores.flat() if flat else s.scores).add(s.part, pull[s.entry]).argmax() for s in self.segments
         ]  # fmt: skip
 
-    def master(self, feasibility: bool) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    def master(self, elastic: BoolArray | None) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """Solve the master: weights of columns, multipliers of rows (in price() units), prices of instances, value.
 
-        With ``feasibility`` it minimises the largest violation of the hard and slack rows instead.
+        With ``elastic`` (n_rows,) it minimises the largest violation of those hard and slack rows instead; the others
+        must hold, or the violation comes out larger than ``IMPOSSIBLE``.
         """
         rows, n_columns, n_rows = self.rows, len(self.columns), len(self.rows)
         owner = np.array([column.instance for column in self.columns])
@@ -167,27 +173,35 @@ class Columns:
         coupling = rows.instance[row] == COUPLING
         value = np.where(coupling, value * self.weights[owner[column]], value)
         phi = sparse.csr_matrix((value, (row, column)), shape=(n_rows, n_columns))
-        slackness = _Slackness.of(rows, self.row_weight, feasibility)
-        costs = np.concatenate([np.zeros(n_columns), slackness.cost])
-        if not feasibility:
+        slack = self.violations
+        over, sides = -slack.of_row, rows.equality
+        costs = np.concatenate([np.zeros(n_columns), slack.cost * self.row_weight[slack.first]])
+        limits = np.concatenate([np.full(n_columns, np.inf), slack.limit])
+        totals = slack.totals
+        if elastic is not None:
+            # two more violations, of the elastic rows together and of the other strict ones, are all that costs
+            strict = np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK))
+            shared = np.stack((strict & elastic, strict & ~elastic), axis=1).astype(np.float64)
+            over = sparse.hstack([over, sparse.csr_array(-shared)], format="csr")
+            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], 2))])
+            costs, limits = np.append(np.zeros(len(costs)), [1.0, HEAVY]), np.append(limits, [np.inf, np.inf])
+        else:
             costs[:n_columns] = -self.weights[owner] * score
-        sides = rows.equality
         upper = sparse.vstack(
             [
-                sparse.hstack([phi, -slackness.over]),
-                sparse.hstack([-phi[sides], -slackness.over[sides]]),
-                sparse.hstack(
-                    [sparse.csr_matrix((slackness.limit_matrix.shape[0], n_columns)), slackness.limit_matrix]
-                ),
+                sparse.hstack([phi, over]),
+                sparse.hstack([-phi[sides], over[sides]]),
+                sparse.hstack([sparse.csr_array((totals.shape[0], n_columns)), totals]),
             ],
             format="csr",
         )
-        bounds = np.concatenate([rows.bound, -rows.bound[sides], slackness.limit])
+        bounds = np.concatenate([rows.bound, -rows.bound[sides], slack.allowed])
         present, place = np.unique(owner, return_inverse=True)
         convex = sparse.csr_matrix(
             (np.ones(n_columns), (place, np.arange(n_columns))), shape=(len(present), len(costs))
         )
-        solved = linprog(costs, upper, bounds, convex, np.ones(len(present)), bounds=(0, None), method="highs")
+        between = np.stack((np.zeros(len(limits)), limits), axis=1)
+        solved = linprog(costs, upper, bounds, convex, np.ones(len(present)), between, method="highs")
         if solved.x is None:
             raise ConstraintError(f"the linear program of γ = 0 could not be solved: {solved.message}")
         marginal = -solved.ineqlin.marginals
@@ -196,55 +210,8 @@ class Columns:
         prices = np.zeros(self.n_instances)
         prices[present] = -solved.eqlin.marginals
         divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
-        multipliers = multipliers if feasibility else np.where(self.row_weight > 0, multipliers / divide, 0.0)
+        multipliers = multipliers if elastic is not None else np.where(self.row_weight > 0, multipliers / divide, 0.0)
         return solved.x[:n_columns], multipliers, prices, float(solved.fun)
-
-
-@dataclass(frozen=True)
-class _Slackness:
-    """Violation variables ξ of the master program, what they cost, and what bounds their norms.
-
-    over : (n_rows, n_slack);  cost : (n_slack,);  limit_matrix · ξ ≤ limit
-    """
-
-    over: sparse.csr_matrix
-    cost: FloatArray
-    limit_matrix: sparse.csr_matrix
-    limit: FloatArray
-
-    @classmethod
-    def of(cls, rows: Rows, row_weight: FloatArray, feasibility: bool) -> _Slackness:
-        """One ξ a row that may be violated; for L∞ one a group; with ``feasibility`` one more for all strict rows."""
-        kind, norm, amount = rows.groups.kind, rows.groups.norm, rows.groups.amount
-        entries: list[tuple[int, int]] = []
-        cost: list[float] = []
-        limits: dict[int, list[int]] = {}
-        shared: dict[int, int] = {}
-        for r in range(len(rows)):
-            g = int(rows.group[r])
-            if kind[g] == Kind.HARD:
-                continue
-            one_a_group = norm[g] == Norm.LINF
-            if one_a_group and g in shared:
-                entries.append((r, shared[g]))
-                continue
-            priced = kind[g] == Kind.PENALTY
-            entries.append((r, len(cost)))
-            shared[g] = len(cost)
-            if not priced:
-                limits.setdefault(g, []).append(len(cost))
-            cost.append(float(amount[g] * row_weight[r]) if priced and not feasibility else 0.0)
-        if feasibility:
-            strict = np.flatnonzero(np.isin(kind[rows.group], (Kind.HARD, Kind.SLACK)))
-            entries += [(int(r), len(cost)) for r in strict]
-            cost.append(1.0)
-        n = len(cost)
-        row, column = (np.array(x, dtype=np.int64) for x in (zip(*entries, strict=True) if entries else ((), ())))
-        over = sparse.csr_matrix((np.ones(len(entries)), (row, column)), shape=(len(rows), n))
-        places = [(j, c) for j, columns in enumerate(limits.values()) for c in columns]
-        lrow, lcolumn = (np.array(x, dtype=np.int64) for x in (zip(*places, strict=True) if places else ((), ())))
-        matrix = sparse.csr_matrix((np.ones(len(places)), (lrow, lcolumn)), shape=(len(limits), n))
-        return cls(over, np.array(cost), matrix, np.array([amount[g] for g in limits], dtype=np.float64))
 
 
 def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray, IntArray]:
@@ -255,10 +222,8 @@ def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray
 
 def check_linear(rows: Rows) -> None:
     """Refuse strengths that no linear program can hold."""
-    kind, norm = rows.groups.kind[rows.group], rows.groups.norm[rows.group]
-    curved = (kind == Kind.SQUARED) | (((kind == Kind.PENALTY) | (kind == Kind.SLACK)) & (norm == Norm.L2))
-    if np.any(curved):
-        name = rows.names[int(rows.constraint[np.flatnonzero(curved)[0]])]
+    name = first_curved(rows)
+    if name is not None:
         raise ConstraintError(
             f"γ = 0 is a linear program, but constraint {name!r} has an L2 strength: use the norm l1 or linf, or γ > 0"
         )
@@ -270,14 +235,16 @@ def average_outputs(
     *,
     weights: FloatArray | None = None,
     multipliers: FloatArray | None = None,
-    feasibility: bool = False,
+    elastic: BoolArray | None = None,
     tolerance: float = 1e-9,
     most_rounds: int = 500,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
 
-    With ``feasibility``, value and bound are minus the least possible largest violation of the hard and slack rows.
+    With ``elastic`` (n_rows,), value and bound are minus the least possible largest violation of those hard and slack
+    rows while the others hold; scores then play no role.
     """
+    feasibility = elastic is not None
     columns = Columns(segments, rows, weights)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
     columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
@@ -286,14 +253,14 @@ def average_outputs(
         return Averaged(columns.columns, np.ones(len(columns.columns)), current, value, value, 0)
     if not feasibility:
         counted = rows if weights is None else rows.weighted(weights)
-        feasible = average_outputs(segments, counted, feasibility=True, tolerance=1e-10)
+        feasible = average_outputs(segments, counted, elastic=np.ones(len(rows), np.bool_), tolerance=1e-10)
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
         columns.take_over(feasible.columns)
     bound, rounds = np.inf, 0
     while rounds < most_rounds:
         rounds += 1
-        weight, current, prices, cost = columns.master(feasibility)
+        weight, current, prices, cost = columns.master(elastic)
         value = -cost
         best = columns.price(current, feasibility)
         scale = np.ones(columns.n_instances) if feasibility else columns.weights

@@ -7,16 +7,23 @@ and slack rows over all averages of outputs, after the parts that it forbids are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trellis.constraints.conflict import find_conflict, strict_rows
+import numpy as np
+
+from trellis.constraints.conflict import Conflict, find_conflict, forbidden_as_rows, strict_rows
 from trellis.constraints.rows import Rows
+from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import FEASIBLE, Segment, average_outputs
+from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Segment, average_outputs
 from trellis.structures.structure import Structure
 
 
-def least_violation(scores: Sequence[Structure], rows: Rows) -> float | None:
-    """The least possible largest violation of strict rows; None if no output is left."""
+def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray | None = None) -> float | None:
+    """The least possible largest violation of strict rows, or of ``elastic`` ones while the others hold.
+
+    None if no output is left, or the others cannot hold.
+    """
     segments, first = [], 0
     for one in scores:
         closed = rows.parts.within(rows.forbidden, first, first + len(one))[1]
@@ -29,7 +36,10 @@ def least_violation(scores: Sequence[Structure], rows: Rows) -> float | None:
         return None
     if not len(rows):
         return 0.0
-    return max(0.0, -average_outputs(segments, rows, feasibility=True).value)
+    if elastic is None:
+        elastic = np.ones(len(rows), dtype=np.bool_)
+    least = max(0.0, -average_outputs(segments, rows, elastic=elastic).value)
+    return None if least >= IMPOSSIBLE else least
 
 
 def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
@@ -46,10 +56,25 @@ def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     conflict = find_conflict(rows, feasible, lambda some: least_violation(scores, some))
     if not conflict.names:
         return  # the model itself leaves no output
+    conflict = replace(conflict, slack=_slack_that_resolves(scores, strict_rows(rows), conflict))
     if len(scores) == 1 and len(scores[0]) == 1:
         number = scores[0].first
         raise conflict.error(f"instance {number}", (number,))
     raise conflict.error("over the corpus")
+
+
+def _slack_that_resolves(scores: Sequence[Structure], rows: Rows, conflict: Conflict) -> float | None:
+    """The least slack of the guilty constraints with which everything can hold; of them alone if nothing else can."""
+    guilty = [number for number, name in enumerate(rows.names) if name in conflict.names]
+    own = np.isin(rows.forbidden_by, guilty)
+    closed, soft = rows.forbidden[~own], rows.with_forbidden(own)
+    soft = forbidden_as_rows(soft) if own.any() else soft
+    first, open_scores = 0, []
+    for one in scores:
+        open_scores.append(one.forbid(rows.parts.within(closed, first, first + len(one))[1]))
+        first += len(one)
+    found = least_violation(open_scores, soft, np.isin(soft.constraint, guilty))
+    return conflict.slack if found is None else found
 
 
 def explain(error: InfeasibleError, scores: Structure, rows: Rows) -> None:

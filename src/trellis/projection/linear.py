@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SOLVED = 1e-6
+"""Relative duality gap up to which the linear program counts as solved."""
+
 
 def run_linear(
     projector: Projector,
@@ -88,7 +91,9 @@ def run_linear(
         row = np.zeros(len(rows))
     blocks = tuple(np.zeros((len(block), block.width)) for block in rows.sparsity)
     out = Duals(row, blocks, tuple(None for _ in shards))
-    return CorpusProjection(results, out, float(value), float(gap), None, 0, True)
+    solved = bool(gap <= SOLVED * (1.0 + abs(value)))
+    worst = None if solved else " or ".join(rows.names)
+    return CorpusProjection(results, out, float(value), float(gap), worst, 0, solved)
 
 
 def _average(

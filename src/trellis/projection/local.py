@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -184,7 +185,7 @@ class LocalSolution:
     curvature : the solver's Hessians, to start from when the model has changed a little
     residual, evaluations, ending, value : (n_instances,)
     value = min_θ f + g, so that −γ · value is the E-step's optimum
-    pull : a change of scores: what the rows add to them, where θ does not tell because rows were implicit
+    pull : gives the change of scores that the rows make, where θ does not tell because rows were implicit
     """
 
     posterior: Any
@@ -194,7 +195,7 @@ class LocalSolution:
     evaluations: IntArray
     ending: IntArray
     value: FloatArray
-    pull: Any = None
+    pull: Callable[[], Any] | None = None
 
     def reliable_start(self, rows: Rows) -> LocalState:
         """Where to start next time: at nothing for instances whose solver ended somewhere else."""

@@ -91,7 +91,7 @@ class Projector:
     @property
     def couples(self) -> bool:
         """Whether any row or l1/linf block ties instances together."""
-        return len(self.coupling) > 0 or len(self.rows.sparsity) > 0
+        return len(self.coupling) > 0 or any(len(block) for block in self.rows.sparsity)
 
     def no_duals(self) -> Duals:
         """λ = 0 everywhere."""

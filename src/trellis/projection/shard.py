@@ -114,13 +114,13 @@ class ShardRows:
         solve = partial(self._solve, asked=asked)
         local = solve(tilted, rows, asked.gamma, state if rows is self.local else LocalState(np.zeros(len(rows))))
         rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
-        if rescue and rows.rows.implicit:
+        if rescue and rows.rows.implicit and len(tilted) <= MOST_RESCUED:
             return self._project(tilted, state, replace(asked, generic=True))
-        if rescue:
+        if rescue and not rows.rows.implicit:
             local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
         if rows is not self.local:
-            pull = self.rows.parts.change(rows.rows.part, rows.rows.pull(local.theta))
-            local = replace(local, theta=state.theta, pull=pull)
+            part, value = rows.rows.part, rows.rows.pull(local.theta)
+            local = replace(local, theta=state.theta, pull=lambda: self.rows.parts.change(part, value))
         return local
 
     def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
@@ -185,7 +185,7 @@ class ShardRows:
         if answer.local is None:
             return answer.tilted
         if answer.local.pull is not None:
-            return answer.tilted.apply(answer.local.pull)
+            return answer.tilted.apply(answer.local.pull())
         rows = self.local.rows
         return answer.tilted.add(rows.part, rows.pull(answer.local.theta))
 

@@ -21,7 +21,11 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **l
 
 
 def save_figure(figure: Any, path: FilePath) -> None:
-    """Write a PNG (or what the ending says), whole or not at all."""
+    """Write a PNG (or what the ending says), whole or not at all; words and names are drawn as they are written."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # else "$5 and $6" is a formula, and one that ends the run where it has no meaning
     ending = str(path).rsplit(".", 1)[-1].lower()
     with writing_bytes(path) as out:
         figure.savefig(out, format=ending if ending in ("png", "svg", "pdf") else "png", dpi=150, metadata={})

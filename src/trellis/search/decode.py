@@ -84,7 +84,7 @@ def decode_kbest(
     """
     check_count("k", k)
     progress = _search_best(scores, rows, Options(beam=beam, time_limit=time_limit), None)
-    if progress.plan.fast is not None:
+    if progress.plan.serves("kbest"):
         outputs, value, bound = progress.plan.fast.kbest(progress, k, beam)
         proved, _ = gaps(value[-1], bound)
     else:

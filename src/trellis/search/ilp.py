@@ -63,29 +63,31 @@ def improve(progress: Progress, todo: IntArray, time_limit: float, solver: str |
 
 
 def kbest(progress: Progress, k: int, time_limit: float) -> tuple[list[Any], FloatArray, FloatArray]:
-    """k outputs of every instance: the best over and over again, each time without those that were found before.
+    """k outputs of every instance: after the best the best of all others, and so on.
 
     Their values are (k, n_instances), −∞ where there is none, and bounds of all others are (n_instances,).
     """
     n, parts = len(progress.value), progress.scores.parts
-    value, bound = np.full((k, n), -np.inf), np.full(n, -np.inf)
-    first = parts.split_outputs(progress.outputs)
-    found: list[list[Any]] = [list(first) for _ in range(k)]
+    value, bound = np.full((k, n), -np.inf), progress.bound.copy()
+    best = parts.split_outputs(progress.outputs)
+    found: list[list[Any]] = [list(best) for _ in range(k)]
     for i in range(n):
         scores, rows = progress.scores.instances(i, i + 1), progress.plan.remaining.rows.shard(i, i + 1)
-        program = program_of(scores, rows)
-        listed: list[tuple[float, Any]] = []
-        for _ in range(k):
+        program, listed = program_of(scores, rows), [(float(progress.value[i]), best[i])]
+        while len(listed) < k:
+            program = program.without(scores.parts.of(listed[-1][1]))
             one = solve(program, time_limit)
             bound[i] = one.bound
             if one.variables is None:
                 break
             output = program.outputs(one.variables)
             listed.append((_value(scores, rows, output), output))
-            program = program.without(one.variables)
         # solvers find them in this order up to their tolerance
-        for place, (worth, output) in enumerate(sorted(listed, key=lambda pair: -pair[0])):
+        listed.sort(key=lambda pair: -pair[0])
+        for place, (worth, output) in enumerate(listed):
             value[place, i], found[place][i] = worth, output
+        for place in range(len(listed), k):
+            found[place][i] = listed[0][1]
     return [parts.join_outputs(pieces) for pieces in found], value, bound
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trellis.constraints.linear_violations import first_curved
 from trellis.data.ragged import IntArray
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, UnknownNameError
 from trellis.search import ilp
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
-from trellis.search.program import curved, refuse_curved
+from trellis.search.program import refuse_curved
 from trellis.search.progress import Progress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
@@ -50,7 +51,7 @@ def refuse_unserved(plan: Plan, method: str) -> None:
             f"{', '.join(map(repr, names))} {'does' if len(names) == 1 else 'do'} not factor over single parts, so an "
             "argmax is not exact: use method 'auto', 'beam', 'astar', 'ilp' or 'relaxation'"
         )
-    if method in ("beam", "astar", "relaxation") and not _has(plan, method):
+    if method in ("beam", "astar", "relaxation") and not plan.serves(method):
         parts = plan.rows.parts
         what = f"{parts.outputs_are} (kind {parts.kind!r})" if parts.kind else parts.outputs_are
         kinds = " and ".join(map(repr, kinds_with(method)))
@@ -64,38 +65,35 @@ def search(progress: Progress, options: Options) -> None:
     todo = progress.unproved()
     if len(todo) == 0:
         return
-    fast, method = progress.plan.fast, options.method
-    if method == "astar":
+    plan, fast = progress.plan, progress.plan.fast
+    if options.method == "astar":
         _astar_or_beam(progress, todo, options)
-    elif method == "relaxation":
+    elif options.method == "relaxation":
         fast.relaxation(progress, todo)
-    else:
-        has_beam = _has(progress.plan, "beam")
-        method = method if has_beam else "ilp"
-        if method == "ilp":
-            refuse_curved(progress.plan.remaining.rows)
-        if has_beam:
-            # before an integer program too: parts that no output better than a known one uses need no variable
+    elif options.method == "ilp" or not plan.serves("beam"):
+        refuse_curved(plan.remaining.rows)
+        if plan.serves("beam"):
+            # a good output first: parts that no better one uses then need no variable
             fast.beam(progress, todo, options.beam)
-        if method == "ilp":
-            ilp.improve(progress, todo, options.time_limit)
-    if method != "ilp":
-        search_on(progress, options, skip=method)
+        ilp.improve(progress, todo, options.time_limit)
+        return
+    else:
+        fast.beam(progress, todo, options.beam)
+    search_on(progress, options)
 
 
-def search_on(progress: Progress, options: Options, skip: str = "") -> None:
+def search_on(progress: Progress, options: Options) -> None:
     """Exact methods for instances that have no output yet and, with ``prove``, for those in doubt."""
+    plan = progress.plan
     for further in ("astar", "ilp"):
         todo = progress.unproved() if options.prove else progress.missing()
         todo = todo[progress.bound[todo] > -np.inf]
-        if further == "astar" and skip != "astar" and len(todo) and _has(progress.plan, "astar"):
-            progress.plan.fast.astar(progress, todo, options.max_nodes)
-        elif further == "ilp" and len(todo) and not len(curved(progress.plan.remaining.rows)):
+        if not len(todo):
+            return
+        if further == "astar" and options.method != "astar" and plan.serves("astar"):
+            plan.fast.astar(progress, todo, options.max_nodes)
+        elif further == "ilp" and first_curved(plan.remaining.rows) is None:
             ilp.improve(progress, todo, options.time_limit)
-
-
-def _has(plan: Plan, method: str) -> bool:
-    return plan.fast is not None and method in plan.fast.methods
 
 
 def _astar_or_beam(progress: Progress, todo: IntArray, options: Options) -> None:

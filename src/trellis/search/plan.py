@@ -30,7 +30,7 @@ from trellis.search.prices import Priced, Pricing
 class Plan:
     """What :func:`trellis.search.decode` makes of rows first. Make it once to decode many scores with the same rows.
 
-    rows : as compiled
+    rows : as compiled, none of them implicit
     priced : all of them with their prices
     change : of scores, by what factors (``Parts.change``)
     remaining : rows that do not factor
@@ -43,6 +43,7 @@ class Plan:
 
     @classmethod
     def of(cls, rows: Rows) -> Plan:
+        rows = rows.written_out()
         priced = Priced.of(rows)
         sign = _sign_where_linear(priced)
         factor = (-sign * priced.amount)[priced.rows.entry_row]
@@ -63,6 +64,10 @@ class Plan:
         """The fast path for structures of this kind with the remaining rows laid out for it; None: there is none."""
         module = fast_path(self.rows.parts.kind)
         return None if module is None else module.Search(self.remaining)
+
+    def serves(self, method: str) -> bool:
+        """Whether the fast path has this method."""
+        return self.fast is not None and method in self.fast.methods
 
 
 def _sign_where_linear(priced: Priced) -> FloatArray:

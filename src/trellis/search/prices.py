@@ -124,6 +124,7 @@ def penalised_value(scores: Structure, rows: Rows, outputs: Any) -> FloatArray:
     >>> penalised_value(scores, Rows.none(scores.parts), np.array([0])).round(3).tolist()
     [-0.288]
     """
+    rows = rows.written_out()
     check_same_parts(scores, rows)
     _refuse_what_has_no_price(rows)
     value = scores.score(outputs) - prices(rows, outputs)

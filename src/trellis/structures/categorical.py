@@ -55,6 +55,10 @@ class CategoricalParts(Parts):
     def n_parts(self) -> int:
         return self.n_slots * self.n_labels
 
+    @property
+    def label_shape(self) -> tuple[int, int]:
+        return self.n_slots, self.n_labels
+
     def label(self, slot: Any, label: Any) -> Any:
         return slot * self.n_labels + label
 

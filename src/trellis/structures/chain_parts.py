@@ -64,6 +64,10 @@ class ChainParts(Parts):
     def n_parts(self) -> int:
         return self.n_node_parts * (1 + self.n_labels)
 
+    @property
+    def label_shape(self) -> tuple[int, int]:
+        return self.n_slots, self.n_labels
+
     def label(self, slot: Any, label: Any) -> Any:
         return slot * self.n_labels + label
 

@@ -235,13 +235,13 @@ class Joint(Structure):
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> JointPosterior:
-        starts, members = self._parts.starts, []
-        for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
-            mine = [parts[(parts >= a) & (parts < b)] - a for parts in used]
-            asked = None if at is None else at[(at >= a) & (at < b)] - a
+        shares = [self._parts.shares(parts) for parts in used]
+        members: list[Any] = []
+        for number, (member, wanted) in enumerate(zip(self.members, self._asked(at), strict=True)):
+            mine = [of_members[number][1] for of_members in shares]
             top = None if members else log_partition
-            members.append(member.average(mine, share, log_partition=top, weights=weights, at=asked))
-        return JointPosterior(members, starts)
+            members.append(member.average(mine, share, log_partition=top, weights=weights, at=wanted))
+        return JointPosterior(members, self._parts.starts)
 
     def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:
         found = [m.certain(y, weights=weights) for m, y in zip(self.members, outputs, strict=True)]
@@ -255,14 +255,14 @@ class Joint(Structure):
 
     def max_marginals(self) -> FloatArray | None:
         """Of a part of one member: with the best outputs of all the others."""
-        of_members = [member.max_marginals() for member in self.members]
-        best = [member.argmax().score for member in self.members]
-        together, made = np.asarray(sum(best)), []
-        for member, mine, own in zip(self.members, of_members, best, strict=True):
+        made = []
+        for number, member in enumerate(self.members):
+            mine = member.max_marginals()
             if mine is None:
                 return None
-            others = (together - own)[member.parts.instance_of(np.arange(len(mine)))]
-            made.append(mine + others)
+            others = [other.argmax().score for other in (*self.members[:number], *self.members[number + 1 :])]
+            instance = member.parts.instance_of(np.arange(len(mine)))
+            made.append(sum((best[instance] for best in others), mine))
         return np.concatenate(made)
 
     def mean(self, other: Joint) -> Joint:

@@ -84,14 +84,16 @@ class Parts(ABC):
         return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
 
     def split_outputs(self, outputs: Any) -> list[Any]:
-        """The output of each instance by itself, in the form that a batch of this one instance has."""
+        """The output of each instance by itself, in the form that a batch of this one instance has.
+
+        Here the form is taken to be an array or a list with one entry per instance.
+        """
+        if len(outputs) != self.n_instances:
+            raise DataError(f"{len(outputs)} {self.outputs_are} are not one for each of {self.n_instances} instances")
         return [outputs[i : i + 1] for i in range(self.n_instances)]
 
     def join_outputs(self, pieces: Sequence[Any]) -> Any:
-        """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`.
-
-        Here and there the form is taken to be an array or a list with one entry per instance.
-        """
+        """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`."""
         if all(isinstance(piece, list) for piece in pieces):
             return [output for piece in pieces for output in piece]
         return np.concatenate(pieces)
@@ -126,6 +128,11 @@ class Parts(ABC):
         return parts_never_least(self.zeros(), start, part, coefficient, margin)
 
     # families
+
+    @property
+    def label_shape(self) -> tuple[int, int]:
+        """How many slots have labels, and how many labels each of them may have."""
+        self._refuse("labels")
 
     def label(self, slot: Any, label: Any) -> Any:
         """The part "the slot has the label"."""

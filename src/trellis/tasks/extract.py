@@ -22,43 +22,56 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules
-from trellis.data.archive import read_archive, write_archive
+from trellis.constraints.compilation import named
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.tokens import Field, Text, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, InfeasibleError, ModelFileError, UnknownNameError
+from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
 from trellis.learn.decoding import Labelling
 from trellis.learn.history import History
 from trellis.models import HMM
-from trellis.models.estimator import Estimator
-from trellis.models.saving import from_archive, to_archive
+from trellis.models.hints import check_hints
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
-_NOT_SAVED = ("threads", "show_progress")
+WIDEST_BEAM = 100_000
 
 
-class Extractor(Estimator):
+class _Names(TypedDict):
+    """What a file keeps beside the constructor's arguments and the model's arrays."""
+
+    without: list[str]
+    files: dict[str, str]
+    labels: list[str]
+    common: list[str]
+    penalties: dict[str, float]
+    duals: dict[str, float]
+    history: list[dict[str, Any]]
+    model: dict[str, Any]
+
+
+class Extractor(SavedEstimator):
     """Extracts fields from texts: an HMM over word classes, constraints from a rules file, learned by a CCM's methods.
 
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
+    files : contents of the dictionary files that the rules name; None: they are read when it learns
     method, gamma, beta, rounds, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
@@ -66,11 +79,14 @@ class Extractor(Estimator):
     Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
+    not_saved = ("threads", "show_progress", "files")
+
     def __init__(
         self,
         rules: str,
         *,
         rules_path: str = "rules",
+        files: Mapping[str, str] | None = None,
         method: str = "codl",
         gamma: float | None = None,
         beta: float | None = 0.7,
@@ -88,6 +104,7 @@ class Extractor(Estimator):
     ) -> None:
         self.rules = rules
         self.rules_path = rules_path
+        self.files = files
         self.method = method
         self.gamma = gamma
         self.beta = beta
@@ -126,8 +143,9 @@ class Extractor(Estimator):
 
         without : names of rules that are left out
         """
-        rules = parse_rules(self.rules, self.rules_path)
-        self.files_ = _dictionaries(self.rules, self.rules_path)
+        self._check_settings()
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = dict(rules.files)
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
         texts = [text for text in (*labelled, *unlabelled) if len(text)]
         if not texts:
@@ -210,50 +228,45 @@ class Extractor(Estimator):
 
     # one file
 
-    def save(self, path: FilePath) -> None:
-        """Rules, settings and all that was learned as one file, for :meth:`load`."""
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
         header, arrays = to_archive(self.ccm_.model)
-        write_archive(
-            path,
-            {
-                "class": "Extractor",
-                "settings": {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_SAVED},
-                "without": self.without_,
-                "files": self.files_,
-                "labels": list(self.label_names_),
-                "common": sorted(self.classes_of_words_.common),
-                "penalties": self.ccm_.penalties_,
-                "duals": self.ccm_.duals_,
-                # without times: the same data gives the same file
-                "history": [{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
-                "model": header,
-            },
-            arrays,
+        names = _Names(
+            without=self.without_,
+            files=self.files_,
+            labels=list(self.label_names_),
+            common=sorted(self.classes_of_words_.common),
+            penalties=self.ccm_.penalties_,
+            duals=self.ccm_.duals_,
+            # without times: the same data gives the same file
+            history=[{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
+            model=header,
         )
+        return {**names}, arrays
 
-    @classmethod
-    def load(cls, path: FilePath, **overrides: Any) -> Self:
-        """An extractor that predicts the same bits; ``overrides`` are settings of prediction (beam, threads)."""
-        archive = read_archive(path)
-        header = archive.header
-        if header.get("class") != "Extractor":
-            raise ModelFileError(f"{path}: holds a {header.get('class')!r}, not an extractor of `trellis train`")
-        try:
-            made = cls(**{**header["settings"], **overrides})
-            made.files_, made.without_ = dict(header["files"]), list(header["without"])
-            with _restored(made.files_, made.rules_path) as place:
-                made.constraints_ = _chosen(parse_rules(made.rules, place), made.without_)
-            made.label_names_ = Vocabulary(header["labels"], kind="label")
-            made.classes_of_words_ = WordClasses(frozenset(header["common"]))
-            model = from_archive(header["model"], archive.arrays, where=str(path))
-            made.ccm_ = CCM(model, made.constraints_, method=made.method, beam=made.beam, threads=made.threads)
-            made.ccm_.penalties_ = dict(header["penalties"])
-            made.ccm_.duals_ = dict(header["duals"])
-            made.ccm_.history_ = History.from_json(header["history"])
-        except (KeyError, TypeError, IndexError) as error:
-            raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
-        return made
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        check_hints(_Names, names, "part")
+        self._check_settings()
+        self.files = self.files_ = dict(names["files"])
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.without_ = list(names["without"])
+        self.constraints_ = _chosen(rules, self.without_)
+        self.label_names_ = Vocabulary(names["labels"], kind="label")
+        self.classes_of_words_ = WordClasses(frozenset(names["common"]))
+        model = from_archive(names["model"], arrays)
+        if not isinstance(model, HMM) or model.label_names_ != self.label_names_:
+            raise DataError(f"the model in it must be an HMM over {list(self.label_names_)}, and is not")
+        penalties = names["penalties"]
+        wanted = [c.name for c in named(self.constraints_)]
+        if sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values()):
+            raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
+        self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, threads=self.threads)
+        self.ccm_.penalties_, self.ccm_.duals_ = dict(penalties), dict(names["duals"])
+        self.ccm_.history_ = History.from_json(names["history"])
+
+    def _check_settings(self) -> None:
+        self._check_whole(rounds=0, k_best=1, beam=1, min_count=1, random_state=0)
+        self._check_within(beam=(1, WIDEST_BEAM))
 
 
 def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
@@ -303,31 +316,3 @@ def _naming(texts: Sequence[Text]) -> Iterator[None]:
             error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
             error.add_note('(in a rules file: strength = "learned", or penalty = 5, makes a rule soft)')
         raise
-
-
-def _dictionaries(rules: str, rules_path: str) -> dict[str, str]:
-    """Contents of the dictionary files that rules name, so that a model file needs nothing beside it."""
-    found = {}
-    for rule in tomllib.loads(rules).get("rule", []):
-        name = rule.get("dictionary")
-        if isinstance(name, str):
-            path = os.path.join(os.path.dirname(rules_path), name)
-            found[name] = "\n".join(line for _, line in numbered_lines(path)) + "\n"
-    return found
-
-
-@contextmanager
-def _restored(files: dict[str, str], rules_path: str) -> Iterator[str]:
-    """A path for the rules beside which their dictionaries are."""
-    if not files:
-        yield rules_path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (name, content) in enumerate(files.items()):
-            target = os.path.normpath(os.path.join(folder, "a", name)) if not os.path.isabs(name) else None
-            if target is None or not target.startswith(folder):
-                raise ModelFileError(f"dictionary {number} of the rules stands outside their folder: {name}")
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "w", encoding="utf-8") as out:
-                out.write(content)
-        yield os.path.join(folder, "a", os.path.basename(rules_path))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trellis.constraints.comparison import at_most, band, compare, exists
@@ -20,7 +19,6 @@ from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
 from trellis.constraints.rules.section import Section
-from trellis.data.files import numbered_lines
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -44,7 +42,7 @@ def bounded(section: Section, counted: Count) -> Constraint:
         pair = section.values[key]
         if not isinstance(pair, list) or len(pair) != 2:
             section.fail("between must be two numbers, [lowest, highest]", key)
-        ends = [Section({key: end}, section.place, section.source, section.path).number(key) for end in pair]
+        ends = [replace(section, values={key: end}).number(key) for end in pair]
         return band(counted, *ends)
     sign = {"at_least": ">=", "at_most": "<=", "exactly": "=="}[key]
     return compare(counted, sign, _bound(section, key))
@@ -143,9 +141,8 @@ def _dictionary(section: Section) -> Constraint:
 
 def _dictionary_file(section: Section) -> dict[str, list[str]]:
     """Lines "word<TAB>LABEL LABEL ...", in a file beside the rules."""
-    path = os.path.join(os.path.dirname(section.path), section.text("dictionary"))
-    entries: dict[str, list[str]] = {}
-    for number, line in numbered_lines(path):
+    path, entries = section.files.path(section.text("dictionary")), dict[str, list[str]]()
+    for number, line in section.files.lines(section.text("dictionary")):
         if not line.strip():
             continue
         entry, tab, names = line.partition("\t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trellis.constraints.constraint import Constraint, Origin
+from trellis.constraints.rules.files import NamedFiles
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.source import scan
@@ -25,11 +27,13 @@ class RulesFile:
 
     labels : the declared labels, or None where the file leaves them to the data
     lists : name -> words
+    files : name -> content of every file that a rule names; with it :func:`parse_rules` opens none
     """
 
     constraints: tuple[Constraint, ...]
     labels: tuple[str, ...] | None
     lists: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, str]
 
     def __iter__(self) -> Iterator[Constraint]:
         return iter(self.constraints)
@@ -46,8 +50,10 @@ def read_rules(path: FilePath) -> RulesFile:
     return parse_rules("\n".join(line for _, line in numbered_lines(path)) + "\n", shown(path))
 
 
-def parse_rules(text: str, path: str = "rules") -> RulesFile:
-    """Read rules from a text; ``path`` is what messages call it.
+def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None = None) -> RulesFile:
+    """Read rules from a text; ``path`` is what messages call it, and beside it stand the files that rules name.
+
+    files : contents of those files by name, where they are known: then none is opened
 
     >>> rules = parse_rules('''
     ... [[rule]]
@@ -60,7 +66,8 @@ def parse_rules(text: str, path: str = "rules") -> RulesFile:
     """
     values = _parse(text, path)
     source = scan(text)
-    top = Section(values, (), source, path)
+    named = NamedFiles(os.path.dirname(path), files)
+    top = Section(values, (), source, path, named)
     top.check_keys(TOP_KEYS)
     labels = top.texts("labels") if "labels" in top else None
     lists = _lists(top)
@@ -73,7 +80,7 @@ def parse_rules(text: str, path: str = "rules") -> RulesFile:
     constraints = []
     lines: dict[str, int] = {}
     for i, rule in enumerate(listed):
-        section = Section(rule, ("rule", i), source, path, labels, lists)
+        section = Section(rule, ("rule", i), source, path, named, labels, lists)
         constraint = _constraint(section, strength)
         if "name" in section:
             name = section.text("name")
@@ -81,7 +88,7 @@ def parse_rules(text: str, path: str = "rules") -> RulesFile:
                 section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
             lines[name] = section.line("name")
         constraints.append(constraint)
-    return RulesFile(tuple(constraints), labels, lists)
+    return RulesFile(tuple(constraints), labels, lists, named.contents)
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from trellis.constraints.rules.files import NamedFiles
 from trellis.constraints.rules.source import Place, Source
 from trellis.errors import DataError, UnknownNameError
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table, where it stands, and the labels that the file declares (None: any)."""
+    """A table, where it stands, the labels that the file declares (None: any), and the files that rules name."""
 
     values: Mapping[str, Any]
     place: Place
     source: Source
     path: str
+    files: NamedFiles
     labels: tuple[str, ...] | None = None
     lists: Mapping[str, tuple[str, ...]] | None = None
 
@@ -106,7 +108,7 @@ class Section:
         value = self.values[key]
         if not isinstance(value, dict):
             self.fail(f"{key} must be a table, got {_shown(value)}", key)
-        return Section(value, (*self.place, key), self.source, self.path, self.labels, self.lists)
+        return replace(self, values=value, place=(*self.place, key))
 
 
 def _shown(value: Any) -> str:

@@ -68,30 +68,37 @@ def project_rows(
 ) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows` of the rows written out, in one compiled call.
 
-    Dual variables are not kept: there are as many as links, and a few steps from nothing do as well.
+    Dual variables are not kept: there are as many as links, and a few steps from nothing do as well. Who asks for them
+    after all (``pull``) has them found again.
     """
     tell_if_compiling(align_project.project_pairs)
     members, n = scores.members, len(scores)
-    n_links = members[0].parts.n_links
-    found = tuple(member.new_found() for member in members)
-    out = Projected(np.zeros(n_links), np.zeros(n_links), np.zeros(n), np.zeros(n), np.zeros(n, np.int64))
     rules, given = _rules(mine.rows, gamma)
-    directions = [member.direction for member in members]
-    every = np.arange(n)
+    weights = check_weights(weights, n)
 
-    def run(chosen: IntArray, logs: bool | None) -> None:
-        align_project.project_pairs(
-            chosen, *directions, check_weights(weights, n), rules, given, tolerance, most_evaluations, logs, found, out
-        )
+    def solve(n_pulls: int) -> tuple[Any, Projected]:
+        found = tuple(member.new_found(np.float32) for member in members)
+        out = Projected(np.zeros(n_pulls), np.zeros(n_pulls), np.zeros(n), np.zeros(n), np.zeros(n, np.int64))
+        chosen = np.arange(n)
+        for logs in (None, True):
+            align_project.project_pairs(
+                chosen, members[0].direction, members[1].direction, weights, rules, given, tolerance,
+                most_evaluations, logs, found, out,
+            )  # fmt: skip
+            chosen = np.flatnonzero(np.isnan(out.value))
+            if not len(chosen):
+                break
+        return found, out
 
-    run(every, None)
-    left = np.flatnonzero(np.isnan(out.value))
-    if len(left):
-        run(left, True)
+    def pull() -> tuple[FloatArray, ...]:
+        out = solve(members[0].parts.n_links)[1]
+        pulls = zip((out.pull1, out.pull2), members, strict=True)
+        return tuple(np.append(one, np.zeros(member.parts.n_observed)) for one, member in pulls)
+
+    found, out = solve(0)
     for one in found:
         refuse_impossible(one.log_partition, scores.first)
     q = [member.posterior_of(one) for member, one in zip(members, found, strict=True)]
-    zeros = [np.zeros(member.parts.n_observed) for member in members]
     return LocalSolution(
         posterior=JointPosterior(q, scores.parts.starts),
         theta=state.theta,
@@ -100,7 +107,7 @@ def project_rows(
         evaluations=out.evaluations,
         ending=np.where(out.residual <= tolerance, solver.CONVERGED, solver.EXHAUSTED),
         value=out.value,
-        pull=tuple(np.append(pull, null) for pull, null in zip((out.pull1, out.pull2), zeros, strict=True)),
+        pull=pull,
     )
 
 
@@ -115,7 +122,7 @@ def _rules(rows: Rows, gamma: float) -> tuple[Rules, IntArray]:
         return min(one.strength.amount / gamma, LARGEST_DUAL)
 
     kinds = [by_shape.get(shape) for shape in (AGREEMENT, SOURCE, TARGET)]
-    rules = Rules(
+    rules = Rules(  # type: ignore[call-arg]
         *(one is not None for one in kinds),
         0.5 if trusted is None else -trusted.bound,
         *map(most, kinds),

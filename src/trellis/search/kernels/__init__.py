@@ -3,11 +3,11 @@
 A module listed here knows more of a structure than its parts. It has a class ``Search``, made of the rows that do not
 factor and kept for many decodings, whose methods take a :class:`trellis.search.progress.Progress` and instances:
 
-    methods : tuple[str, ...]                       which of the following it has
-    beam(progress, todo, width)                     beam search of this width
-    kbest(progress, k, width) -> outputs, values, bounds
-    astar(progress, todo, most_nodes) -> capped     A*; the instances that needed to store more prefixes than that
-    relaxation(progress, todo)                      Lagrangian relaxation
+    methods : tuple[str, ...]                         which of the following it has
+    beam(progress, todo, width)                       beam search of this width
+    kbest(progress, k, width) -> outputs, value, bound    k outputs of every instance: see ``ilp.kbest``
+    astar(progress, todo, most_nodes) -> capped       A*; the instances that needed to store more prefixes than that
+    relaxation(progress, todo)                        Lagrangian relaxation
 
 Tests compare each with trying all outputs, and integer programming (:mod:`trellis.search.ilp`) serves where there is
 none.

@@ -30,7 +30,7 @@ FIRST_LIST, LONGEST_LIST = 16, 1024
 class Search:
     """The rows that do not factor, laid out by slot, and the methods that search with them."""
 
-    methods = ("beam", "astar", "relaxation")
+    methods = ("beam", "kbest", "astar", "relaxation")
 
     def __init__(self, remaining: Priced) -> None:
         self.rows, self.terms = remaining.rows, terms_of(remaining)

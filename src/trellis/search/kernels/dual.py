@@ -61,9 +61,9 @@ def viterbi(scores, terms, lo, n, lam, current, after, came_from, matrix, added,
             came_from[t, b] = 0
         for a in range(1, K):
             for b in range(K):
-                reached = current[a] + matrix[a, b]
-                if reached > after[b]:
-                    after[b] = reached
+                value = current[a] + matrix[a, b]
+                if value > after[b]:
+                    after[b] = value
                     came_from[t, b] = a
         current[:] = after + added
     top, where = -np.inf, 0

@@ -67,7 +67,7 @@ def look_ahead(scores, terms, i, ahead):
     that the scores allow."""
     lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
     R = terms.row_start[i + 1] - terms.row_start[i]
-    best, least, most = ahead.best, ahead.least, ahead.most
+    best, least, most, here, between = ahead.best, ahead.least, ahead.most, ahead.here, ahead.between
     K = best.shape[1]
     best_completions(scores.node, scores.node_index, scores.edge, scores.edge_index, scores.stop, lo, n, best)
     for a in range(K):
@@ -86,7 +86,7 @@ def look_ahead(scores, terms, i, ahead):
             for b in range(K):
                 if matrix[a, b] + row[b] + best[t + 1, b] == -np.inf:
                     continue
-                added, pair, after_low, after_high = ahead.here[b], ahead.between[a, b], least[t + 1, b], most[t + 1, b]
+                added, pair, after_low, after_high = here[b], between[a, b], least[t + 1, b], most[t + 1, b]
                 for r in range(R):
                     step = added[r] + pair[r]
                     low[r] = min(low[r], step + after_low[r])
@@ -97,21 +97,25 @@ def look_ahead(scores, terms, i, ahead):
 @njit(nogil=True, cache=True)
 def load_slot(terms, t, ahead):
     """Write the coefficients of slot t and of the boundary before it."""
+    here, between, value = ahead.here, ahead.between, terms.entry_value
+    row, before, label = terms.entry_row, terms.entry_before, terms.entry_label
     for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
-        if terms.entry_before[e] < 0:
-            ahead.here[terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
+        if before[e] < 0:
+            here[label[e], row[e]] += value[e]
         else:
-            ahead.between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] += terms.entry_value[e]
+            between[before[e], label[e], row[e]] += value[e]
 
 
 @njit(nogil=True, cache=True)
 def clear_slot(terms, t, ahead):
     """Undo load_slot."""
+    here, between = ahead.here, ahead.between
+    row, before, label = terms.entry_row, terms.entry_before, terms.entry_label
     for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
-        if terms.entry_before[e] < 0:
-            ahead.here[terms.entry_label[e], terms.entry_row[e]] = 0.0
+        if before[e] < 0:
+            here[label[e], row[e]] = 0.0
         else:
-            ahead.between[terms.entry_before[e], terms.entry_label[e], terms.entry_row[e]] = 0.0
+            between[before[e], label[e], row[e]] = 0.0
 
 
 @njit(nogil=True, cache=True)

@@ -31,11 +31,11 @@ class Found(NamedTuple):
     log_norm: np.ndarray  # (1,) expected Σ log of the normalisers of jumps and first places, and of 1 − p₀ and p₀
 
 
-def new_found(n_links: int, n_observed: int, n_pairs: int, span: int) -> Found:
+def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: type) -> Found:
     """Zeros for a run of pairs; span : L."""
     return Found(
-        np.zeros(n_links),
-        np.zeros(n_observed),
+        np.zeros(n_links, dtype),
+        np.zeros(n_observed, dtype),
         np.zeros(n_pairs),
         np.zeros(2 * span + 1),
         np.zeros(2 * span + 1),
@@ -49,25 +49,27 @@ def new_found(n_links: int, n_observed: int, n_pairs: int, span: int) -> Found:
 @njit(nogil=True, cache=True)
 def infer_pairs(chosen, direction, weights, logs, out):
     """Posteriors of the chosen pairs (n,) into ``out``; logs : None, or True to go over to log space at need."""
+    words, moves = direction.words, direction.moves
     work = work_for(direction.pairs, chosen, direction.forward)
     for s in chosen:
-        n_obs, n_places = shape_of(s, direction)[:2]
+        shape = shape_of(s, direction.pairs, direction.forward)
+        n_obs, n_places = shape.n_obs, shape.n_places
         if n_obs == 0 or n_places == 0:
-            hand_out_empty(s, direction, out)
+            hand_out_empty(s, shape, words, out)
             continue
-        lost = gather(s, direction, work)
+        lost = gather(shape, words, moves, work)
         if logs is None:
-            log_z = posteriors(n_obs, n_places, work.emission, direction.moves, None, work)
+            log_z = posteriors(n_obs, n_places, work.emission, moves, None, work)
         else:
             # Everything anew: logarithms of what has underflowed come too late.
-            gather_logs(s, direction, work)
+            gather_logs(shape, words, moves, work)
             lost = 0.0
-            log_z = forward_backward_log(n_obs, n_places, work.tilted, work.null_emission, direction.moves, work)
+            log_z = forward_backward_log(n_obs, n_places, work.tilted, work.null_emission, moves, work)
         out.log_partition[s] = log_z + lost
         if log_z > -np.inf:
-            hand_out(s, direction, work, out)
-            if direction.moves.kind == HMM:
-                collect_places(n_obs, n_places, direction.moves, weights[s], work, out)
+            hand_out(shape, work, out)
+            if moves.kind == HMM:
+                collect_places(n_obs, n_places, moves, weights[s], work, out)
 
 
 @njit(nogil=True, cache=True)
@@ -111,26 +113,24 @@ def posteriors_alone(n_obs, n_places, emission, work):
 
 
 @njit(nogil=True, cache=True)
-def hand_out(s, direction, work, out):
-    """Put the posteriors of pair s into those of the run."""
-    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-    base = direction.pairs.link_offsets[s]
-    for t in range(n_obs):
-        row = work.link[t]
-        for i in range(n_places):
-            out.link[base + t * step + i * place_step] = row[i]
-        out.null[o + t] = work.null_link[t]
+def hand_out(shape, work, out):
+    """Put the posteriors of a pair into those of the run."""
+    link, null = out.link, out.null
+    for t in range(shape.n_obs):
+        row, at = work.link[t], shape.link + t * shape.step
+        for i in range(shape.n_places):
+            link[at + i * shape.place_step] = row[i]
+        null[shape.observed + t] = work.null_link[t]
 
 
 @njit(nogil=True, cache=True)
-def hand_out_empty(s, direction, out):
+def hand_out_empty(s, shape, words, out):
     """A pair with an empty side has one alignment, without links; where scores come from tables it has score 0."""
-    n_obs, _, o = shape_of(s, direction)[:3]
     total = 0.0
-    for t in range(o, o + n_obs):
+    for t in range(shape.observed, shape.observed + shape.n_obs):
         out.null[t] = 1.0
-        if direction.words.null.shape[0]:
-            total += direction.words.null[t]
+        if words.null.shape[0]:
+            total += words.null[t]
     out.log_partition[s] = total
 
 

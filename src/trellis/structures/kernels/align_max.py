@@ -18,12 +18,13 @@ def best_pairs(direction, best, score):
     """
     work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
     for s in range(score.shape[0]):
-        n_obs, n_places, o = shape_of(s, direction)[:3]
+        shape = shape_of(s, direction.pairs, direction.forward)
+        n_obs, n_places, o = shape.n_obs, shape.n_places, shape.observed
         if n_obs == 0 or n_places == 0:
             best[o : o + n_obs] = NULL
             score[s] = direction.words.null[o : o + n_obs].sum()
             continue
-        gather_logs(s, direction, work)
+        gather_logs(shape, direction.words, direction.moves, work)
         if direction.moves.kind == HMM:
             score[s] = best_alignment(n_obs, n_places, direction.moves, work, best[o : o + n_obs])
         else:
@@ -94,11 +95,12 @@ def score_pairs(direction, path, score):
     """score (n_pairs,) of given alignments; path : the place of each observed word, −1 for null."""
     work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
     for s in range(score.shape[0]):
-        n_obs, n_places, o = shape_of(s, direction)[:3]
+        shape = shape_of(s, direction.pairs, direction.forward)
+        n_obs, n_places, o = shape.n_obs, shape.n_places, shape.observed
         if n_obs == 0 or n_places == 0:
             score[s] = direction.words.null[o : o + n_obs].sum()
             continue
-        gather_logs(s, direction, work)
+        gather_logs(shape, direction.words, direction.moves, work)
         log_jump, log_leave, log_first, log_stop = np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(n_places + 1)
         if direction.moves.kind == HMM:
             log_jump, log_leave, log_first, log_stop = log_places(n_places, direction.moves)
@@ -125,18 +127,18 @@ def add_paths(direction, instance, start, path, share, weights, out):
     sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
     for k in range(instance.shape[0]):
         s = instance[k]
-        n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-        weight, base = share[k] * weights[s], direction.pairs.link_offsets[s]
+        shape = shape_of(s, direction.pairs, direction.forward)
+        n_obs, n_places, weight = shape.n_obs, shape.n_places, share[k] * weights[s]
         is_hmm = moves.kind == HMM and n_obs > 0 and n_places > 0
         anchor, log_norm = n_places, 0.0
         for t in range(n_obs + 1):
             i = path[start[k] + t] if t < n_obs else n_places
             if i == NULL:
-                out.null[o + t] += share[k]
+                out.null[shape.observed + t] += share[k]
                 log_norm += np.log(moves.p_null)
                 continue
             if t < n_obs:
-                out.link[base + t * step + i * place_step] += share[k]
+                out.link[shape.link + t * shape.step + i * shape.place_step] += share[k]
                 log_norm += np.log(1.0 - moves.p_null)
             if not is_hmm:
                 continue

@@ -148,114 +148,119 @@ def work_for(pairs, chosen, forward):
     return new_work(longest_source, longest_target)
 
 
+class Shape(NamedTuple):
+    """Where one pair lies: J, I, the first observed word and the first place in the flat texts, the first link, and the
+    steps from link to link by observed word and by place."""
+
+    n_obs: int
+    n_places: int
+    observed: int
+    place: int
+    link: int
+    step: int
+    place_step: int
+
+
 @njit(nogil=True, cache=True)
-def shape_of(s, direction):
-    """Observed words and places of pair s, the first of either in the text, and steps from link to link.
-
-    Returns (J, I, first observed word, first place, step by observed word, step by place).
-    """
-    so, to = direction.pairs.source_offsets[s], direction.pairs.target_offsets[s]
-    n_source = direction.pairs.source_offsets[s + 1] - so
-    n_target = direction.pairs.target_offsets[s + 1] - to
-    if direction.forward:
-        return n_target, n_source, to, so, 1, n_target
-    return n_source, n_target, so, to, n_target, 1
+def shape_of(s, pairs, forward):
+    """The shape of pair s in one direction."""
+    so, to, link = pairs.source_offsets[s], pairs.target_offsets[s], pairs.link_offsets[s]
+    n_source, n_target = pairs.source_offsets[s + 1] - so, pairs.target_offsets[s + 1] - to
+    if forward:
+        return Shape(n_target, n_source, to, so, link, 1, n_target)
+    return Shape(n_source, n_target, so, to, link, n_target, 1)
 
 
 @njit(nogil=True, cache=True)
-def gather(s, direction, work):
-    """Potentials of pair s, to the power 1/γ; return what scaling took from log Z."""
-    n_obs, n_places = shape_of(s, direction)[:2]
-    if direction.moves.kind == HMM:
-        set_places(n_places, direction.moves, work)
-    if direction.words.cells.shape[0] == 0:
-        return exponentials(s, direction, work)
-    read_table(s, direction, work)
-    if direction.moves.power == 1.0:
+def gather(shape, words, moves, work):
+    """Potentials of a pair, to the power 1/γ; return what scaling took from log Z."""
+    if moves.kind == HMM:
+        set_places(shape.n_places, moves, work)
+    if words.cells.shape[0] == 0:
+        return exponentials(shape, words, moves, work)
+    read_table(shape, words, moves, work)
+    if moves.power == 1.0:
         return 0.0
-    return raise_rows(n_obs, n_places, work.emission, work.null_emission, direction.moves.power)
+    return raise_rows(shape.n_obs, shape.n_places, work.emission, work.null_emission, moves.power)
 
 
 @njit(nogil=True, cache=True)
-def read_table(s, direction, work):
-    """Probabilities of links and null links of pair s, with those of places that do not depend on each other."""
-    words, moves = direction.words, direction.moves
-    n_obs, n_places, o, p, step, place_step = shape_of(s, direction)
-    base = direction.pairs.link_offsets[s]
-    for t in range(n_obs):
-        work.null_emission[t] = words.null_table[words.observed[o + t]] * moves.p_null
-        row = work.emission[t]
-        at = base + t * step
-        for i in range(n_places):
-            k = words.cells[at + i * place_step]
+def read_table(shape, words, moves, work):
+    """Probabilities of links and null links of a pair, with those of places that do not depend on each other."""
+    cells, table, column, unseen, alike = words.cells, words.table, words.column, words.unseen, words.alike
+    observed, other, null_table = words.observed, words.other, words.null_table
+    emission, null = work.emission, work.null_emission
+    for t in range(shape.n_obs):
+        null[t] = null_table[observed[shape.observed + t]] * moves.p_null
+        row = emission[t]
+        at = shape.link + t * shape.step
+        for i in range(shape.n_places):
+            k = cells[at + i * shape.place_step]
             if k >= 0:
-                row[i] = words.table[k, words.column]
+                row[i] = table[k, column]
             elif k == ALIKE:
-                row[i] = words.alike[words.other[p + i]]
+                row[i] = alike[other[shape.place + i]]
             else:
-                row[i] = words.unseen[words.other[p + i]]
+                row[i] = unseen[other[shape.place + i]]
     if moves.kind == MODEL1:
-        place_alone(n_obs, n_places, moves, work.emission)
+        place_alone(shape.n_obs, shape.n_places, moves, emission)
 
 
 @njit(nogil=True, cache=True)
-def exponentials(s, direction, work):
+def exponentials(shape, words, moves, work):
     """The potentials of log-scores, each word's divided by its largest; return Σ log of the divisors."""
-    words, moves = direction.words, direction.moves
-    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-    base = direction.pairs.link_offsets[s]
     more = moves.power * np.log(moves.p_null) if moves.kind == HMM else 0.0
     lost = 0.0
-    for t in range(n_obs):
-        top = words.null[o + t] + more
-        for i in range(n_places):
-            top = max(top, words.link[base + t * step + i * place_step])
+    for t in range(shape.n_obs):
+        at, null = shape.link + t * shape.step, words.null[shape.observed + t] + more
+        top = null
+        for i in range(shape.n_places):
+            top = max(top, words.link[at + i * shape.place_step])
         if top == -np.inf:
             top = 0.0
         lost += top
-        work.null_emission[t] = np.exp(words.null[o + t] + more - top)
-        for i in range(n_places):
-            work.emission[t, i] = np.exp(words.link[base + t * step + i * place_step] - top)
+        work.null_emission[t] = np.exp(null - top)
+        for i in range(shape.n_places):
+            work.emission[t, i] = np.exp(words.link[at + i * shape.place_step] - top)
     return lost
 
 
 @njit(nogil=True, cache=True)
-def gather_logs(s, direction, work):
-    """Log-scores of pair s in work.tilted and work.null_emission, whatever their range."""
-    words, moves = direction.words, direction.moves
-    n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-    base = direction.pairs.link_offsets[s]
+def gather_logs(shape, words, moves, work):
+    """Log-scores of a pair in work.tilted and work.null_emission, whatever their range."""
     is_table = words.cells.shape[0] > 0
     if is_table:
-        read_table(s, direction, work)
+        read_table(shape, words, moves, work)
     more = moves.power * np.log(moves.p_null) if moves.kind == HMM else 0.0
-    for t in range(n_obs):
+    for t in range(shape.n_obs):
+        at = shape.link + t * shape.step
         if is_table:
             work.null_emission[t] = moves.power * np.log(work.null_emission[t])
         else:
-            work.null_emission[t] = words.null[o + t] + more
-        for i in range(n_places):
+            work.null_emission[t] = words.null[shape.observed + t] + more
+        for i in range(shape.n_places):
             if is_table:
                 work.tilted[t, i] = moves.power * np.log(work.emission[t, i])
             else:
-                work.tilted[t, i] = words.link[base + t * step + i * place_step]
+                work.tilted[t, i] = words.link[at + i * shape.place_step]
 
 
 @njit(nogil=True, cache=True)
 def write_scores(direction, link, null):
     """Log-scores of all links (n_links,) and null links (n_observed,), those of the HMM's places left out."""
     n_pairs = direction.pairs.link_offsets.shape[0] - 1
+    words, moves = direction.words, direction.moves
     work = work_for(direction.pairs, np.arange(n_pairs), direction.forward)
-    more = direction.moves.power * np.log(direction.moves.p_null) if direction.moves.kind == HMM else 0.0
+    more = moves.power * np.log(moves.p_null) if moves.kind == HMM else 0.0
     for s in range(n_pairs):
-        n_obs, n_places, o, _, step, place_step = shape_of(s, direction)
-        if n_places == 0:
+        shape = shape_of(s, direction.pairs, direction.forward)
+        if shape.n_places == 0:
             continue
-        gather_logs(s, direction, work)
-        for t in range(n_obs):
-            null[o + t] = work.null_emission[t] - more
-            for i in range(n_places):
-                link[direction.pairs.link_offsets[s] + t * step + i * place_step] = work.tilted[t, i]
+        gather_logs(shape, words, moves, work)
+        for t in range(shape.n_obs):
+            null[shape.observed + t] = work.null_emission[t] - more
+            for i in range(shape.n_places):
+                link[shape.link + t * shape.step + i * shape.place_step] = work.tilted[t, i]
 
 
 @njit(nogil=True, cache=True)

@@ -1,0 +1,27 @@
+"""Printing what users wrote as they wrote it: no markup, no emoji codes, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain_console(**settings: Any) -> Console:
+    """A console to which square brackets and colons are characters like others, in tables too."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False, **settings)
+
+
+def visible(text: str) -> str:
+    """The text with control characters written out: a name in a stranger's model must not steer the terminal.
+
+    >>> visible("a [bold] \\x1b[2J word")
+    'a [bold] \\\\x1b[2J word'
+    """
+    return _OBEYED.sub(lambda found: repr(found.group())[1:-1], text)

@@ -1,0 +1,51 @@
+"""Values of JSON against type hints: what a constructor or a dataclass asks for is what a file may hold."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from trellis.errors import DataError
+
+
+def check_hints(function: Callable[..., Any], values: Any, what: str) -> dict[str, Any]:
+    """The values by name, where each is of the type that the function's (or dataclass's) hints give its name.
+
+    >>> check_hints(check_hints, {"what": 3}, "setting")
+    Traceback (most recent call last):
+        ...
+    trellis.errors.DataError: setting 'what' must be str, but is 3
+    """
+    if not isinstance(values, dict):
+        raise DataError(f"{what}s must stand in a table by name, but there is {values!r:.60}")
+    hints = get_type_hints(function)
+    for name, value in values.items():
+        if name not in hints or not fits(value, hints[name]):
+            asked = getattr(hints[name], "__name__", hints[name]) if name in hints else "left out"
+            raise DataError(f"{what} {name!r} must be {asked}, but is {value!r:.60}")
+    return values
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as far as JSON tells types apart: a whole number is a float and 0 a truth value.
+
+    >>> fits([1, 2.5], Sequence[float]), fits([1, "a"], Sequence[float]), fits(None, int | None), fits(True, int)
+    (True, False, True, False)
+    """
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind is Any:
+        return True
+    if kind in (Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if kind in (int, float):
+        return isinstance(value, kind | int) and not isinstance(value, bool)
+    if kind is bool:
+        return isinstance(value, bool) or value in (0, 1)
+    if kind is Callable:
+        return callable(value) or isinstance(value, Mapping)  # the name of a function that a file cannot hold
+    if issubclass(kind, Mapping):
+        return isinstance(value, Mapping) and all(fits(part, parts[1]) for part in value.values())
+    if issubclass(kind, Sequence) and parts:
+        return isinstance(value, Sequence) and all(fits(part, parts[0]) for part in value)
+    return isinstance(value, kind)
