@@ -71,6 +71,10 @@ def type_name(kind: Any) -> Any:
 
     if isinstance(kind, types.Literal):
         return {"literal": kind.literal_value}
+    if isinstance(kind, types.Omitted):
+        return {"omitted": kind.value}
+    if isinstance(kind, types.NoneType):
+        return None
     if isinstance(kind, types.Array):
         slices = [":"] * kind.ndim
         if kind.layout in "CF":
@@ -85,7 +89,7 @@ def type_name(kind: Any) -> Any:
 
 
 class Recorder:
-    """Notes every request to compile: kernels by name and types, with own seconds and callees; and what Python asked."""
+    """Notes every request to compile: a kernel's name and types, own seconds and callees; and what Python asked for."""
 
     def __init__(self) -> None:
         self.kernels: dict[str, dict[str, Any]] = {}

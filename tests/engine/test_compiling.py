@@ -103,11 +103,8 @@ def test_no_child_outlives_an_interruption(monkeypatch):
     started = []
 
     def start():
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        )
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=pipe, stdout=pipe, text=True))
         return started[-1]
 
     def interrupt(*_):
@@ -159,12 +156,16 @@ def double(x):
 def fourfold(x):
     return double(double(x))
 """
-RUN = """
-import sys
+LIST = """
+from pathlib import Path
 from trellis.engine import compiling, kernel_list
-listed = kernel_list.read_kernels(kernel_list.Path(sys.argv[1]))
+
+listed = kernel_list.read_kernels(Path(__file__).with_name("list.json"))
 compiling.read_kernels = lambda: listed
-compiling.CHILD = f"from trellis.engine import compiling, kernel_list; listed = kernel_list.read_kernels(kernel_list.Path({sys.argv[1]!r})); compiling.read_kernels = lambda: listed; compiling.serve()"
+compiling.CHILD = "from toy_list import compiling; compiling.serve()"
+"""
+RUN = """
+from toy_list import compiling
 found = compiling.compile_ahead("toy"), compiling.compile_ahead("toy")
 from toy_kernels import fourfold
 assert fourfold(2) == 8
@@ -176,6 +177,7 @@ print(*found, sum(fourfold.stats.cache_hits.values()), sum(fourfold.stats.cache_
 def toy_run(tmp_path):
     """Run a program that compiles two kernels ahead and calls one of them, in a process of its own."""
     (tmp_path / "toy_kernels.py").write_text(KERNELS)
+    (tmp_path / "toy_list.py").write_text(LIST)
     rows = [
         {"name": "toy_kernels.double", "types": ["int64"], "seconds": 2.0, "calls": []},
         {"name": "toy_kernels.fourfold", "types": ["int64"], "seconds": 2.0, "calls": [0]},
@@ -185,7 +187,7 @@ def toy_run(tmp_path):
 
     def run(**environment: str) -> tuple[str, str]:
         done = subprocess.run(
-            [sys.executable, "-c", RUN, str(tmp_path / "list.json")], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", RUN], capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
                  "TRELLIS_COMPILE_AHEAD": "1", **environment},
         )  # fmt: skip

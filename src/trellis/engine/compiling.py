@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from trellis.engine.kernel_list import Kernel, KernelList, read_kernels
@@ -118,12 +119,12 @@ def compile_in_children(plan: Plan) -> int:
     n_children = min(usable_cores(), plan.total)
     show = Display(plan.total, n_children)
     children: list[subprocess.Popen[str]] = []
+    threads: list[threading.Thread] = []
     try:
         for _ in range(n_children):
             children.append(start_child())
-        threads = [threading.Thread(target=_drive, args=(child, plan), daemon=True) for child in children]
-        for thread in threads:
-            thread.start()
+            threads.append(threading.Thread(target=_drive, args=(children[-1], plan), daemon=True))
+            threads[-1].start()
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.1)
@@ -131,7 +132,11 @@ def compile_in_children(plan: Plan) -> int:
     finally:  # after Ctrl-C too
         for child in children:
             child.kill()
-            child.wait()
+        for thread in threads:
+            thread.join()
+        for child in children:
+            with suppress(OSError), child:  # closes what leads to it
+                pass
         show.end(plan.n_done, time.monotonic() - started)
     return plan.n_done
 
@@ -151,10 +156,8 @@ def serve() -> None:
     kernels = read_kernels().kernels
     for line in sys.stdin:
         kernel = kernels[int(line)]
-        try:
+        with suppress(Exception):  # the parent meets it when it calls the kernel, and says what is wrong
             kernel.function().compile(kernel.signature())
-        except Exception:  # the parent meets it when it calls the kernel, and says what is wrong
-            pass
         sys.stdout.write("\n")
         sys.stdout.flush()
 

@@ -5,10 +5,11 @@
 A use lists the numbers of the kernels that Python calls in it; ``calls`` are those that a kernel calls itself, all of
 them earlier in the list; ``seconds`` is what one took without them when the list was made (``make kernels``). A type is
 
-    "int64", "float64[:,::1]"                     a number, an array (a 1 in front or behind: contiguous, as Numba writes it)
+    "int64", "float64[:,::1]"                     a number, an array (C-contiguous: Numba's notation)
     ["int64", "int64"]                            a tuple
     {"trellis...align_work.Direction": [...]}     a named one
-    {"readonly": "int64[:]"}, {"literal": 0}      what is not written to; a constant that Numba has seen through
+    {"readonly": "int64[:]"}, null                an array that must not be written to; None
+    {"literal": 0}, {"omitted": 0}                a constant that Numba has seen through; a default
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def numba_type(text: Any) -> Any:
     """The type that the list means.
 
     >>> numba_type(["int64", "float64[:,::1]"])
-    Tuple(int64, Array(float64, 2, 'C', False, aligned=True))
+    Tuple((int64, Array(float64, 2, 'C', False, aligned=True)))
     """
     import numpy as np
     from numba import from_dtype, types
@@ -95,11 +96,13 @@ def numba_type(text: Any) -> Any:
         return types.BaseTuple.from_types(tuple(map(numba_type, text)))
     if isinstance(text, dict):
         ((key, value),) = text.items()
-        if key == "literal":
-            return types.literal(value)
+        if key in ("literal", "omitted"):
+            return types.literal(value) if key == "literal" else types.Omitted(value)
         if key == "readonly":
             return numba_type(value).copy(readonly=True)
         return types.BaseTuple.from_types(tuple(map(numba_type, value)), _named(key))
+    if text is None:
+        return types.none
     name, _, slices = text.partition("[")
     kind = from_dtype(np.dtype(name))
     if not slices:

@@ -203,7 +203,8 @@ class Extractor(SavedEstimator):
     def decode(self, texts: Sequence[Text], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
-        compile_ahead("predict" if constrained else "predict-alone")
+        if constrained:
+            compile_ahead("predict")
         with _naming(texts):
             batch = self.ccm_.model.encode(self.corpus(texts, labels=False))
             return self.ccm_.decode(batch, constrained=constrained)
