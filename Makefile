@@ -16,7 +16,7 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard ben
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo gallery test lint format bench clean distclean
+.PHONY: help install demo gallery kernels test lint format bench clean distclean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -44,6 +44,9 @@ format: $(DEV)  ## let ruff repair what it can
 
 gallery: $(PACKAGE)  ## draw the pictures of docs/gallery
 	$(BIN)/python examples/gallery.py
+
+kernels: $(DEV)  ## record which kernels each use needs, after kernels or their arguments changed
+	$(BIN)/python tools/record_kernels.py $(ARGS)
 
 bench: $(DEV) $(addprefix bench-,$(BENCHMARKS))  ## all benchmarks, one after the other
 	@echo "benchmarks run: $(or $(BENCHMARKS),none yet)"

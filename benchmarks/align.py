@@ -22,12 +22,13 @@ from pathlib import Path
 import numpy as np
 from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, read_direction, timed
 
-from trellis.data.bitext import WordCodes, code_pairs, read_two_files
+from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
+from trellis.learn.expectation import Expectation, ExpectationStep
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
-from trellis.models.alignment import AlignmentConstraints, AlignmentModel, PairTable
-from trellis.structures.kernels import align_links
-from trellis.tasks.align import THRESHOLDS, Aligner
+from trellis.models.alignment import AlignmentModel
+from trellis.tasks.align import CONSTRAINTS, THRESHOLDS, Aligner
+from trellis.tasks.kernels import symmetrize as align_links
 
 GAMMAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 PAPER = {  # Samdani et al. 2012, Table 2: the better of the two directions
@@ -147,29 +148,31 @@ def aer_of_file(path: Path, text: Text) -> float:
 
 def cost_of_agreement(text: Text, threads: int) -> None:
     """Time of the projected E-step over that of the plain one, by round of the HMM."""
-    source, target = WordCodes(5), WordCodes(5)
-    bitext = code_pairs(read_two_files(text.source, text.target), source, target)
-    table, pairs = PairTable.build(bitext, len(source.names), len(target.names))
-    engine = engine_for(threads)
-    model = AlignmentModel(table, kind="model1")
+    model = AlignmentModel("model1", with_prior=False)
+    batch = model.encode(read_two_files(text.source, text.target), fit=True)
+
+    def round_of(kind: str, update: bool = False) -> tuple[float, Expectation]:
+        constraints = CONSTRAINTS[kind]
+        step = ExpectationStep(model, batch, constraints, engine_for(threads), tolerance=0.05, most_evaluations=3)
+        began = time.monotonic()
+        found = step.run(1.0, likelihood=False, warn=False)
+        seconds = time.monotonic() - began
+        if update:
+            model.update(found.statistics, engine=step.engine)
+        return seconds, found
+
     for _ in range(4):
-        model.update(model.collect(pairs, AlignmentConstraints("agreement"), engine), engine)
+        round_of("agreement", update=True)
     model.kind = "hmm"
     print(f"\n{text.name}, {text.size:,} pairs: seconds of an E-step of both directions")
     for number in range(3):
-        began = time.monotonic()
-        model.collect(pairs, AlignmentConstraints("none"), engine)
-        plain = time.monotonic() - began
+        plain, _ = round_of("none")
         for kind in ("agreement", "both"):
-            began = time.monotonic()
-            statistics = model.collect(pairs, AlignmentConstraints(kind), engine)
-            projected = time.monotonic() - began
-            mean, residual = statistics.evaluations / statistics.n_pairs, statistics.residual / statistics.n_pairs
+            projected, found = round_of(kind, update=kind == "both")
             print(
                 f"  HMM round {number + 1}: plain {plain:.2f}, {kind} {projected:.2f}, ratio {projected / plain:.2f}, "
-                f"{mean:.1f} evaluations a pair, mean residual {residual:.3f}"
+                f"{found.evaluations / len(batch):.1f} evaluations per pair, worst residual {found.kkt_residual:.3f}"
             )
-        model.update(statistics, engine)
 
 
 def grids(training: list, path: Path) -> None:

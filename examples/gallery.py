@@ -50,11 +50,12 @@ def posterior_sparsity() -> None:
     known = [y if i < 8 else None for i, y in enumerate(tags)]
     UEM(model, gamma=2.0, max_rounds=2, tol=0.0).fit(text, known)
     batch = model.encode(text)
-    rows = compile_constraints(
-        [few_labels_per(word, strength=32.0).named("few labels a word")], batch, model.label_names_
-    )
+    parts = model.parts(batch)
+    constraint = few_labels_per(word, strength=32.0).named("few labels a word")
+    rows = compile_constraints([constraint], batch, model.label_names_, parts)
     scores = model.scores(batch)
-    before = scores.infer().node
+    every_label, _ = parts.grid()
+    before = scores.infer().at(every_label)
     found = project(scores, rows, most_rounds=400)
     block, lam = found.rows.sparsity[0], found.duals.sparsity[0]
     column = batch.column("word")
@@ -65,9 +66,10 @@ def posterior_sparsity() -> None:
     }
     chosen = max(spread, key=lambda w: spread[w])
     slots = np.flatnonzero(column.codes == column.vocabulary.number(chosen))[:15]
-    where = np.searchsorted(block.slots, slots)
+    where = np.searchsorted(block.first, parts.label(slots, 0))
+    after = found.posterior.at(every_label[slots])
     figure = plot_projection(
-        before[slots], lam[where], found.posterior.node[slots], labels, [str(i + 1) for i in range(len(slots))],
+        before[slots], lam[where], after, labels, [str(i + 1) for i in range(len(slots))],
         f"15 occurrences of “{chosen}”: l1/linf regularization, σ = 32", rows_title="occurrence",
     )  # fmt: skip
     save_figure(figure, GALLERY / "posterior_sparsity.png")
@@ -81,11 +83,11 @@ def counting_constraint() -> None:
     sentence = [["the", "old", "green", "light"]]
     batch = model.encode(sentence)
     scores = model.scores(batch)
-    rows = compile_constraints([(count("VERB") >= 1).named("a verb")], batch, model.label_names_)
+    rows = compile_constraints([(count("VERB") >= 1).named("a verb")], batch, model.label_names_, model.parts(batch))
     found = project(scores, rows)
     pull = float(found.pulls()["a verb"][0]) if len(found.rows) else 0.0
     figure = plot_sentence(
-        scores.infer().node, found.posterior.node, sentence[0], labels,
+        *(q.at(scores.parts.grid()[0]) for q in (scores.infer(), found.posterior)), sentence[0], labels,
         f"“at least one VERB”, in expectation (λ = {pull:.2f})",
     )  # fmt: skip
     save_figure(figure, GALLERY / "counting_constraint.png")

@@ -14,6 +14,8 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+# Kernels compile as tests reach them: several workers that each start children would only wait for each other.
+os.environ.setdefault("TRELLIS_COMPILE_AHEAD", "0")
 
 
 def find_data() -> tuple[Path | None, str]:

@@ -84,13 +84,6 @@ class ModelFileError(TrellisError, ValueError):
     """A model or checkpoint file cannot be read: not ours, damaged, or of a newer format."""
 
 
-class MissingDependencyError(TrellisError, ImportError):
-    """An optional package is needed; the message gives the extra that brings it."""
-
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'trellis-learn[{extra}]'")
-
-
 class ConvergenceWarning(UserWarning):
     """An iterative method stopped before its tolerance was met."""
 

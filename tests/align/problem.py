@@ -14,8 +14,8 @@ P_NULL = 0.2
 class Pairs:
     """What compiling asks of a batch."""
 
-    def __init__(self, n, first=0):
-        self.n, self.first, self.n_slots = n, first, 0
+    def __init__(self, n, n_slots=0):
+        self.n, self.first, self.n_slots, self.weights = n, 0, n_slots, np.ones(n)
 
     def __len__(self):
         return self.n

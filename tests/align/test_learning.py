@@ -146,6 +146,7 @@ def test_weights_count_pairs_more_often_and_empty_sides_count_nothing():
     np.testing.assert_allclose(one.places[0].jumps, other.places[0].jumps, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:the projection was not solved")
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_one_and_four_threads_give_the_same_bits(gamma):
     found = []

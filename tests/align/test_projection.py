@@ -175,7 +175,7 @@ def test_constraints_say_what_they_mean_and_refuse_what_has_no_meaning():
     with pytest.raises(ConstraintError, match="different scopes"):
         _ = forward.links == backward.links(source=each)
     with pytest.raises(ConstraintError, match="have none"):
-        compile_constraints([links <= 0.5], Pairs(1), Vocabulary(["A"]), ChainParts(np.array([0, 2]), 1))
+        compile_constraints([links <= 0.5], Pairs(1, 2), Vocabulary(["A"]), ChainParts(np.array([0, 2]), 1))
     with pytest.raises(DataError, match="has no link 2-0"):
         Problem(0, shapes=((2, 2),)).rows([trusted(links=[[(2, 0)]], at_least=0.5)])
 

@@ -78,14 +78,18 @@ def assert_shards_agree(parts: Parts) -> None:
     np.testing.assert_array_equal(Parts.join(parts, instance, local), shuffled)
 
 
-def assert_a_shard_has_the_parts_of_its_outputs(
-    parts: Parts, listed: Enumeration, pieces: Any, first: int, last: int
-) -> None:
-    """The parts of an output's piece in a shard are those of the whole output, numbered anew."""
-    whole, piece = pieces
-    np.testing.assert_array_equal(
-        parts.shard(first, last).of(piece), np.sort(parts.within(parts.of(whole), first, last)[1])
-    )
+def assert_outputs_are_cut_by_instance(parts: Parts, listed: Enumeration, choice: tuple[int, ...]) -> None:
+    """The piece of an output at an instance is an output of that instance alone; pieces make the output again."""
+    whole, n = listed.assemble(choice), len(listed)
+    used, pieces = parts.of(whole), parts.split_outputs(whole)
+    assert len(pieces) == n
+    for i, piece in enumerate(pieces):
+        np.testing.assert_array_equal(parts.shard(i, i + 1).of(piece), np.sort(parts.within(used, i, i + 1)[1]))
+    np.testing.assert_array_equal(parts.of(parts.join_outputs(pieces)), used)
+    for cut in range(n + 1):
+        ends = [parts.shard(a, b).join_outputs(pieces[a:b]) for a, b in ((0, cut), (cut, n))]
+        np.testing.assert_array_equal(parts.shard(0, cut).of(ends[0]), np.sort(parts.within(used, 0, cut)[1]))
+        np.testing.assert_array_equal(parts.of(parts.join_outputs(ends)), used)
 
 
 def assert_rows_agree(
@@ -143,6 +147,18 @@ def assert_scores_agree(structure: Any, listed: Enumeration, choice: tuple[int, 
         assert_logs_agree(best.score, listed.best_score)
         assert_logs_agree(structure.score(best.outputs), best.score)
     assert_logs_agree(structure.score(listed.assemble(choice)), listed.score_of(choice))
+
+
+def assert_max_marginals_agree(structure: Any, listed: Enumeration) -> None:
+    """The best score of an output that uses a part, −inf for a hole; or no answer at all."""
+    found = structure.max_marginals()
+    if found is None:
+        return
+    best = np.full(listed.n_parts, -math.inf)
+    for use, score in zip(listed.use, listed.score, strict=True):
+        for row, value in zip(use, score, strict=True):
+            best[row] = np.maximum(best[row], value)
+    assert_logs_agree(found, best)
 
 
 def assert_changes_agree(
@@ -246,6 +262,12 @@ def assert_posteriors_agree(structure: Any, listed: Enumeration, choices: list[t
     nothing = structure.posterior(everything[:0], np.zeros(0), log_partition=tops, at=everything)
     np.testing.assert_array_equal(nothing.at(everything), np.zeros(len(everything)))
     np.testing.assert_array_equal(nothing.log_partition, tops)
+    each = [structure.parts.of(y) for y in outputs]
+    alone = [used[structure.parts.instance_of(used) == i] for i in range(len(listed)) for used in each]
+    share = np.linspace(1.0, 2.0, len(outputs)) / np.linspace(1.0, 2.0, len(outputs)).sum()
+    average = structure.average(alone, np.tile(share, len(listed)), log_partition=tops, at=everything)
+    assert_probabilities_agree(average.at(everything), share @ [listed.used(choice) for choice in choices])
+    np.testing.assert_array_equal(average.log_partition, tops)
     for choice, output in zip(choices, outputs, strict=True):
         certain = structure.certain(output)
         assert_logs_agree(certain.log_partition, listed.score_of(choice))

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from align.twin import Twin as AlignmentTwin
 
 from .twins import Twin, log_sum_exp
 
@@ -153,6 +154,24 @@ def of_subsets(offsets: Any, value: Any, *, least: Any = 0, most: Any = None, fi
         return chosen
 
     return Enumeration(len(value), use, score, assemble, first)
+
+
+def of_alignments(twin: AlignmentTwin, first: int = 0) -> Enumeration:
+    """The word alignments of a twin."""
+    outputs = [twin.outputs(n) for n in range(len(twin))]
+    n_parts = len(twin.link) + len(twin.null)
+    use = []
+    for n, listed in enumerate(outputs):
+        rows = np.zeros((len(listed), n_parts), dtype=np.bool_)
+        for row, y in zip(rows, listed, strict=True):
+            row[twin.parts_of(n, y)] = True
+        use.append(rows)
+
+    def assemble(choice: Sequence[int]) -> np.ndarray:
+        places = [np.array(listed[number]) for listed, number in zip(outputs, choice, strict=True)]
+        return np.concatenate([np.zeros(0), *places]).astype(np.int32)
+
+    return Enumeration(n_parts, use, [twin.scores(n) for n in range(len(twin))], assemble, first)
 
 
 def of_members(members: Sequence[Enumeration]) -> Enumeration:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from align.twin import Twin as AlignmentTwin
+from align.twin import twins as alignment_twins
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trellis.structures import Categorical, Chain, Joint
+from trellis.structures import Alignment, Categorical, Chain, Joint
 
-from .enumeration import Enumeration, of_labels, of_members, of_subsets
+from .enumeration import Enumeration, of_alignments, of_labels, of_members, of_subsets
 from .subsets import Subsets
 from .twins import Twin, categorical_twin, chain_twin
 
@@ -244,6 +246,32 @@ def subsets(draw: st.DrawFn, *, feasible: bool = True, n_instances: int | None =
 
 
 @dataclass(frozen=True)
+class AlignmentCase:
+    """A drawn batch of word alignments; ``arguments`` has the number of the first."""
+
+    twin: AlignmentTwin
+    arguments: dict[str, Any]
+
+    def structure(self) -> Alignment:
+        structure = self.twin.structure()
+        structure.first = self.arguments["first"]
+        return structure
+
+    def listed(self) -> Enumeration:
+        return of_alignments(self.twin, self.arguments["first"])
+
+
+@st.composite
+def alignments(draw: st.DrawFn, n: int, longest: int, *, feasible: bool) -> AlignmentCase:
+    """n sentence pairs, some with an empty side; with ``feasible`` no word needs a link."""
+    size = st.integers(0, longest)
+    twin = draw(alignment_twins(shapes=draw(st.lists(st.tuples(size, size), min_size=n, max_size=n))))
+    if feasible:
+        twin.null = np.where(twin.null > -math.inf, twin.null, 0.0)
+    return AlignmentCase(twin, {})
+
+
+@dataclass(frozen=True)
 class JointCase:
     """Cases side by side."""
 
@@ -257,8 +285,8 @@ class JointCase:
 
 
 KINDS = [
-    "chain", "categorical", "subsets", "chain+chain", "chain+categorical", "categorical+subsets", "(chain)",
-    "(chain+categorical)+chain",
+    "chain", "categorical", "alignment", "subsets", "chain+chain", "chain+categorical", "categorical+subsets",
+    "alignment+alignment", "(chain)", "(chain+categorical)+chain",
 ]  # fmt: skip
 
 
@@ -281,6 +309,8 @@ def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, f
         return JointCase(tuple(draw(_members(name, n, feasible, longest, first)) for name in inner))
     if kind == "subsets":
         case: Any = draw(subsets(feasible=feasible, n_instances=n))
+    elif kind == "alignment":
+        case = draw(alignments(n, longest, feasible=feasible))
     elif kind == "categorical":
         case = draw(categoricals(feasible=feasible, n_instances=n, n_labels=draw(st.integers(1, longest))))
     else:

@@ -23,7 +23,6 @@ from .agreement import (
     assert_samples_possible,
     assert_score_agrees,
 )
-from .contract import assert_malformed_changes_are_refused
 from .strategies import CategoricalCase, categoricals, outputs, partial_labels, tilted, tilts
 from .twins import categorical_twin
 
@@ -197,10 +196,6 @@ def test_labels_that_are_no_output_are_refused(labels: list[object]) -> None:
 def test_clamping_to_labels_that_do_not_exist_is_refused(labels: list[int]) -> None:
     with pytest.raises(DataError):
         Categorical(np.zeros((2, 3))).clamp(np.array(labels))
-
-
-def test_malformed_changes_are_refused() -> None:
-    assert_malformed_changes_are_refused(Categorical(np.zeros((2, 3))))
 
 
 @pytest.mark.parametrize("k", [0, -1])

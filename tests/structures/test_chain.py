@@ -27,7 +27,6 @@ from .agreement import (
     output_of,
     with_edges,
 )
-from .contract import assert_malformed_changes_are_refused
 from .strategies import ChainCase, chains, outputs, partial_labels, tilted, tilts
 from .twins import chain_twin
 
@@ -406,8 +405,7 @@ def test_clamping_to_labels_that_do_not_exist_is_refused(labels: list[int]) -> N
         Chain(**VALID).clamp(np.array(labels))
 
 
-def test_malformed_changes_are_refused() -> None:
-    assert_malformed_changes_are_refused(Chain(**VALID))
+def test_changes_that_are_no_scores_are_named_by_their_part() -> None:
     for value in (math.nan, INF):
         with pytest.raises(DataError, match="at part 17 it is"):
             Chain(**VALID).add(np.array([0, 17]), np.array([0.0, value]))

@@ -166,10 +166,9 @@ def test_means_of_categoricals_agree_with_enumeration(data: st.DataObject) -> No
 
 def test_means_over_different_outputs_are_refused() -> None:
     chain = Chain([0, 2, 3], np.zeros((3, 2)), np.zeros((2, 2)))
-    with pytest.raises(DataError, match="lengths of these differ"):
-        chain.mean(Chain([0, 1, 3], np.zeros((3, 2)), np.zeros((2, 2))))
-    with pytest.raises(DataError, match="same slots, but there are 3 and 4"):
-        chain.mean(Chain([0, 2, 4], np.zeros((4, 2)), np.zeros((2, 2))))
+    for offsets in ([0, 1, 3], [0, 2, 4], [0, 2, 2, 3]):
+        with pytest.raises(DataError, match="lengths of these differ"):
+            chain.mean(Chain(offsets, np.zeros((offsets[-1], 2)), np.zeros((2, 2))))
     with pytest.raises(DataError, match="same labels, but there are 2 and 3"):
         chain.mean(Chain([0, 2, 3], np.zeros((3, 3)), np.zeros((3, 3))))
     with pytest.raises(DataError, match="same instances, but there are 2 and 3"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.quiet import Quiet
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def align(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Align the words of a parallel text.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trellis.cli.checks import check_folder
+from trellis.cli.quiet import Quiet
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def induce(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Induce parts of speech from text alone, or from text and a little knowledge.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,10 +24,14 @@ class KernelCache:
             return "none that can be compiled (is NUMBA_DISABLE_JIT set?)"
         if self.compiled == self.total:
             return f"all {self.total} compiled"
-        return f"{self.compiled} of {self.total} compiled, the rest on first use"
+        return f"{self.compiled} of {self.total} compiled, the rest on first use (or now: trellis info --compile)"
 
 
-def info() -> None:
+def info(
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Compile all kernels now, on every core, so that no run has to wait.")
+    ] = False,
+) -> None:
     """Show versions, cores and whether the kernels are compiled already."""
     import platform
 
@@ -37,7 +40,10 @@ def info() -> None:
     import scipy
 
     from trellis._version import __version__
+    from trellis.engine.compiling import compile_everything
+    from trellis.engine.threads import usable_cores
 
+    compiled = [("compiled now", compile_everything())] if compile_ else []
     cache = inspect_kernel_cache()
     rows = [
         ("trellis", __version__),
@@ -45,19 +51,13 @@ def info() -> None:
         ("numpy", numpy.__version__),
         ("scipy", scipy.__version__),
         ("numba", numba.__version__),
-        ("cores", str(available_cores())),
+        ("cores", str(usable_cores())),
+        *compiled,
         ("kernels", str(cache)),
         *(("kernel cache", str(folder)) for folder in cache.folders),
     ]
     for name, value in rows:
         typer.echo(f"{name:<14}{value}")
-
-
-def available_cores() -> int:
-    """Cores this process may use: in a container or under ``taskset``, fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def inspect_kernel_cache() -> KernelCache:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trellis.cli.quiet import Quiet
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def train(
     ] = None,
     word_column: Annotated[int, typer.Option(min=0, help="Column of the token in .tsv files, from 0.")] = 0,
     label_column: Annotated[int, typer.Option(min=0, help="Column of the label in labelled .tsv files, from 0.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
 

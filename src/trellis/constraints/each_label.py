@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trellis.constraints.block import Block, SparsityBlock
+from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.labels import label_names
@@ -40,7 +40,7 @@ class EachLabel(Constraint):
         which = f" among {', '.join(self.labels)}" if self.labels else ""
         return f"for every label L{which}, {self._of('L').statement()}"
 
-    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock]:
+    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
         context.label_set(self.labels)
         return [block for name in self.labels or context.labels.names for block in self._of(name).blocks(context)]
 

@@ -62,7 +62,7 @@ class LinkRows:
             total += sign * q.at(_member(parts, member)[1] + links)
         row, n_rows, _ = self._units(parts)
         over = np.bincount(row, total, minlength=n_rows) - self.bound
-        return np.abs(over) if self.equality else np.maximum(over, 0.0)
+        return np.asarray(np.abs(over) if self.equality else np.maximum(over, 0.0))
 
     def written(self, parts: Parts) -> Written:
         """As ordinary rows."""

@@ -5,8 +5,7 @@ row i  =  values[offsets[i] : offsets[i + 1]],    offsets[0] = 0,  offsets[n] = 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -44,53 +43,3 @@ def check_offsets(offsets: Any, n_values: int | None = None) -> IntArray:
     if n_values is not None and checked[-1] != n_values:
         raise DataError(f"offsets end at {checked[-1]}, but there are {n_values} values")
     return checked
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Rows of unequal length over one flat array.
-
-    values : (n_values, ...)
-    offsets : (n_rows + 1,)
-
-    >>> rows = Ragged.from_rows([[1, 2], [], [3]])
-    >>> len(rows), rows[0].tolist(), rows.lengths.tolist()
-    (3, [1, 2], [2, 0, 1])
-    """
-
-    values: NDArray[Any]
-    offsets: IntArray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "offsets", check_offsets(self.offsets, len(self.values)))
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[Sequence[Any] | NDArray[Any]], dtype: Any = np.int64) -> Ragged:
-        """Pack rows; an empty list of rows is a ragged array of no rows."""
-        parts = [np.asarray(row, dtype=dtype) for row in rows]
-        values = np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-        return cls(values, offsets_of(map(len, parts)))
-
-    @property
-    def lengths(self) -> IntArray:
-        return np.diff(self.offsets)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, i: int) -> NDArray[Any]:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"row {i} of a ragged array of {len(self)} rows")
-        i %= len(self)
-        return self.values[self.offsets[i] : self.offsets[i + 1]]
-
-    def rows(self, start: int, stop: int) -> Ragged:
-        """Rows start..stop-1 as views of the same values."""
-        low, high = self.offsets[start], self.offsets[stop]
-        return Ragged(self.values[low:high], self.offsets[start : stop + 1] - low)
-
-    def to_lists(self) -> list[list[Any]]:
-        return [row.tolist() for row in self]

@@ -23,6 +23,7 @@ import numpy as np
 from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
 from trellis.learn.decoding import CCMPrediction
@@ -85,6 +86,7 @@ class CCM(CCMPrediction):
     def fit(self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
         """Train; ``dev`` as in :meth:`CoDL.fit`."""
         self._check_settings()
+        compile_ahead(f"train-{self.method}")
         self.duals_: dict[str, float] = {}
         if self.method in ("codl", "hard-em", "supervised"):
             self._fit_by_argmax(X, y, weights, dev)

@@ -25,6 +25,7 @@ from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.learn.checkpoint import Checkpoint, flattened, read_checkpoint, write_checkpoint
 from trellis.learn.expectation import Expectation, ExpectationStep
@@ -134,6 +135,7 @@ class UEM(ConstrainedPrediction):
     ) -> Self:
         """Train the model; ``dev`` is (X, y) whose score decides when to stop and which round is kept."""
         self._check_settings(dev)
+        compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         model: Model = self.model
         batch = model.encode(X, y, weights, fit=self.start != "model")
         step = ExpectationStep(

@@ -21,6 +21,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
@@ -207,6 +208,7 @@ class CRF(LogLinearModel, SequenceModel):
             raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight, dtype=np.float64)[complete]
+        compile_ahead("CRF")
         names = self._learn_label_names(X, y)
         batch = self._encode([sentences[i] for i in complete], [labels[i] for i in complete], sample_weight, {}, names)
         self._fit_given(batch)

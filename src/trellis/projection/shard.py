@@ -114,9 +114,9 @@ class ShardRows:
         solve = partial(self._solve, asked=asked)
         local = solve(tilted, rows, asked.gamma, state if rows is self.local else LocalState(np.zeros(len(rows))))
         rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
-        if rescue and rows.rows.implicit:
+        if rescue and rows.rows.implicit and len(tilted) <= MOST_RESCUED:
             return self._project(tilted, state, replace(asked, generic=True))
-        if rescue:
+        if rescue and not rows.rows.implicit:
             local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
         if rows is not self.local:
             part, value = rows.rows.part, rows.rows.pull(local.theta)

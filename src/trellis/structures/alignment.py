@@ -36,6 +36,7 @@ from trellis.structures.structure import (
     check_scores,
     check_weights,
     expect_scores,
+    numbers_of,
     refuse_impossible,
 )
 
@@ -174,7 +175,9 @@ class Alignment(Structure):
             link=w.link[links], null=w.null[observed], cells=w.cells[links], observed=w.observed[observed],
             other=w.other[other],
         )  # fmt: skip
-        return Alignment.over(p.shard(start, stop), words, self.moves, self.first + start)
+        some = Alignment.over(p.shard(start, stop), words, self.moves, self.first + start)
+        some.numbers = None if self.numbers is None else self.numbers[start:stop]
+        return some
 
     def take(self, numbers: IntArray) -> Alignment:
         p, w = self._parts, self.words
@@ -187,7 +190,9 @@ class Alignment(Structure):
             words = w._replace(cells=w.cells[links], observed=w.observed[observed], other=w.other[other])
         else:
             words = w._replace(link=w.link[links], null=w.null[observed])
-        return Alignment.over(parts, words, self.moves, self.first)
+        some = Alignment.over(parts, words, self.moves, self.first)
+        some.numbers = numbers_of(numbers, self.first, self.numbers)
+        return some
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> AlignmentPosterior:
         tell_if_compiling(align_infer.infer_pairs)
@@ -196,7 +201,7 @@ class Alignment(Structure):
         left = np.flatnonzero(np.isnan(out.log_partition))
         if len(left):
             align_infer.infer_pairs(left, direction, weights, True, out)
-        refuse_impossible(out.log_partition, self.first)
+        refuse_impossible(out.log_partition, self.first, self.numbers)
         return self.posterior_of(out)
 
     def new_found(self, dtype: type = np.float64) -> Found:
@@ -219,7 +224,7 @@ class Alignment(Structure):
         best, score = np.zeros(self._parts.n_observed, np.int32), np.zeros(len(self))
         tell_if_compiling(align_max.best_pairs)
         align_max.best_pairs(self.direction, best, score)
-        refuse_impossible(score, self.first)
+        refuse_impossible(score, self.first, self.numbers)
         if rng is not None:
             best = np.concatenate([_NO_CODES, *(self._places(n, self.chain(n).argmax(rng).outputs) for n in self._all)])
         return Argmax(best, score)
@@ -240,7 +245,7 @@ class Alignment(Structure):
         g = check_gamma(gamma)
         moves = _raised(self.moves, self.moves.power / g)
         if change is None and self._is_table:
-            return Alignment.over(self._parts, self.words, moves, self.first)
+            return self._scored(self.words, moves)
         link, null = self.log_scores()
         if change is not None:
             link, null = link + change[: len(link)], null + change[len(link) :]
@@ -248,11 +253,17 @@ class Alignment(Structure):
             link, null = link / g, null / g
         if moves.kind != HMM:
             moves = WORDS_ALONE
-        return Alignment.of_scores(self._parts, link, null, moves, self.first)
+        return self._scored(_scored(link, null), moves)
 
     def flat(self) -> Alignment:
         link, null = (np.where(scores > -np.inf, 0.0, -np.inf) for scores in self.log_scores())
-        return Alignment.of_scores(self._parts, link, null, first=self.first)
+        return self._scored(_scored(link, null), WORDS_ALONE)
+
+    def _scored(self, words: Words, moves: Moves) -> Alignment:
+        """The same pairs with other scores."""
+        made = Alignment.over(self._parts, words, moves, self.first)
+        made.numbers = self.numbers
+        return made
 
     def posterior(
         self,

@@ -20,7 +20,7 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures.kernels.align_work import Pairs
-from trellis.structures.parts import Parts, check_parts
+from trellis.structures.parts import Parts, check_change, check_parts
 
 if TYPE_CHECKING:
     from trellis.structures.alignment import Alignment
@@ -184,7 +184,8 @@ class AlignmentParts(Parts):
         return Alignment.of_scores(self, np.zeros(self.n_links), np.zeros(self.n_observed))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,)."""
+        """(n_parts,), or None for nothing."""
+        part, value = check_change(part, value, self.n_parts)
         if not len(part):
             return None
         return np.bincount(part, value, minlength=self.n_parts).astype(np.float64, copy=False)

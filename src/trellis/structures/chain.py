@@ -354,7 +354,7 @@ class Chain(Structure):
     def mean(self, other: Chain) -> Chain:
         if not np.array_equal(self.offsets, other.offsets):
             raise DataError("models agree over the same instances, but the lengths of these differ")
-        check_alike((self.n_slots, self.n_labels), (other.n_slots, other.n_labels), ("slots", "labels"))
+        check_alike((self.n_labels,), (other.n_labels,), ("labels",))
         a, b = self.tables, other.tables
         pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
         tables = ChainTables(

@@ -235,13 +235,13 @@ class Joint(Structure):
         weights: FloatArray | None = None,
         at: IntArray | None = None,
     ) -> JointPosterior:
-        starts, members = self._parts.starts, []
-        for member, a, b in zip(self.members, starts[:-1], starts[1:], strict=True):
-            mine = [parts[(parts >= a) & (parts < b)] - a for parts in used]
-            asked = None if at is None else at[(at >= a) & (at < b)] - a
+        shares = [self._parts.shares(parts) for parts in used]
+        members: list[Any] = []
+        for number, (member, wanted) in enumerate(zip(self.members, self._asked(at), strict=True)):
+            mine = [of_members[number][1] for of_members in shares]
             top = None if members else log_partition
-            members.append(member.average(mine, share, log_partition=top, weights=weights, at=asked))
-        return JointPosterior(members, starts)
+            members.append(member.average(mine, share, log_partition=top, weights=weights, at=wanted))
+        return JointPosterior(members, self._parts.starts)
 
     def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:
         found = [m.certain(y, weights=weights) for m, y in zip(self.members, outputs, strict=True)]

@@ -41,15 +41,16 @@ def side_by_side(members: Sequence[Polytope]) -> Polytope:
     from scipy.sparse import block_diag
 
     cuts = np.cumsum([0, *(len(member.score) for member in members)])
+    nothing, empty = np.zeros((0, 0)), np.zeros(0)  # of no members at all
 
     def outputs(x: FloatArray) -> tuple[Any, ...]:
         return tuple(m.outputs(x[a:b]) for m, a, b in zip(members, cuts[:-1], cuts[1:], strict=True))
 
     return Polytope(
-        matrix=block_diag([member.matrix for member in members], format="csr"),
-        bound=np.concatenate([member.bound for member in members]),
-        use=block_diag([member.use for member in members], format="csr"),
-        score=np.concatenate([member.score for member in members]),
-        whole=np.concatenate([member.whole for member in members]),
+        matrix=block_diag([nothing, *(member.matrix for member in members)], format="csr"),
+        bound=np.concatenate([empty, *(member.bound for member in members)]),
+        use=block_diag([nothing, *(member.use for member in members)], format="csr"),
+        score=np.concatenate([empty, *(member.score for member in members)]),
+        whole=np.concatenate([empty.astype(np.bool_), *(member.whole for member in members)]),
         outputs=outputs,
     )

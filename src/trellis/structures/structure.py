@@ -57,7 +57,10 @@ class Structure(ABC):
 
     @abstractmethod
     def take(self, numbers: IntArray) -> Self:
-        """The scores of these instances, counted inside this batch, in this order."""
+        """The scores of these instances, counted inside this batch, in this order.
+
+        They keep their names in messages: the ``numbers`` of what is taken are their :func:`numbers_of`.
+        """
 
     @abstractmethod
     def flat(self) -> Self:
@@ -103,7 +106,8 @@ class Structure(ABC):
     ) -> Any:
         """The posterior whose marginals are ``value`` at ``part`` (repeated ones add up) and 0 elsewhere.
 
-        For averages of outputs. Its log-partition is what it is given, or 0; ``weights`` and ``at`` as in :meth:`infer`
+        For averages of outputs. Its log-partition is what it is given, or 0; ``weights`` and ``at`` as in
+        :meth:`infer`.
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
         return PartPosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)

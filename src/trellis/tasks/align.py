@@ -20,6 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,9 @@ from trellis.constraints import Constraint, backward, compile_constraints, each,
 from trellis.constraints.rows import Rows
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
-from trellis.engine import Shard, engine_for, shards_of
+from trellis.data.shards import shard_bounds
+from trellis.engine import Shard, engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
@@ -61,7 +64,8 @@ CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
 HINT_PRICE = 12.0
 """What a unit of violation of given links costs, in nats."""
 SMALLEST_GAMMA = 0.05
-"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences."""
+"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences. γ = 0 is taken as this: the
+linear program smoothed by entropy, within γ · log(number of alignments) of it (docs/decisions)."""
 
 Text = str | Sequence[str]
 THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
@@ -104,7 +108,7 @@ class Aligner(SavedEstimator):
 
     constraint : "both", "agreement", "bijective" or "none", in training
     decode_constraint : the same at decoding time; None: as in training
-    gamma : temperature of the projection; 1 is posterior regularization, 0 LP-EM
+    gamma : temperature of the projection; 1 is posterior regularization, 0 LP-EM, which is solved smoothed, as 0.05
     model1_iterations, iterations : rounds of Model 1 and of the HMM
     symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
@@ -201,6 +205,7 @@ class Aligner(SavedEstimator):
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
     ) -> tuple[Bitext, SentencePairs, list[list[Hint]] | None]:
         self._check()
+        compile_ahead("align")
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
@@ -211,7 +216,7 @@ class Aligner(SavedEstimator):
             model.kind = kind
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             learner = UEM(
-                model, self._constraints(self.constraint, given), gamma=self.gamma if kind == "hmm" else 1.0,
+                model, self._constraints(self.constraint, given), gamma=self._gamma if kind == "hmm" else 1.0,
                 start="model", max_rounds=rounds, tol=0.0, tolerance=self.tolerance, evaluations=self.max_evaluations,
                 threads=self.threads, track_likelihood=False, show_progress=self.verbose,
             )  # fmt: skip
@@ -244,6 +249,7 @@ class Aligner(SavedEstimator):
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
+        compile_ahead("align-model")
         done = 0
         for chunk in _chunks(pairs):
             bitext, batch = self._model().look_up(chunk)
@@ -342,6 +348,10 @@ class Aligner(SavedEstimator):
                 raise UnknownNameError("constraint", name, CONSTRAINTS)
         self._new_model().check()
 
+    @property
+    def _gamma(self) -> float:
+        return self.gamma or SMALLEST_GAMMA
+
     def _constraints(self, kind: str, given: Sequence[Sequence[Hint]] | None) -> list[Constraint]:
         hints = [] if given is None else [trusted(links=given, at_least=self.reliability).penalty(HINT_PRICE)]
         return [*CONSTRAINTS[kind], *hints]
@@ -354,12 +364,13 @@ class Aligner(SavedEstimator):
         model, kind = self._model(), self.decode_constraint or self.constraint
 
         def decode(shard: Shard) -> tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-            part, pairs = shard.of(batch), shard.instances
+            pairs = shard.instances
+            part = batch.instances(pairs.start, pairs.stop)
             hints = None if given is None else given[pairs.start : pairs.stop]
             constraints = self._constraints(kind, hints)
             rows = Rows.none(part.parts)
             if constraints:
-                rows = compile_constraints(constraints, part, model.label_names_, part.parts)
+                rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
             projector = Projector(rows, tolerance=self.tolerance, most_evaluations=self.max_evaluations + 1)
 
             def take(_: int, answer: ShardAnswer) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
@@ -367,14 +378,14 @@ class Aligner(SavedEstimator):
                 links = [member.link.astype(np.float32) for member in q.members]
                 if not best:
                     return links, []
-                if self.gamma == 0.0:
-                    return links, list(answer.tilted.likeliest(q))
                 return links, list(projector.shard_rows[0].q_scores(answer).argmax().outputs)
 
-            found = projector.run(lambda _: model.scores(part), self.gamma, then=take, warn=False)
+            found = projector.run(lambda _: model.scores(part), self._gamma, then=take, warn=False)
             return pairs, *found.results[0]
 
-        return engine_for(self.threads).map(decode, shards_of(batch))
+        bounds = shard_bounds(batch.offsets).tolist()
+        shards = [Shard(number, range(a, b)) for number, (a, b) in enumerate(pairwise(bounds))]
+        return engine_for(self.threads).map(decode, shards)
 
     def _links(self, bitext: Bitext, batch: SentencePairs, given: list[list[Hint]] | None) -> Iterator[Links]:
         method = SYMMETRIZE[self.symmetrize]

@@ -37,6 +37,7 @@ from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.tokens import Field, Text, fields_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
 from trellis.learn.decoding import Labelling
@@ -202,6 +203,7 @@ class Extractor(SavedEstimator):
     def decode(self, texts: Sequence[Text], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
+        compile_ahead("predict" if constrained else "predict-alone")
         with _naming(texts):
             batch = self.ccm_.model.encode(self.corpus(texts, labels=False))
             return self.ccm_.decode(batch, constrained=constrained)

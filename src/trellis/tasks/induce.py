@@ -26,6 +26,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.expectation import ExpectationStep
@@ -118,6 +119,7 @@ class Inducer(Estimator):
         Labelled sentences make the start; without any the start is random.
         """
         self._check_settings()
+        compile_ahead(f"induce-{self.method}")
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
         if np.any(given.labels >= 0):

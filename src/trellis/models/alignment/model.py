@@ -63,6 +63,8 @@ class AlignmentModel(SavedEstimator):
     places_: tuple[Places, Places]
     source_codes_: WordCodes
     target_codes_: WordCodes
+    _is_shared = False
+    _log_prior = 0.0
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class AlignmentModel(SavedEstimator):
             raise DataError("links that are known are a constraint, trusted(links=...), and no labels")
         if fit:
             return self.encode_fit(X, weights)[1]
-        return self.look_up([tuple(map(as_words, pair)) for pair in X], weights)[1]
+        return self.look_up([(as_words(left), as_words(right)) for left, right in X], weights)[1]
 
     def encode_fit(self, pairs: Iterable[Any], weights: Any = None) -> tuple[Bitext, SentencePairs]:
         """Code a training text and build the table; pairs may come one by one."""
@@ -253,7 +255,8 @@ class AlignmentModel(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         names = {"source": self.source_codes_.names, "target": self.target_codes_.names}
-        rows = {"row_offsets": self.table_.row_offsets, "row_targets": self.table_.row_targets}
+        rows: dict[str, NDArray[Any]] = {"row_offsets": self.table_.row_offsets}
+        rows["row_targets"] = self.table_.row_targets
         return names, {**rows, **self.parameters()}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,11 +93,11 @@ class SentencePairs:
         if np.array_equal(numbers, np.arange(len(self))):
             return self
         one = [self.instances(int(n), int(n) + 1) for n in numbers]
-        joined = {
+        joined: dict[str, Any] = {
             name: np.concatenate([np.zeros(0, np.int32), *(getattr(part, name) for part in one)])
             for name in ("source", "target", "cells")
         }
-        lengths = {
+        lengths: dict[str, Any] = {
             name: offsets_of(np.diff(getattr(self, name))[numbers])
             for name in ("source_offsets", "target_offsets", "offsets")
         }

@@ -97,7 +97,7 @@ def project_rows(
 
     found, out = solve(0)
     for one in found:
-        refuse_impossible(one.log_partition, scores.first)
+        refuse_impossible(one.log_partition, scores.first, scores.numbers)
     q = [member.posterior_of(one) for member, one in zip(members, found, strict=True)]
     return LocalSolution(
         posterior=JointPosterior(q, scores.parts.starts),
@@ -122,7 +122,7 @@ def _rules(rows: Rows, gamma: float) -> tuple[Rules, IntArray]:
         return min(one.strength.amount / gamma, LARGEST_DUAL)
 
     kinds = [by_shape.get(shape) for shape in (AGREEMENT, SOURCE, TARGET)]
-    rules = Rules(
+    rules = Rules(  # type: ignore[call-arg]
         *(one is not None for one in kinds),
         0.5 if trusted is None else -trusted.bound,
         *map(most, kinds),

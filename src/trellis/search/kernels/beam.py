@@ -78,7 +78,7 @@ def search(scores, terms, todo, width, seeds, labels, values, bounds):
     """
     k, ahead = labels.shape[0], room_ahead(scores, terms, todo)
     prefixes, candidates = room_for(width, ahead.best.shape[0], scores.node.shape[1], len(ahead.excess))
-    ticks = 0
+    ticks = np.int64(0)
     for i in todo:
         if scores.offsets[i + 1] == scores.offsets[i]:
             bounds[i] = values[k - 1, i]
@@ -123,9 +123,10 @@ def one_pass(scores, terms, i, ahead, prefixes, candidates, width, ticks, seed, 
     best, R = ahead.best, terms.row_start[i + 1] - terms.row_start[i]
     K, k = best.shape[1], labels.shape[0]
     curved = terms.term_start[i + 1] > terms.term_start[i]
-    lost, alive = -np.inf, 1
+    lost, alive = -np.inf, np.int64(1)
     prefixes.value[0], prefixes.label[0], prefixes.key[0] = 0.0, 0, seed
-    prefixes.sums[0, :R] = 0.0
+    for r in range(R):
+        prefixes.sums[0, r] = 0.0
     floor = -np.inf
     if values[k - 1, i] > -np.inf:
         floor = values[k - 1, i] + SLIP * (1.0 + abs(values[k - 1, i]))
@@ -133,7 +134,7 @@ def one_pass(scores, terms, i, ahead, prefixes, candidates, width, ticks, seed, 
         ticks += 1
         load_slot(terms, lo + t, ahead)
         row, matrix = scores.node[scores.node_index[lo + t]], scores.edge[scores.edge_index[lo + t]]
-        n_found = 0
+        n_found = np.int64(0)
         for w in range(alive):
             a = prefixes.label[w]
             for b in range(K):
@@ -160,7 +161,8 @@ def one_pass(scores, terms, i, ahead, prefixes, candidates, width, ticks, seed, 
             c = candidates.order[w]
             prefixes.value[w], prefixes.label[w] = candidates.value[c], candidates.label[c]
             prefixes.key[w] = candidates.key[c]
-            prefixes.sums[w, :R] = candidates.sums[c, :R]
+            for r in range(R):
+                prefixes.sums[w, r] = candidates.sums[c, r]
             prefixes.parent[t, w], prefixes.chosen[t, w] = candidates.parent[c], candidates.label[c]
             candidates.scratch[w] = candidates.rank[c]
         if alive == 0:
@@ -221,7 +223,8 @@ def narrow(candidates, n_found, width):
 @njit(nogil=True, cache=True)
 def kth_largest(values, n, k, scratch):
     """The k-th largest (k = 1: the largest) of values[:n]; scratch (n,) is overwritten."""
-    scratch[:n] = values[:n]
+    for i in range(n):
+        scratch[i] = values[i]
     low, high, target = 0, n - 1, k - 1
     while low < high:
         pivot = scratch[(low + high) // 2]
@@ -270,11 +273,16 @@ def write_best(prefixes, ranks, alive, i, lo, n, labels, values):
             if values[j, i] >= value:
                 place = j + 1
             if abs(values[j, i] - value) <= 2.0 * SLIP * (1.0 + abs(value)):
-                known = known or np.array_equal(labels[j, lo : lo + n], output)
+                differ = 0
+                for t in range(n):
+                    differ += labels[j, lo + t] != output[t]
+                known = known or differ == 0
         if known:
             continue
         for j in range(k - 1, place, -1):
             values[j, i] = values[j - 1, i]
-            labels[j, lo : lo + n] = labels[j - 1, lo : lo + n]
+            for t in range(lo, lo + n):
+                labels[j, t] = labels[j - 1, t]
         values[place, i] = value
-        labels[place, lo : lo + n] = output
+        for t in range(n):
+            labels[place, lo + t] = output[t]

@@ -70,19 +70,19 @@ def look_ahead(scores, terms, i, ahead):
     best, least, most, here, between = ahead.best, ahead.least, ahead.most, ahead.here, ahead.between
     K = best.shape[1]
     best_completions(scores.node, scores.node_index, scores.edge, scores.edge_index, scores.stop, lo, n, best)
-    least[n - 1, :, :R] = 0.0
-    most[n - 1, :, :R] = 0.0
+    for a in range(K):
+        for r in range(R):
+            least[n - 1, a, r], most[n - 1, a, r] = 0.0, 0.0
     for t in range(n - 2, -1, -1):
         matrix, row = scores.edge[scores.edge_index[lo + t + 1]], scores.node[scores.node_index[lo + t + 1]]
         load_slot(terms, lo + t + 1, ahead)
         for a in range(K):
             low, high = least[t, a], most[t, a]
-            if best[t, a] == -np.inf:
-                low[:R] = 0.0
-                high[:R] = 0.0
+            hopeless = best[t, a] == -np.inf
+            for r in range(R):
+                low[r], high[r] = (0.0, 0.0) if hopeless else (np.inf, -np.inf)
+            if hopeless:
                 continue
-            low[:R] = np.inf
-            high[:R] = -np.inf
             for b in range(K):
                 if matrix[a, b] + row[b] + best[t + 1, b] == -np.inf:
                     continue

@@ -178,7 +178,8 @@ def price_of_term(excess, pricing, amount, tolerance):
 @njit(nogil=True, cache=True)
 def row_values(terms, lo, hi, labels, phi):
     """phi (R,) = Σ coefficient · part of an instance's rows, labels[t − lo] being the label of slot t."""
-    phi[:] = 0.0
+    for r in range(phi.shape[0]):
+        phi[r] = 0.0
     for t in range(lo, hi):
         for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
             if terms.entry_label[e] == labels[t - lo]:
@@ -215,4 +216,6 @@ def price_list(terms, instance, lo, labels, lam, price, paid):
     for j in range(labels.shape[0]):
         row_values(terms, lo, lo + labels.shape[1], labels[j], phi)
         price[j] = price_of_rows(terms, instance, phi, excess)
-        paid[j] = np.sum(lam * phi)
+        paid[j] = 0.0
+        for r in range(R):
+            paid[j] += lam[r] * phi[r]

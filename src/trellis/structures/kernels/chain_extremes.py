@@ -34,7 +34,8 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
             edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
             slot = min(node_slot, edge_slot - 1)
             end = offsets[instance_of_slot[slot] + 1]
-            least[:], most[:] = 0.0, 0.0
+            for k in range(K):
+                least[k], most[k] = 0.0, 0.0
             while p < last_p and part[p] // K == slot:
                 least[part[p] % K] += coefficient[p]
                 most[part[p] % K] += coefficient[p]
@@ -47,10 +48,15 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                     break
                 if ahead > slot + 1 or edge_slot != ahead:
                     # no entry on the way: any label follows any other
-                    least[:], most[:] = least.min(), most.max()
+                    smallest, largest = np.inf, -np.inf
+                    for k in range(K):
+                        smallest, largest = min(smallest, least[k]), max(largest, most[k])
+                    for k in range(K):
+                        least[k], most[k] = smallest, largest
                 slot = ahead
                 if edge_slot == slot:
-                    edge[:] = 0.0
+                    for k in range(K * K):
+                        edge[k // K, k % K] = 0.0
                     while e < last_e and (part[e] - n_node) // (K * K) == slot:
                         within = (part[e] - n_node) % (K * K)
                         edge[within // K, within % K] = coefficient[e]
@@ -61,13 +67,17 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                             smallest = min(smallest, least[a] + edge[a, b])
                             largest = max(largest, most[a] + edge[a, b])
                         next_least[b], next_most[b] = smallest, largest
-                    least[:], most[:] = next_least, next_most
+                    for k in range(K):
+                        least[k], most[k] = next_least[k], next_most[k]
                 while p < last_p and part[p] // K == slot:
                     least[part[p] % K] += coefficient[p]
                     most[part[p] % K] += coefficient[p]
                     p += 1
-            low[r] += least.min()
-            high[r] += most.max()
+            smallest, largest = np.inf, -np.inf
+            for k in range(K):
+                smallest, largest = min(smallest, least[k]), max(largest, most[k])
+            low[r] += smallest
+            high[r] += largest
 
 
 @njit(nogil=True, cache=True)
@@ -102,28 +112,35 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
             while f < last_e and (part[f] - n_node) // (K * K) < end:
                 length = max(length, (part[f] - n_node) // (K * K) - first + 1)
                 f += 1
-            node[:length], edge[:length] = 0.0, 0.0
+            for t in range(length):
+                for b in range(K):
+                    node[t, b] = 0.0
+                    for a in range(K):
+                        edge[t, a, b] = 0.0
             for i in range(p, q):
                 node[part[i] // K - first, part[i] % K] = coefficient[i]
             for i in range(e, f):
                 within = (part[i] - n_node) % (K * K)
                 edge[(part[i] - n_node) // (K * K) - first, within // K, within % K] = coefficient[i]
             p, e = q, f
-            forward[0] = node[0]
+            for b in range(K):
+                forward[0, b], backward[length - 1, b] = node[0, b], 0.0
             for t in range(1, length):
                 for b in range(K):
                     smallest = np.inf
                     for a in range(K):
                         smallest = min(smallest, forward[t - 1, a] + edge[t, a, b])
                     forward[t, b] = smallest + node[t, b]
-            backward[length - 1] = 0.0
             for t in range(length - 2, -1, -1):
                 for a in range(K):
                     smallest = np.inf
                     for b in range(K):
                         smallest = min(smallest, edge[t + 1, a, b] + node[t + 1, b] + backward[t + 1, b])
                     backward[t, a] = smallest
-            limit = forward[length - 1].min() + margin[r]
+            smallest = np.inf
+            for b in range(K):
+                smallest = min(smallest, forward[length - 1, b])
+            limit = smallest + margin[r]
             for t in range(length):
                 for k in range(K):
                     used[t, k] = forward[t, k] + backward[t, k] <= limit

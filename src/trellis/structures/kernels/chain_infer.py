@@ -49,7 +49,8 @@ def widened(matrices, wide):
     """Matrices (m, k, k), flat, with rows ``wide`` apart and zeros between them."""
     m, k, _ = matrices.shape
     copy = aligned(m * k * wide)
-    copy[:] = 0.0
+    for at in range(copy.shape[0]):
+        copy[at] = 0.0
     for i in range(m):
         for a in range(k):
             for b in range(k):
@@ -250,11 +251,13 @@ def infer_scaled(
         longest = max(longest, offsets[i + 1] - offsets[i])
     r, u, B = aligned(longest * wide), aligned(longest * wide), aligned(longest * wide)
     inverse = np.empty(longest)
+    flat_node = node.reshape(-1)
     few = len(edge) <= FEW_MATRICES
     if few:
         stride = wide
         edges, edges_t, counts = widened(edge, wide), widened(edge_t, wide), aligned(len(edge) * k * wide)
-        counts[:] = 0.0
+        for at in range(counts.shape[0]):
+            counts[at] = 0.0
     else:
         stride = k
         edges, edges_t, counts = edge.reshape(-1), edge_t.reshape(-1), counts_t.reshape(-1)
@@ -265,10 +268,10 @@ def infer_scaled(
         if n == 0:
             continue
         log_partition[i], enough = forward(
-            lo, n, node, node_index, edges, stride, edge_index, start, stop, k, r, inverse
+            lo, n, flat_node, node_index, edges, stride, edge_index, start, stop, k, r, inverse
         )
         if enough:
-            enough = backward(lo, n, node, node_index, edges_t, stride, edge_index, stop, k, inverse, u, B)
+            enough = backward(lo, n, flat_node, node_index, edges_t, stride, edge_index, stop, k, inverse, u, B)
         if not enough:
             status[i] = FLAGGED
             continue

@@ -1,0 +1,223 @@
+"""Record which kernels each use of the library needs: ``make kernels`` writes src/trellis/engine/kernels.json.
+
+Every use below is run as a user would run it, each in a process of its own, all with one cache that is empty at first.
+What Numba is asked to compile on the way is written down: by whom, for which types, and how long it took. Kernels that
+no use has reached are looked for in the tests of their layers; they are compiled by ``trellis info --compile`` only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CITATIONS = ROOT / "examples" / "citations"
+MODEL = "{folder}/fields.trellis"
+TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --model {MODEL}"
+ALIGN = "trellis align -i {folder}/pairs.txt -o {folder}/links"
+INDUCE = "trellis induce {folder}/words.txt -k 5 --rounds 6 --em-rounds 3 --frequent 2 -o {folder}/tags.tsv"
+TEXT = 'text = [line.split() for line in open("{folder}/words.txt")]\n'
+TAGS = "labels = [['A' if len(w) < 4 else 'B' for w in s] for s in text]\n"
+PLAIN = "from trellis import HMM, UEM\nUEM(HMM(['A', 'B', 'C'], min_count=1), max_rounds=3, random_state=0)"
+CRF = "from trellis import CRF\nCRF(max_iter=5).fit(text, labels).predict(text)"
+
+USES = {
+    "HMM": f"{TEXT}{PLAIN}.fit(text).predict(text)",
+    "HMM+rules": re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)[0],
+    "CRF": TEXT + TAGS + CRF,
+    "align": f"{ALIGN} --model-out {{folder}}/align.trellis",
+    "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
+    "train-codl": TRAIN,
+    "predict": f"trellis predict {MODEL} {CITATIONS}/gold.tsv -o {{folder}}/out.tsv",
+    "train-hard-em": f"{TRAIN} --method hard-em",
+    "train-supervised": f"{TRAIN} --method supervised",
+    "train-pr": f"{TRAIN} --method pr",
+    "train-uem": f"{TRAIN} --method uem",
+    "train-em": f"{TRAIN} --method em",
+    "induce-sparse": INDUCE,
+    "induce-em": f"{INDUCE} --method em",
+    "induce-vb": f"{INDUCE} --method vb",
+}
+"""Command lines, or Python. {folder} has what :func:`write_samples` puts there, and what earlier ones left."""
+
+REST = "rest"
+TESTS = f"pytest -q -x -p no:cacheprovider -p no:randomly {ROOT}/tests -m 'not slow and not realdata'"
+
+
+def write_samples(folder: Path) -> None:
+    """Sentences and their pairs: 500 of them, as in a first try."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    import demo_align
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    pairs = [demo_align.noun_phrase(rng) for _ in range(500)]
+    (folder / "pairs.txt").write_text("".join(f"{' '.join(s)} ||| {' '.join(t)}\n" for s, t, _ in pairs), "utf-8")
+    (folder / "words.txt").write_text("".join(f"{' '.join(s)}\n" for s, _, _ in pairs), "utf-8")
+
+
+def type_name(kind: Any) -> Any:
+    """A type of Numba in the words of the list (trellis.engine.kernel_list)."""
+    from numba import types
+
+    if isinstance(kind, types.Literal):
+        return {"literal": kind.literal_value}
+    if isinstance(kind, types.Array):
+        slices = [":"] * kind.ndim
+        if kind.layout in "CF":
+            slices[-1 if kind.layout == "C" else 0] = "::1"
+        text = f"{kind.dtype}[{','.join(slices)}]"
+        return text if kind.mutable else {"readonly": text}
+    if isinstance(kind, types.BaseTuple):
+        parts = [type_name(part) for part in kind]
+        made_by = getattr(kind, "instance_class", tuple)
+        return parts if made_by is tuple else {f"{made_by.__module__}.{made_by.__qualname__}": parts}
+    return str(kind)
+
+
+class Recorder:
+    """Notes every request to compile: kernels by name and types, with own seconds and callees; and what Python asked."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.asked: dict[str, None] = {}
+        self._inside: list[tuple[str, list[float]]] = []
+
+    def install(self) -> None:
+        from numba.core.dispatcher import Dispatcher
+
+        compile_ = Dispatcher.compile
+
+        def compile_and_note(function: Any, signature: Any) -> Any:
+            code = function.py_func
+            if not code.__module__.startswith("trellis.") or not isinstance(signature, tuple):
+                return compile_(function, signature)
+            known = signature in function.overloads
+            name = f"{code.__module__}.{code.__qualname__}"
+            key = json.dumps([name, [type_name(kind) for kind in signature]])
+            if self._inside:
+                self.kernels[self._inside[-1][0]]["calls"].setdefault(key)
+            else:
+                self.asked.setdefault(key)
+            if known:
+                return compile_(function, signature)
+            self.kernels.setdefault(key, {"seconds": 0.0, "calls": {}})
+            inner = [0.0]
+            self._inside.append((key, inner))
+            began = time.process_time()
+            try:
+                return compile_(function, signature)
+            finally:
+                took = time.process_time() - began
+                self._inside.pop()
+                self.kernels[key]["seconds"] = took - inner[0]
+                if self._inside:
+                    self._inside[-1][1][0] += took
+
+        Dispatcher.compile = compile_and_note
+
+
+def run_here(what: str, folder: Path, out: Path) -> None:
+    """Run one use in this process and write what was compiled."""
+    recorder = Recorder()
+    recorder.install()
+    words = what.replace("{folder}", str(folder))
+    try:
+        if words.startswith("trellis "):
+            sys.argv = words.split()
+            runpy.run_module("trellis", run_name="__main__")
+        elif words.startswith("pytest "):
+            import shlex
+
+            import pytest
+
+            pytest.main(shlex.split(words)[1:])
+        else:
+            exec(compile(words, "use", "exec"), {"__name__": "use"})
+    except SystemExit as end:
+        if end.code:
+            raise
+    calls = {key: {**kernel, "calls": list(kernel["calls"])} for key, kernel in recorder.kernels.items()}
+    out.write_text(json.dumps({"kernels": calls, "asked": list(recorder.asked)}), "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "src" / "trellis" / "engine" / "kernels.json")
+    parser.add_argument("--no-tests", action="store_true", help="leave out the kernels that only tests reach")
+    arguments = parser.parse_args()
+    kernels: dict[str, dict[str, Any]] = {}
+    uses: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_samples(folder)
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "TRELLIS_COMPILE_AHEAD": "0"}
+        for use, what in {**USES, **({} if arguments.no_tests else {REST: TESTS})}.items():
+            began = time.monotonic()
+            code = "import sys; from pathlib import Path; from record_kernels import run_here; "
+            code += "run_here(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
+            subprocess.run(
+                [sys.executable, "-c", code, what, name, str(folder / "record.json")], check=True,
+                env={**environment, "PYTHONPATH": str(Path(__file__).parent)},
+                stdout=None if use == REST else subprocess.DEVNULL,
+            )  # fmt: skip
+            found = json.loads((folder / "record.json").read_text("utf-8"))
+            if use == REST:
+                found = only_new(found, kernels)
+            for key, kernel in found["kernels"].items():
+                # What came from the cache has no callees and took no time: the first record is the true one.
+                kernels.setdefault(key, kernel)
+            uses[use] = found["asked"]
+            print(f"{use:18} {len(found['asked']):3} kernels called, {time.monotonic() - began:5.1f} s", flush=True)
+    write(kernels, uses, arguments.out)
+
+
+def only_new(found: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Of what tests compile, one form of each kernel that no use has, with what it calls."""
+    names = {json.loads(key)[0] for key in known}
+    asked = []
+    for key in found["asked"]:
+        name = json.loads(key)[0]
+        if name not in names:
+            names.add(name)
+            asked.append(key)
+    return {"kernels": found["kernels"], "asked": asked}
+
+
+def write(kernels: dict[str, dict[str, Any]], uses: dict[str, list[str]], out: Path) -> None:
+    """Number the kernels that uses need, callees first, and write the list."""
+    number: dict[str, int] = {}
+
+    def visit(key: str) -> None:
+        if key not in number and key in kernels:
+            for callee in kernels[key]["calls"]:
+                visit(callee)
+            number[key] = len(number)
+
+    for asked in uses.values():
+        for key in asked:
+            visit(key)
+    rows = []
+    for key in number:
+        name, types = json.loads(key)
+        calls = sorted(number[callee] for callee in kernels[key]["calls"])
+        rows.append({"name": name, "types": types, "seconds": round(kernels[key]["seconds"], 2), "calls": calls})
+    numbered = {use: sorted(number[key] for key in asked) for use, asked in uses.items()}
+    # A kernel on a line: a change of one is a change of one line.
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    shown = ",\n".join(f"{json.dumps(use)}: {json.dumps(asked)}" for use, asked in numbered.items())
+    out.write_text(f'{{"uses": {{\n{shown}\n}},\n"kernels": [\n{lines}\n]}}\n', "utf-8")
+    print(f"{out}: {len(rows)} forms of {len({row['name'] for row in rows})} kernels, {out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
