@@ -31,7 +31,9 @@ def rows(n_instances: int = 1) -> Rows:
         group=np.arange(n),
         constraint=np.array(of),
         row_number=np.arange(n),
-        groups=Groups(np.array([KINDS[c] for c in of], np.int8), np.full(n, Norm.LINF, np.int8), np.ones(n)),
+        groups=Groups(
+            np.array([KINDS[c] for c in of], np.int8), np.full(n, Norm.LINF, np.int8), np.array([0.0, 1.0, 0.0, 1.0])
+        ),
         forbidden=np.array([1, 1, 3]),
         forbidden_by=np.array([0, 3, 3]),
     )
@@ -41,42 +43,58 @@ def constraints_in(some: Rows) -> set[str]:
     return {some.names[c] for c in (*some.constraint.tolist(), *some.forbidden_by.tolist())}
 
 
-@pytest.mark.parametrize("guilty", [set(pair) for n in (1, 2, 3) for pair in combinations("abcd", n)], ids=str)
-def test_the_constraints_that_are_needed_for_a_conflict_are_found(guilty: set[str]) -> None:
-    asked = []
+@pytest.mark.parametrize("names", ["".join(some) for n in (1, 2, 3) for some in combinations("abcd", n)])
+def test_the_constraints_that_are_needed_for_a_conflict_are_found(names: str) -> None:
+    asked, guilty = [], set(names)
 
     def feasible(some: Rows) -> bool:
         asked.append(constraints_in(some))
         return not guilty <= constraints_in(some)
 
-    found = find_conflict(rows(), feasible, lambda some: 0.5)
+    found = find_conflict(rows(), feasible, lambda some, elastic: 0.5)
     assert set(found.names) == guilty
     assert found.slack == 0.5
+    assert found.further == ("b" in guilty)
     assert all("soft" not in some for some in asked)
 
 
-def test_of_two_conflicts_one_is_found() -> None:
-    found = find_conflict(
-        rows(), lambda some: not ({"a", "b"} <= constraints_in(some) or "c" in constraints_in(some)), len
-    )
+def test_of_two_conflicts_one_is_found_and_resolved_by_itself_where_the_other_is_left() -> None:
+    def feasible(some: Rows) -> bool:
+        return not ({"a", "b"} <= constraints_in(some) or "c" in constraints_in(some))
+
+    def least(some: Rows, elastic: np.ndarray) -> float | None:
+        held = {some.names[c] for c in some.constraint[~elastic].tolist()}
+        return None if "c" in held or {"a", "b"} <= held else 2.0
+
+    found = find_conflict(rows(), feasible, least)
     assert found.names in (("a", "b"), ("c",))
+    assert found.slack == 2.0
 
 
 def test_where_nothing_can_hold_no_constraint_is_blamed() -> None:
-    assert find_conflict(rows(), lambda some: False, lambda some: 1.0) == Conflict((), None)
+    assert find_conflict(rows(), lambda some: False, lambda some, elastic: 1.0) == Conflict((), None)
 
 
-def test_what_is_forbidden_is_relaxed_where_it_leaves_nothing() -> None:
-    def least(some: Rows) -> float | None:
-        return None if len(some.forbidden) else float(len(some))
+def test_what_the_guilty_forbid_is_relaxed_and_what_others_forbid_is_not() -> None:
+    asked: list[tuple[Rows, np.ndarray]] = []
+
+    def least(some: Rows, elastic: np.ndarray) -> float | None:
+        asked.append((some, elastic))
+        return None if len(asked) == 1 else 1.0
 
     found = find_conflict(rows(), lambda some: "d" not in constraints_in(some), least)
     assert found == Conflict(("d",), 1.0)
+    beside, alone = asked
+    assert beside[0].forbidden_by.tolist() == [0]
+    assert beside[0].constraint[beside[1]].tolist() == [3]
+    assert set(beside[0].constraint.tolist()) == {0, 1, 2, 3}
+    assert constraints_in(alone[0]) == {"d"}
+    assert len(alone[0].forbidden) == 0
 
 
 def test_forbidden_parts_as_rows_are_used_no_time() -> None:
     strict = strict_rows(rows())
-    written = forbidden_as_rows(strict)
+    written = forbidden_as_rows(strict, [0, 3])
     assert len(strict) == 3
     assert len(written) == 5
     assert len(written.forbidden) == 0
@@ -85,7 +103,8 @@ def test_forbidden_parts_as_rows_are_used_no_time() -> None:
         assert written.evaluate(np.array([label]))[3:].tolist() == used
     assert written.excess(np.ones(5))[3:].tolist() == [1.0, 1.0]
     assert written.instance[3:].tolist() == [0, 0]
-    assert forbidden_as_rows(strict_rows(rows(2))).instance[3:].tolist() == [COUPLING, COUPLING]
+    assert forbidden_as_rows(strict_rows(rows(2)), [0, 3]).instance[3:].tolist() == [COUPLING, COUPLING]
+    assert forbidden_as_rows(strict, [0]).forbidden.tolist() == [1, 3]
 
 
 def test_the_error_says_what_where_and_what_would_help() -> None:

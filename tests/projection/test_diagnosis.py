@@ -169,14 +169,14 @@ def conflict_of(chain: Chain, rules: list[Any], batch: Batch) -> InfeasibleError
 def test_the_slack_that_is_advised_resolves_the_conflict_or_leaves_another(seed: int) -> None:
     """Taking the advice of each message in turn ends in a feasible problem, and no message comes twice."""
     chain, rules, batch = drawn_conflict(seed)
-    told: set[frozenset[str]] = set()
+    told: set[tuple[tuple[int, ...], frozenset[str]]] = set()
     for _ in range(12):
         refused = conflict_of(chain, rules, batch)
         if refused is None:
             return
         guilty = frozenset(refused.constraints)
-        assert guilty not in told, "the advice was taken and did not help"
-        told.add(guilty)
+        assert (refused.instances, guilty) not in told, "the advice was taken and did not help"
+        told.add((refused.instances, guilty))
         assert refused.slack is not None
         advised = float(re.findall(r"slack of ([0-9.e+-]+)", str(refused))[0])
         assert advised >= refused.slack - 1e-9

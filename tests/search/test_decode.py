@@ -91,11 +91,30 @@ def test_the_slack_that_is_told_resolves_the_conflict() -> None:
     with pytest.raises(InfeasibleError) as raised:
         decode(random_chain(0, batch), compile_constraints(rules[:2], batch, LABELS, ChainParts(batch.offsets, 3)))
     assert raised.value.constraints == ("A", "B")
-    assert raised.value.slack == 1.0
+    assert raised.value.slack == pytest.approx(1.0)
     loose = [rule.slack(1.0) for rule in rules[:2]]
     assert decode(
         random_chain(0, batch), compile_constraints(loose, batch, LABELS, ChainParts(batch.offsets, 3))
     ).proved.all()
+
+
+def test_the_slack_that_is_told_is_beyond_what_is_allowed_and_beside_all_other_constraints() -> None:
+    batch = Batch.from_sentences([["a", "b", "c", "d"]])
+    rules = [
+        (count("A") >= 3).slack(0.5).named("A"),
+        (count("B") >= 3).slack(0.5).named("B"),
+        (count("C") >= 1).named("C"),
+    ]
+    scores = random_chain(0, batch)
+    rows = compile_constraints(rules, batch, LABELS, scores.parts)
+    # of the four tokens one is a C: of the other three two are A and one is B
+    with pytest.raises(InfeasibleError, match=r"'A' and 'B' cannot hold together; a further slack of 1.5 \(L∞\)"):
+        decode(scores, rows)
+    loose = [rules[0].slack(2.0), rules[1].slack(2.0), rules[2]]
+    assert decode(scores, compile_constraints(loose, batch, LABELS, scores.parts)).proved.all()
+    tight = [rules[0].slack(1.9), rules[1].slack(1.9), rules[2]]
+    with pytest.raises(InfeasibleError):
+        decode(scores, compile_constraints(tight, batch, LABELS, scores.parts))
 
 
 def test_forbidden_parts_against_scores_name_their_constraint() -> None:
@@ -163,7 +182,7 @@ def test_an_empty_batch_and_empty_sequences_have_answers() -> None:
     hard = rows_over(empty.parts, [{**row, "kind": Kind.HARD, "amount": 0.0}], [])
     with pytest.raises(InfeasibleError, match="instance 1: constraint 'c0' cannot hold") as raised:
         decode(empty, hard)
-    assert raised.value.slack == 3.0
+    assert raised.value.slack == pytest.approx(3.0)
 
 
 def test_what_cannot_be_decoded_is_refused_by_name() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
+from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
 
 
@@ -48,12 +49,13 @@ class Conflict:
 
 
 def find_conflict(
-    rows: Rows, feasible: Callable[[Rows], bool], least_violation: Callable[[Rows], float | None]
+    rows: Rows, feasible: Callable[[Rows], bool], least_violation: Callable[[Rows, BoolArray], float | None]
 ) -> Conflict:
     """A smallest conflicting set of the constraints of rows that cannot all hold.
 
     feasible : whether hard and slack rows, and what they forbid, can hold
-    least_violation : by how much the worst of such rows is exceeded at best; None where nothing is left to output
+    least_violation : by how much the worst of some such rows (n_rows,) is exceeded at best, beyond its slack, while the
+        others hold; None where they cannot
     """
     strict = strict_rows(rows)
     kept = np.unique(np.concatenate((strict.constraint, strict.forbidden_by))).tolist()
@@ -61,10 +63,11 @@ def find_conflict(
         rest = [other for other in kept if other != number]
         if not feasible(_only(strict, rest)):
             kept = rest
-    guilty = _only(strict, kept)
-    slack = least_violation(guilty) if kept else None
-    if slack is None and len(guilty.forbidden):
-        slack = least_violation(forbidden_as_rows(guilty))
+    guilty, slack = _only(strict, kept), None
+    # beside everything else, or where another conflict is left, by themselves
+    for some in (strict, guilty) if kept else ():
+        loose = forbidden_as_rows(some, kept)
+        slack = least_violation(loose, np.isin(loose.constraint, kept)) if slack is None else slack
     further = bool(np.any(guilty.groups.amount[guilty.group] > 0))
     return Conflict(tuple(rows.names[number] for number in kept), slack, further)
 
@@ -80,13 +83,15 @@ def _only(rows: Rows, constraints: list[int]) -> Rows:
     return some.with_forbidden(np.isin(rows.forbidden_by, constraints))
 
 
-def forbidden_as_rows(rows: Rows) -> Rows:
-    """The same, with forbidden parts as hard rows: a constraint's forbidden parts are used 0 times.
+def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
+    """The same, with what these constraints forbid as hard rows: its forbidden parts are used 0 times by each.
 
-    The new rows are local where these are the local rows of one instance.
+    The new rows are local where the rows are the local rows of one instance.
     """
-    numbers, place = np.unique(rows.forbidden_by, return_inverse=True)
-    order = np.lexsort((rows.forbidden, place))
+    own = np.isin(rows.forbidden_by, constraints)
+    forbidden = rows.forbidden[own]
+    numbers, place = np.unique(rows.forbidden_by[own], return_inverse=True)
+    order = np.lexsort((forbidden, place))
     n, n_groups = len(numbers), len(rows.groups)
     zeros, new = np.zeros(n), np.arange(n)
     alone = rows.parts.n_instances == 1 and not np.any(rows.instance == COUPLING)
@@ -94,7 +99,7 @@ def forbidden_as_rows(rows: Rows) -> Rows:
     return replace(
         rows,
         start=np.concatenate((rows.start, rows.start[-1] + np.cumsum(np.bincount(place, minlength=n)))),
-        part=np.concatenate((rows.part, rows.forbidden[order])),
+        part=np.concatenate((rows.part, forbidden[order])),
         coefficient=np.concatenate((rows.coefficient, np.ones(len(order)))),
         bound=np.concatenate((rows.bound, zeros)),
         equality=np.concatenate((rows.equality, zeros > 0)),
@@ -107,6 +112,6 @@ def forbidden_as_rows(rows: Rows) -> Rows:
             np.concatenate((rows.groups.norm, np.full(n, Norm.LINF, np.int8))),
             np.concatenate((rows.groups.amount, zeros)),
         ),
-        forbidden=rows.forbidden[:0],
-        forbidden_by=rows.forbidden_by[:0],
+        forbidden=rows.forbidden[~own],
+        forbidden_by=rows.forbidden_by[~own],
     )

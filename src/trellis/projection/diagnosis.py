@@ -7,11 +7,10 @@ and slack rows over all averages of outputs, after the parts that it forbids are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from trellis.constraints.conflict import Conflict, find_conflict, forbidden_as_rows, strict_rows
+from trellis.constraints.conflict import find_conflict, strict_rows
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
@@ -53,28 +52,13 @@ def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
 
     if feasible(strict_rows(rows)):
         return
-    conflict = find_conflict(rows, feasible, lambda some: least_violation(scores, some))
+    conflict = find_conflict(rows, feasible, lambda some, elastic: least_violation(scores, some, elastic))
     if not conflict.names:
         return  # the model itself leaves no output
-    conflict = replace(conflict, slack=_slack_that_resolves(scores, strict_rows(rows), conflict))
     if len(scores) == 1 and len(scores[0]) == 1:
         number = scores[0].first
         raise conflict.error(f"instance {number}", (number,))
     raise conflict.error("over the corpus")
-
-
-def _slack_that_resolves(scores: Sequence[Structure], rows: Rows, conflict: Conflict) -> float | None:
-    """The least slack of the guilty constraints with which everything can hold; of them alone if nothing else can."""
-    guilty = [number for number, name in enumerate(rows.names) if name in conflict.names]
-    own = np.isin(rows.forbidden_by, guilty)
-    closed, soft = rows.forbidden[~own], rows.with_forbidden(own)
-    soft = forbidden_as_rows(soft) if own.any() else soft
-    first, open_scores = 0, []
-    for one in scores:
-        open_scores.append(one.forbid(rows.parts.within(closed, first, first + len(one))[1]))
-        first += len(one)
-    found = least_violation(open_scores, soft, np.isin(soft.constraint, guilty))
-    return conflict.slack if found is None else found
 
 
 def explain(error: InfeasibleError, scores: Structure, rows: Rows) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
 
 from trellis.constraints.conflict import find_conflict
 from trellis.constraints.rows import Groups, Rows
-from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.strength import Norm
+from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
 from trellis.search import ilp
 from trellis.search.methods import Options, search_on
@@ -25,7 +27,7 @@ def explain(scores: Structure, rows: Rows, instance: int, n_more: int = 0) -> No
     """Raise the error that names the conflict. ``scores`` are those before anything was folded in."""
     one, mine = scores.instances(instance, instance + 1).flat(), rows.canonical().shard(instance, instance + 1)
     one.argmax()  # without any constraint: its own error names the instance
-    conflict = find_conflict(mine, lambda some: _is_feasible(one, some), lambda some: _least_violation(one, some))
+    conflict = find_conflict(mine, partial(_is_feasible, one), partial(_least_violation, one))
     number = scores.first + instance
     where = f"instance {number}" + (f" (and {n_more} more)" if n_more else "")
     raise conflict.error(where, (number,))
@@ -41,11 +43,13 @@ def _is_feasible(scores: Structure, rows: Rows) -> bool:
     return len(progress.infeasible()) == 0
 
 
-def _least_violation(scores: Structure, rows: Rows) -> float | None:
-    """The least ε such that some output exceeds no row by more; None where none was found."""
-    together = Groups(np.array([Kind.PENALTY], np.int8), np.array([Norm.LINF], np.int8), np.array([1.0]))
-    program = ilp.program_of(scores, replace(rows, group=np.zeros(len(rows), dtype=np.int64), groups=together))
+def _least_violation(scores: Structure, rows: Rows, elastic: BoolArray) -> float | None:
+    """The least ε such that some output exceeds the elastic rows by no more, and the others not at all; None: no ε is.
+
+    A slack in L2 is taken for one in L1, which is no larger.
+    """
+    norm = np.where(rows.groups.norm == Norm.L2, Norm.L1, rows.groups.norm).astype(np.int8)
+    groups = Groups(rows.groups.kind, norm, rows.groups.amount)
+    program = ilp.program_of(scores, replace(rows, groups=groups)).loosened(rows.equality, elastic)
     found = ilp.solve(program, EFFORT.time_limit)
-    if found.variables is None:
-        return None
-    return float(rows.excess(rows.evaluate(program.outputs(found.variables))).max(initial=0.0))
+    return None if found.variables is None else max(float(found.variables[-1]), 0.0)

@@ -65,6 +65,24 @@ class Program:
             upper=np.append(self.upper, len(used) - 1.0),
         )
 
+    def loosened(self, equality: BoolArray, elastic: BoolArray) -> Program:
+        """Instead of the best output, one that exceeds elastic rows least: by one more variable, the last.
+
+        equality, elastic : (n_rows,) of the rows that the program is made of
+        """
+        from scipy.sparse import csr_array, hstack
+
+        column = np.zeros(len(self.lower))
+        of_rows = column[len(self.polytope.bound) :]
+        of_rows[: len(elastic)] = -1.0 * elastic
+        of_rows[len(elastic) :][: np.count_nonzero(equality)] = -1.0 * elastic[equality]
+        return replace(
+            self,
+            matrix=hstack((self.matrix, csr_array(column[:, None])), format="csr"),
+            cost=np.append(np.zeros(len(self.cost)), 1.0),
+            limit=np.append(self.limit, np.inf),
+        )
+
 
 def as_program(polytope: Polytope, rows: Rows) -> Program:
     """The 0/1 program of rows over the parts of a polytope; forbidden parts are to be closed in the polytope."""
