@@ -37,7 +37,7 @@ class AlignmentParts(Parts):
     forward : target words are observed, each linked to one source word or none; else the other way round
 
     >>> parts = AlignmentParts(np.array([0, 2, 3]), np.array([0, 3, 5]))
-    >>> parts.n_parts, parts.link(2, 4), parts.null(3)
+    >>> parts.n_parts, int(parts.link(2, 4)), parts.null(3)
     (13, 7, 11)
     >>> parts.of(np.array([1, -1, 0, -1, 0])).tolist()
     [2, 3, 7, 9, 11]

@@ -53,7 +53,7 @@ class AlignmentModel(SavedEstimator):
     >>> model = AlignmentModel("model1", prefix=None)
     >>> batch = model.encode([("a b", "x y"), ("a", "x")], fit=True)
     >>> model.scores(batch).infer().members[0].link.round(2).tolist()
-    [0.23, 0.23, 0.23, 0.23, 0.54]
+    [0.35, 0.35, 0.35, 0.35, 0.7]
     """
 
     discriminative = False
