@@ -71,7 +71,7 @@ def unflattened(like: Any, arrays: dict[str, FloatArray], name: str = "") -> Any
     if isinstance(like, RowCounts):
         return RowCounts.of_table(unflattened(like.table(), arrays, name))
     if not is_dataclass(like):
-        if arrays[name].shape != np.shape(like):
+        if name not in arrays or arrays[name].shape != np.shape(like):
             raise DataError(
                 f"the checkpoint's statistics{name} must have shape {np.shape(like)}: they are of another run"
             )
@@ -196,12 +196,14 @@ def _unpack(
 
 def _check_duals(duals: Duals, like: Duals) -> None:
     """Refuse dual variables of other rows than these; Hessians may be of any length, since a wrong one is dropped."""
-    if len(duals.sparsity) != len(like.sparsity):
-        raise DataError(f"expected duals of {len(like.sparsity)} l1/linf blocks but found {len(duals.sparsity)}")
-    pairs: list[tuple[NDArray[Any], NDArray[Any] | None]] = [(duals.row, like.row)]
-    pairs += zip(duals.sparsity, like.sparsity, strict=True)
-    pairs += ((one, other) for one, other in zip(duals.curvature, like.curvature, strict=False) if one is not None)
-    for one, other in pairs:
-        # Few dual steps over an l1/linf block are kept in single precision where that is enough.
-        kind = np.float32 if one.dtype == np.float32 and one.ndim == 2 else np.float64
-        ArrayOf(kind, ("any",) if other is None else other.shape).check("duals", one, {})
+    few = any(c is not None for c in like.curvature)  # few dual steps keep their speed and γ there, and levels
+    given = [duals.row, *duals.sparsity, *(c for c in duals.curvature if c is not None)]
+    shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.curvature if c is not None))]
+    if not few:
+        shapes += [("any",)] * (len(given) - len(shapes))
+    if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
+        raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
+    for one, shape in zip(given, shapes, strict=True):
+        ArrayOf(np.float32 if few and one.dtype == np.float32 else np.float64, shape).check("duals", one, {})
+    if few and not np.all(np.asarray(duals.curvature[0]) > 0.0):
+        raise DataError("few dual steps with a speed or γ that is not positive")
