@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 from trellis.data.archive import read_archive, write_archive
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
-from trellis.errors import ModelFileError
+from trellis.errors import DataError, ModelFileError
 from trellis.learn.history import History
+from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.hints import check_hints
+from trellis.models.model import Model
 from trellis.models.row_counts import RowCounts
+from trellis.models.saving import reading
 from trellis.projection import Duals
 
 
@@ -65,8 +69,12 @@ def flattened(statistics: Any, name: str = "") -> dict[str, FloatArray]:
 def unflattened(like: Any, arrays: dict[str, FloatArray], name: str = "") -> Any:
     """Statistics of the same class as ``like``, from their arrays."""
     if isinstance(like, RowCounts):
-        return RowCounts.of_table(arrays[name])
+        return RowCounts.of_table(unflattened(like.table(), arrays, name))
     if not is_dataclass(like):
+        if name not in arrays or arrays[name].shape != np.shape(like):
+            raise DataError(
+                f"the checkpoint's statistics{name} must have shape {np.shape(like)}: they are of another run"
+            )
         return arrays[name] if isinstance(like, np.ndarray) else float(arrays[name])
     values = {f.name: unflattened(getattr(like, f.name), arrays, f"{name}.{f.name}") for f in fields(like)}
     return replace(like, **values)  # type: ignore[type-var]
@@ -82,25 +90,47 @@ def write_checkpoint(path: FilePath, run: Checkpoint, best: Checkpoint | None, f
     write_archive(path, header, arrays)
 
 
-def read_checkpoint(path: FilePath, fingerprint: dict[str, Any]) -> Checkpoint | None:
-    """The state to go on from; None if the file is not there yet."""
+def read_checkpoint(path: FilePath, fingerprint: dict[str, Any], model: Model, duals: Duals) -> Checkpoint | None:
+    """The state to go on from; None if the file is not there yet.
+
+    model, duals : of this run; arrays of the file that are unlike theirs are refused before a kernel sees them
+    """
     if not Path(str(path)).exists():
         return None
     archive = read_archive(path)
     if archive.header.get("class") != "Checkpoint":
         raise ModelFileError(f"{path}: is a {archive.header.get('class')!r} file, not a checkpoint")
-    theirs = archive.header["fingerprint"]
-    wanted = json.loads(json.dumps(fingerprint))
-    changed = sorted(key for key in {*theirs, *wanted} if theirs.get(key) != wanted.get(key))
+    with reading(path):
+        theirs = archive.header["fingerprint"]
+        wanted = json.loads(json.dumps(fingerprint))
+        changed = sorted(key for key in {*theirs, *wanted} if theirs.get(key) != wanted.get(key))
     if changed:
         raise ModelFileError(
             f"{path}: was written by a run with other {', '.join(changed)}; go on with the same settings and data, "
             "or remove the file to start anew"
         )
-    run = _unpack("run", archive.header["run"], archive.arrays)
-    if archive.header["best"] is not None:
-        run.best = _unpack("best", archive.header["best"], archive.arrays)
+    with reading(path):
+        run = _unpack("run", archive.header["run"], archive.arrays, model, duals)
+        if archive.header["best"] is not None:
+            run.best = _unpack("best", archive.header["best"], archive.arrays, model, duals)
     return run
+
+
+class _Entry(TypedDict):
+    """What the header keeps of a run; of tables the names, of duals how many arrays there are."""
+
+    restart: int
+    criterion: float | None
+    best_round: int
+    n_steps: int
+    converged: bool
+    rng_state: dict[str, Any]
+    history: list[dict[str, Any]]
+    parameters: list[str]
+    kept: list[str]
+    supervised: list[str] | None
+    statistics: list[str] | None
+    duals: dict[str, Any] | None
 
 
 _NUMBERS = ("restart", "criterion", "best_round", "n_steps", "converged", "rng_state")
@@ -128,11 +158,22 @@ def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict
     return entry
 
 
-def _unpack(prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
+def _unpack(
+    prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]], model: Model, like: Duals
+) -> Checkpoint:
+    check_hints(_Entry, entry, "figure")
     tables = {
         table: None if entry[table] is None else {n: arrays[f"{prefix}.{table}.{n}"] for n in entry[table]}
         for table in _TABLES
     }
+    own = model.parameters()
+    for name in ("kept", "supervised", "parameters"):
+        table = tables[name]
+        if table is not None:
+            of = {n: ArrayOf(value.dtype, value.shape) for n, value in own.items()}
+            model.set_parameters(check_arrays(of, table))
+    for name, value in (tables["statistics"] or {}).items():
+        ArrayOf(np.float64, value.shape, low=0.0).check(f"statistics{name}", value, {})
     duals = None
     if entry["duals"] is not None:
         duals = Duals(
@@ -143,6 +184,26 @@ def _unpack(prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]])
                 for i, kept in enumerate(entry["duals"]["curvature"])
             ),
         )
+        _check_duals(duals, like)
+    history = History.from_json(entry["history"])
+    if min(entry["restart"], entry["n_steps"]) < 0 or (not len(history) and (entry["converged"] or prefix == "best")):
+        raise DataError("counts of rounds that cannot be")
+    np.random.default_rng().bit_generator.state = entry["rng_state"]  # raises where it is none
     numbers = {name: entry[name] for name in _NUMBERS}
     numbers["criterion"] = -np.inf if numbers["criterion"] is None else numbers["criterion"]
-    return Checkpoint(**numbers, **tables, history=History.from_json(entry["history"]), duals=duals)  # type: ignore[arg-type]
+    return Checkpoint(**numbers, **tables, history=history, duals=duals)  # type: ignore[arg-type]
+
+
+def _check_duals(duals: Duals, like: Duals) -> None:
+    """Refuse dual variables of other rows than these; Hessians may be of any length, since a wrong one is dropped."""
+    few = any(c is not None for c in like.curvature)  # few dual steps keep their speed and γ there, and levels
+    given = [duals.row, *duals.sparsity, *(c for c in duals.curvature if c is not None)]
+    shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.curvature if c is not None))]
+    if not few:
+        shapes += [("any",)] * (len(given) - len(shapes))
+    if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
+        raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
+    for one, shape in zip(given, shapes, strict=True):
+        ArrayOf(np.float32 if few and one.dtype == np.float32 else np.float64, shape).check("duals", one, {})
+    if few and not np.all(np.asarray(duals.curvature[0]) > 0.0):
+        raise DataError("few dual steps with a speed or γ that is not positive")

@@ -209,6 +209,11 @@ class ExpectationStep:
             warn=warn, fold=fold,
         )  # fmt: skip
 
+    def no_duals(self, gamma: float) -> Duals:
+        """λ = 0 everywhere, in the form that this step begins with."""
+        none: Duals = self.projector.no_duals() if self.few is None else self.few.no_duals(gamma)
+        return none
+
     def scores_of(self, number: int) -> Structure:
         """Scores of a shard of the free instances, known labels clamped."""
         part = self.free_parts[number]

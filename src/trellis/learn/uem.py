@@ -148,7 +148,9 @@ class UEM(ConstrainedPrediction):
         if resume and self.checkpoint is None:
             raise DataError("resume goes on from a checkpoint: name its file, UEM(..., checkpoint=path)")
         known = self._fingerprint(batch, step) if self.checkpoint is not None else {}
-        state = read_checkpoint(self.checkpoint, known) if resume and self.checkpoint else None
+        state = None
+        if resume and self.checkpoint is not None:
+            state = read_checkpoint(self.checkpoint, known, model, step.no_duals(gamma_at(self.gamma, 0)))
         # Copies of parameters to come back to are held only where something may come back to them.
         self._keeps = dev is not None or self.n_init > 1 or self.checkpoint is not None
         best = None if state is None else state.best

@@ -62,6 +62,8 @@ class ArrayOf:
         if array.shape != shape:
             raise DataError(f"{name} must have shape {shape} but has {array.shape}")
         low, high = (0, _size(self.below, sizes) - 1) if self.below is not None else (self.low, self.high)
+        if array.dtype.kind == "f":  # compared with more than its type can hold, infinity would pass
+            low, high = max(low, float(np.finfo(array.dtype).min)), min(high, float(np.finfo(array.dtype).max))
         inside = (array >= low) & (array <= high)  # false of nan
         if not np.all(inside):
             raise DataError(f"{name} must hold numbers from {low:g} to {high:g}, but has {array[~inside].flat[0]:g}")

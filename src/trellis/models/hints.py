@@ -42,8 +42,8 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, kind | int) and not isinstance(value, bool)
     if kind is bool:
         return isinstance(value, bool) or value in (0, 1)
-    if kind is Callable:
-        return callable(value) or isinstance(value, Mapping)  # the name of a function that a file cannot hold
+    if kind is Callable:  # a file holds the name of one
+        return callable(value) or (fits(value, dict[str, str]) and list(value) == ["function"])
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping) and all(fits(part, parts[1]) for part in value.values())
     if issubclass(kind, Sequence) and parts:

@@ -1,0 +1,138 @@
+"""Random edits of every kind of file end in our error or in an identical model, and never in a crash.
+
+Two kinds of edits. Bytes changed, cut or repeated, and zips written again by another program: they are noticed, or
+change nothing. Forgeries, whose header and arrays say other things and whose digest is right: they are refused, or are
+another model that works, for nobody can tell a forged number from a learned one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.hostile.saved import NOT_YET, SAVED
+from trellis.data.archive import read_archive, write_archive
+from trellis.errors import DataError, ModelFileError
+from trellis.models import CRF, HMM, load_model, saving
+from trellis.models.arrays import ArrayOf, check_arrays
+
+QUICK, SLOW = 200, 10_000
+
+
+def attack(folder, count, *kinds):
+    command = [sys.executable, "-m", "tests.hostile.attack", str(folder), "0", str(count), *kinds]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    found = {one["kind"]: one for one in map(json.loads, ended.stdout.splitlines())}
+    now = folder / "now"
+    died = f"exit code {ended.returncode} in {now.read_text() if now.exists() else 'nothing'}\n{ended.stderr[-3000:]}"
+    return found, died if ended.returncode else ""
+
+
+def judge(kind, found, died, count):
+    assert kind in found, died
+    assert found[kind]["faults"] == []
+    outcomes = found[kind]["outcomes"]
+    assert sum(outcomes.values()) == count
+    # Edits that are all refused, or all without an effect, would prove little.
+    assert outcomes["refused"] > 0.4 * count
+    assert outcomes["identical"] > 0.02 * count
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return attack(tmp_path_factory.mktemp("strangers"), QUICK, *SAVED)
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_random_edits_end_in_our_error_or_in_a_model_that_works(kind, quick):
+    judge(kind, *quick, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SAVED)
+def test_ten_thousand_edits(kind, tmp_path):
+    judge(kind, *attack(tmp_path, SLOW, kind), SLOW)
+
+
+def test_every_class_that_is_saved_is_attacked():
+    attacked = {kind.split()[0] for kind in SAVED}
+    assert set(saving._CLASSES) - NOT_YET <= attacked
+
+
+@pytest.mark.parametrize("change", [np.int64(10**8), np.int64(-1)])
+def test_offsets_of_a_crf_that_lead_out_of_its_weights_are_refused(change, tmp_path):
+    CRF(max_iter=5, tol=1.0).fit([["a", "b"], ["b"]], [["X", "Y"], ["Y"]]).save(tmp_path / "m")
+    archive = read_archive(tmp_path / "m")
+    first = archive.arrays["first_pair"]
+    for moved in (first + change, np.concatenate([first[:1], first[1:] + change]), first[::-1], first[:-1]):
+        write_archive(tmp_path / "evil", archive.header, {**archive.arrays, "first_pair": np.array(moved)})
+        with pytest.raises(ModelFileError, match=r"evil: .*(first_pair|pair_label) must"):
+            load_model(tmp_path / "evil")
+
+
+def test_names_that_claim_a_large_table_allocate_nothing(tmp_path):
+    HMM(min_count=1, unknown=None, tag_dictionary={"a": ["X"]}).fit([["a", "b"]], [["X", "Y"]]).save(tmp_path / "m")
+    archive = read_archive(tmp_path / "m")
+    many = {"names": [str(i) for i in range(200_000)], "kind": "label", "unknown": None}
+    archive.header["learned"] = {"labels": {**many, "names": ["X", *many["names"]]}, "symbols": many}
+    write_archive(tmp_path / "evil", archive.header, archive.arrays)
+    with pytest.raises(ModelFileError, match="must have shape"):  # of 40 GB, if it were made
+        load_model(tmp_path / "evil")
+
+
+TABLE = {
+    "starts": ArrayOf(np.int64, ("rows + 1",), offsets_of="pairs"),
+    "label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="starts"),
+    "weight": ArrayOf(np.float64, ("pairs", 2), low=0.0, high=1.0),
+    "single": ArrayOf(np.float32, ("any",)),
+}
+GOOD = {
+    "starts": np.array([0, 2, 2, 3]),
+    "label": np.array([0, 2, 1], np.int32),
+    "weight": np.full((3, 2), 0.5),
+    "single": np.ones(4, np.float32),
+}
+
+
+def test_arrays_as_the_table_says_pass_and_come_out_as_kernels_want_them():
+    swapped = {**GOOD, "weight": np.asfortranarray(GOOD["weight"]), "starts": GOOD["starts"].astype(">i8")}
+    for name, array in check_arrays(TABLE, swapped, rows=3, labels=3).items():
+        np.testing.assert_array_equal(array, GOOD[name])
+        assert array.dtype == GOOD[name].dtype
+        assert array.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    "name, array, message",
+    [
+        ("starts", np.array([0, 2, 2, 4]), "label must have shape"),
+        ("starts", np.array([0, 2, 3]), r"starts must have shape \(4,\) but has \(3,\)"),
+        ("starts", np.array([0, 3, 2, 3]), "starts must rise from 0 to 3"),
+        ("starts", np.array([1, 2, 2, 3]), "starts must rise"),
+        ("starts", np.array([0, -1, 2, 3]), "starts must rise"),
+        ("starts", np.array([0.0, 2, 2, 3]), "starts must be of type int64 but is of type float64"),
+        ("label", np.array([0, 3, 1], np.int32), "label must hold numbers from 0 to 2, but has 3"),
+        ("label", np.array([0, -1, 1], np.int32), "label must hold"),
+        ("label", np.array([2, 0, 1], np.int32), "label must rise inside each row of starts"),
+        ("label", np.array([1, 1, 1], np.int32), "label must rise inside each row of starts"),
+        ("weight", np.full((3, 2), np.nan), "weight must hold numbers from 0 to 1, but has nan"),
+        ("weight", np.full((3, 2), 1.5), "weight must hold"),
+        ("weight", np.full(6, 0.5), "weight must have shape"),
+        ("single", np.full(4, np.inf, np.float32), "single must hold"),
+    ],
+)
+def test_arrays_unlike_the_table_are_refused_with_their_name(name, array, message):
+    with pytest.raises(DataError, match=message):
+        check_arrays(TABLE, {**GOOD, name: array}, rows=3, labels=3)
+
+
+def test_arrays_that_are_missing_or_too_many_are_named():
+    with pytest.raises(DataError, match="expected the arrays .* but found"):
+        check_arrays(TABLE, {**GOOD, "more": np.zeros(1)}, rows=3, labels=3)
+    with pytest.raises(DataError, match="expected the arrays .* but found"):
+        check_arrays(TABLE, {}, rows=3, labels=3)
