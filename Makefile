@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Tests run in so many processes; WORKERS=0 runs them in one, for a debugger.
+WORKERS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -30,7 +32,7 @@ demo: $(PACKAGE)  ## a short tour of what works
 	$(BIN)/python examples/demo.py
 
 test: $(DEV)  ## all tests, the examples in docstrings and those of the README
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## ruff, mypy in strict mode, the layers
 	$(BIN)/ruff check .

@@ -213,22 +213,17 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
                 lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
             )
             index = own_index[:n] if edges_tilted else edge_index[lo : lo + n]
-            if edges_tilted:
-                log_z, enough = forward(
-                    0, n, flat_node, own_index, flat_edge, n_labels, index, start, stop, n_labels, ahead, inverse
+            # One call of each for both cases: what is called twice here is compiled twice.
+            table = flat_edge if edges_tilted else shared
+            table_t = flat_edge_t if edges_tilted else shared_t
+            step = n_labels if edges_tilted else stride
+            log_z, enough = forward(
+                0, n, flat_node, own_index, table, step, index, start, stop, n_labels, ahead, inverse
+            )
+            if enough:
+                enough = backward(
+                    0, n, flat_node, own_index, table_t, step, index, stop, n_labels, inverse, after, back
                 )
-                if enough:
-                    enough = backward(
-                        0, n, flat_node, own_index, flat_edge_t, n_labels, index, stop, n_labels, inverse, after, back
-                    )
-            else:
-                log_z, enough = forward(
-                    0, n, flat_node, own_index, shared, stride, index, start, stop, n_labels, ahead, inverse
-                )
-                if enough:
-                    enough = backward(
-                        0, n, flat_node, own_index, shared_t, stride, index, stop, n_labels, inverse, after, back
-                    )
             if not enough:
                 ending[i] = solver.NEEDS_LOGS
                 break
