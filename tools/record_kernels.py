@@ -50,7 +50,7 @@ USES = {
 """Command lines, or Python. {folder} has what :func:`write_samples` puts there, and what earlier ones left."""
 
 REST = "rest"
-TESTS = f"pytest -q -x -p no:cacheprovider -p no:randomly {ROOT}/tests -m 'not slow and not realdata'"
+TESTS = f"pytest -q -x -p no:cacheprovider -p no:randomly {ROOT}/tests -m 'not long and not realdata'"
 
 
 def write_samples(folder: Path) -> None:

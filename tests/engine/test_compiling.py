@@ -222,7 +222,7 @@ def test_unknown_uses_and_broken_lists_are_passed_over(monkeypatch):
     assert compile_ahead("no such use either") == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_list_is_what_recording_gives(tmp_path):
     """Runs every use with an empty cache: minutes."""
     out = tmp_path / "kernels.json"

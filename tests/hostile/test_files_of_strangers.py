@@ -53,7 +53,7 @@ def test_random_edits_end_in_our_error_or_in_a_model_that_works(kind, quick):
     judge(kind, *quick, QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SAVED)
 def test_ten_thousand_edits(kind, tmp_path):
     judge(kind, *attack(tmp_path, SLOW, kind), SLOW)
