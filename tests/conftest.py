@@ -30,12 +30,14 @@ def find_data() -> tuple[Path | None, str]:
 
 
 SLOW = {
-    "align/test_aligner.py", "align/test_cli.py", "align/test_projection.py", "constraints/test_expressions.py",
-    "constraints/test_rows.py", "data/test_formats.py", "extract/test_real_citations.py",
+    "align/test_aligner.py", "align/test_cli.py", "align/test_learning.py", "align/test_projection.py",
+    "constraints/test_expressions.py", "constraints/test_rows.py", "data/test_formats.py", "engine/test_compiling.py",
+    "extract/test_cli.py", "extract/test_extractor.py", "extract/test_real_citations.py",
     "hostile/test_files_of_strangers.py", "hostile/test_whole_models.py", "learn/test_objective_rises.py",
-    "learn/test_persistence.py", "projection/test_diagnosis.py", "projection/test_few_steps.py",
+    "learn/test_persistence.py", "models/test_crf.py", "projection/test_diagnosis.py", "projection/test_few_steps.py",
     "projection/test_projection_cvxpy.py", "search/test_folding_and_ilp.py", "search/test_methods.py",
-    "search/test_program.py", "structures/test_chain.py", "structures/test_contract.py",
+    "search/test_program.py", "structures/test_categorical.py", "structures/test_chain.py",
+    "structures/test_chain_extremes.py", "structures/test_contract.py",
 }  # fmt: skip
 """Files of tests that take three quarters of the time (``pytest --durations=0`` shows it)."""
 
