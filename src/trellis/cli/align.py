@@ -7,7 +7,6 @@ text exactly as training did.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.checks import check_files
 from trellis.cli.quiet import Quiet
 from trellis.errors import DataError
 
@@ -124,8 +124,11 @@ def align(
     elif output.startswith("-") and output != "-":
         raise DataError(f"-o needs the name of a file, or - for standard output, but is followed by {output}")
     text = _Text(source, target, joined)
-    for name, path in (("--model-out", model_out), ("--probabilities", probabilities)):
-        _check_folder(name, path)
+    check_files(
+        {"--source": source, "--target": target, "--input": joined, "--tune": tune, "--model": model,
+         "--priors": priors, "--hints": hints},
+        {"--output": output, "--model-out": model_out, "--probabilities": probabilities},
+    )  # fmt: skip
     if model is not None:
         _refuse_training_options(context)
     shared: dict[str, Any] = {
@@ -249,14 +252,6 @@ def _lines(links: Iterable[Links], format: Format, scores: bool) -> Iterator[str
             if scores:
                 record["scores"] = [float(f"{p:.4g}") for p in row.scores]
             yield json.dumps(record)
-
-
-def _check_folder(name: str, path: str | None) -> None:
-    if path is None:
-        return
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise DataError(f"{name} {path}: the folder {folder} does not exist or cannot be written to")
 
 
 def _write_probabilities(aligner: Aligner, path: str) -> None:

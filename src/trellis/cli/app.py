@@ -6,16 +6,19 @@
 | a mistake in the arguments, or a :class:`~trellis.errors.TrellisError` | one short message | 2 |
 | Ctrl-C | ``interrupted`` | 130 |
 | the reader of our output went away (``trellis ... | head``) | | 1 |
+| standard output cannot be written to (a full disk) | one short message | 2 |
 
 Anything else is a bug of ours and keeps its traceback; ``TRELLIS_DEBUG=1`` shows it for every error.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -32,6 +35,7 @@ from trellis.cli.train import train
 from trellis.errors import TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 app = typer.Typer(
     name="trellis",
@@ -70,14 +74,37 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command line (``sys.argv`` where none is given) and exit as the table above says."""
+    _open_streams()
+    code = 0
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered has no reader, and the interpreter would complain about it on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 1
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _drop_output()
+        if code == 0:  # else it has been told
+            _complain(f"Error: standard output: cannot be written: {error.strerror}")
+        code = 2
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """What a stream's encoding lacks is shown as an escape, and a stream that was closed swallows what it is given."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  for as long as the process lives
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Forget what is still buffered: it has no reader, and the interpreter would complain about it on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -105,4 +132,5 @@ def _complain(message: str) -> None:
     from trellis.cli.console import plain_console, visible
 
     # soft_wrap: a file name broken over two lines cannot be copied
-    plain_console(stderr=True, soft_wrap=True).print(visible(message), style="red")
+    with suppress(OSError):
+        plain_console(stderr=True, soft_wrap=True).print(visible(message), style="red")

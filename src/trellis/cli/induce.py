@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trellis.cli.checks import check_folder
+from trellis.cli.checks import check_files
 from trellis.cli.quiet import Quiet
 from trellis.errors import DataError
 
@@ -66,7 +66,7 @@ def induce(
     model: Annotated[str | None, typer.Option(help="Save the HMM here.")] = None,
     apply: Annotated[str | None, typer.Option(help="Tag with this saved HMM, without training.")] = None,
     history: Annotated[str | None, typer.Option(help="Write the rounds here, as JSON lines.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random start.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
     ] = None,
@@ -79,9 +79,10 @@ def induce(
     from trellis.data.columns import read_columns
     from trellis.tasks.induce import Inducer, tag_text
 
-    for option, path in (("--output", output), ("--model", model), ("--history", history)):
-        if path is not None and path != "-":
-            check_folder(option, path)
+    check_files(
+        {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--apply": apply},
+        {"--output": output, "--model": model, "--history": history},
+    )
     if apply is not None and (model or closed or dictionary or labelled or history):
         raise DataError("--apply tags without training: options of training have no meaning beside it")
     sentences = _read(text)
@@ -134,10 +135,10 @@ def _read(path: str) -> list[Sentence]:
 
 def _word_tags(path: str) -> dict[str, list[str]]:
     """word TAB tag lines."""
-    from trellis.data.files import numbered_lines
+    from trellis.data.files import whole_lines
 
     found: dict[str, list[str]] = {}
-    for number, line in numbered_lines(path):
+    for number, line in whole_lines(path):
         cells = line.split("\t")
         if not line.strip():
             continue

@@ -42,9 +42,11 @@ def predict(
     word_column: Annotated[int, typer.Option(min=0, help="Column of the token in .tsv files, from 0.")] = 0,
 ) -> None:
     """Extract the fields of texts with a trained model."""
+    from trellis.cli.checks import check_files
     from trellis.tasks.extract import Extractor
-    from trellis.tasks.extract_files import kind_of, read_texts, write_extracted
+    from trellis.tasks.extract_files import check_writable, kind_of, read_texts, write_extracted
 
+    check_files({"model": model, "text": text}, {"--output": output})
     settings: dict[str, int | None] = {"threads": threads}
     if beam is not None:
         settings["beam"] = beam
@@ -58,6 +60,7 @@ def predict(
             chosen = Format.VIEW if sys.stdout.isatty() else Format.COLUMNS
         else:
             chosen = {"columns": Format.COLUMNS, "json": Format.JSON, "text": Format.VIEW}[kind_of(output)]
+    check_writable(texts, extractor.label_names_, chosen.value)
     labels = extractor.predict(texts, constrained=rules)
     pairs = list(zip(texts, labels, strict=True))
     if chosen is Format.VIEW:

@@ -19,9 +19,11 @@ def tokens(
     """Cut texts into tokens, one a line with `_` for its label: labelled examples are made by filling these in."""
     from dataclasses import replace
 
+    from trellis.cli.checks import check_files
     from trellis.data.columns import write_columns
     from trellis.tasks.extract_files import read_texts
 
+    check_files({"text": text}, {"--output": output})
     if not force and output != "-" and os.path.exists(output):
         raise DataError(
             f"{output} exists already, and labels written into it would be lost: choose another name, or --force"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,7 @@ def train(
     min_count: Annotated[
         int | None, typer.Option(min=1, help="Words seen less often are known by their form. Default: by text size.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random start where nothing is labelled.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random start where nothing is labelled.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: every core. Results do not depend on it.")
     ] = None,
@@ -73,13 +74,14 @@ def train(
 
     `trellis train rules.toml --labelled few.tsv --unlabelled text.txt --model fields.trellis`
     """
-    from trellis.cli.checks import check_folder
+    from trellis.cli.checks import check_files
     from trellis.constraints import parse_rules
     from trellis.tasks.explain import strict_rules_that_labels_break
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, read_texts
 
-    check_folder("--model", model)
+    texts_read = {"--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev}
+    check_files({"rules": rules, **texts_read}, {"--model": model})
     extractor = Extractor.from_file(
         rules,
         method=method.value,
@@ -95,6 +97,7 @@ def train(
         show_progress=not quiet,
     )
     parsed = parse_rules(extractor.rules, rules)  # a fault in the rules is told before files are read
+    check_files({"dictionary": [os.path.join(os.path.dirname(rules), f) for f in parsed.files]}, {"--model": model})
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     texts = {"word_column": word_column}

@@ -54,6 +54,10 @@ def compile_constraints(
             known = label_names if unknown.kind == "label" else batch.columns
             where = constraint.origin
             raise UnknownNameError(unknown.kind, unknown.name, known, path=where.path, line=where.line) from None
+        except ConstraintError as error:
+            place = "" if constraint.origin is None else f" of {constraint.origin.path}, line {constraint.origin.line}"
+            error.add_note(f"(in the rule {constraint.name!r}{place})")
+            raise
         for block in blocks:
             assembly.add(number, constraint, block)
     return assembly.rows([constraint.strength for constraint in listed])

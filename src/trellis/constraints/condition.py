@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import operator
 import re
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import regex
 
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Observed, Rule
 from trellis.data.ragged import BoolArray, IntArray
 from trellis.errors import ConstraintError
+
+SECONDS_PER_STRING, SECONDS_PER_RULE = 1.0, 60.0
+"""How long a regular expression may look at one string, and at all strings of a text together."""
 
 
 class Key(ABC):
@@ -147,19 +152,38 @@ class IsIn(_StringTest):
 
 
 class Matches(_StringTest):
-    """A regular expression is found in the string."""
+    """A regular expression is found in the string.
+
+    The engine is that of the package ``regex``, which takes a time limit: a pattern may come from a stranger's model,
+    and one such as (a|aa)+$ tries more ways than there are seconds. See docs/decisions/regular-expressions.md.
+    """
 
     def __init__(self, key: Key, pattern: str, *, ignore_case: bool = False) -> None:
         self.key, self.ignore_case = key, ignore_case
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a pattern that a later Python may read otherwise
-                self.pattern = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
-        except (re.error, OverflowError, RecursionError, TypeError) as cause:
+                re.compile(pattern)  # the language is Python's: what more the engine reads has no meaning here
+                self.pattern = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+        except (re.error, regex.error, OverflowError, RecursionError, TypeError, ValueError) as cause:
             raise ConstraintError(f"{pattern!r} is not a regular expression: {cause}") from None
 
-    def accepts(self, string: str) -> bool:
-        return self.pattern.search(string) is not None
+    def holds(self, context: Context) -> BoolArray:
+        codes, strings = self.key.types(context)
+        found, end = np.zeros(len(strings), dtype=np.bool_), time.monotonic() + SECONDS_PER_RULE
+        for i, string in enumerate(strings):
+            found[i] = self.accepts(string, end - time.monotonic())
+        return found[codes]
+
+    def accepts(self, string: str, left: float = SECONDS_PER_RULE) -> bool:
+        """Whether it is found in a string; ``left``: the seconds that the rule has."""
+        try:
+            return self.pattern.search(string, timeout=max(min(left, SECONDS_PER_STRING), 1e-3)) is not None
+        except TimeoutError:
+            raise ConstraintError(
+                f"the regular expression {self.pattern.pattern!r} takes too long on {string!r:.60}, which has "
+                f"{len(string)} letters: write it so that a repetition does not stand inside another, as in (a+)+"
+            ) from None
 
     def code(self) -> str:
         case = ", ignore_case=True" if self.ignore_case else ""

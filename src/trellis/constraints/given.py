@@ -45,7 +45,10 @@ class GivenLabels:
             codes, strings = source.types(context)
             return np.asarray([self._number(s, context) for s in strings], dtype=np.int64)[codes]
         elif isinstance(source, np.ndarray):
+            batch, origin = context.batch, context.batch.origin
             found = source
+            if origin is not None and source.shape == (origin.n_slots,):
+                found = source[np.arange(batch.n_slots) + np.repeat(origin.starts - batch.offsets[:-1], batch.lengths)]
         else:
             found = self._flatten(source, context)
         return check_labels(found, context.n_slots, context.n_labels, unknown=True).astype(np.int64)
@@ -58,7 +61,10 @@ class GivenLabels:
         return context.labels.number(name)
 
     def _flatten(self, source: Sequence[Sequence[str | None] | None], context: Context) -> list[int]:
-        lengths = context.batch.lengths.tolist()
+        lengths, origin = context.batch.lengths.tolist(), context.batch.origin
+        if origin is not None and len(source) == origin.n_instances:
+            # Constraints act on instances that are not fully labelled, and lists are given for all.
+            source = [source[i] for i in origin.instances.tolist()]
         if len(source) != len(lengths):
             raise DataError(f"labels are given for {len(source)} instances, but the batch has {len(lengths)}")
         flat: list[int] = []
@@ -127,7 +133,8 @@ class IsAsGiven(Rule):
 def given(labels: Any = None) -> Rule:
     """Tokens have the labels given for them, wherever one is: the batch's own where none are passed.
 
-    ``labels`` is an array (n_slots,) with −1 for "not given", a list of names (or None) a sentence, or a column.
+    ``labels`` is an array (n_slots,) with −1 for "not given", a list of names (or None) per sentence, or a column; an
+    array or a list speaks of all the data that a learner is given, fully labelled sentences too.
     """
     source = GivenLabels(labels)
     return IsGiven(source).implies(IsAsGiven(source))

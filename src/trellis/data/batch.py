@@ -45,6 +45,20 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where the instances of a batch stand in the data that it was taken from.
+
+    instances : (n,) their numbers there;  starts : (n,) the first slot of each there
+    n_instances, n_slots : of all that data
+    """
+
+    instances: IntArray
+    starts: IntArray
+    n_instances: int
+    n_slots: int
+
+
+@dataclass(frozen=True)
 class Batch:
     """Labelled, partly labelled and unlabelled instances together.
 
@@ -54,6 +68,7 @@ class Batch:
     columns : name -> Column with (n_slots,) codes; the words are the column "word"
     features : scipy CSR matrix (n_slots, n_features), or None
     first : number of this batch's first instance in the corpus, so that messages name the right one
+    origin : of a batch that was taken from another; None: it is all the data there is
 
     >>> batch = Batch.from_sentences(
     ...     [["time", "flies"], ["stop"]],
@@ -70,6 +85,7 @@ class Batch:
     columns: Mapping[str, Column] = field(default_factory=dict)
     features: Any = None
     first: int = 0
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         offsets = check_offsets(self.offsets)
@@ -164,6 +180,7 @@ class Batch:
             columns={name: Column(c.codes[low:high], c.vocabulary) for name, c in self.columns.items()},
             features=None if self.features is None else self.features[low:high],
             first=self.first + start,
+            origin=self._origin_of(np.arange(start, stop)),
         )
 
     def take(self, numbers: IntArray) -> Batch:
@@ -177,7 +194,13 @@ class Batch:
             weights=self.weights[numbers],
             columns={name: Column(c.codes[slots], c.vocabulary) for name, c in self.columns.items()},
             features=None if self.features is None else self.features[slots],
+            origin=self._origin_of(numbers),
         )
+
+    def _origin_of(self, numbers: IntArray) -> Origin:
+        if self.origin is None:
+            return Origin(numbers, self.offsets[:-1][numbers], len(self), self.n_slots)
+        return replace(self.origin, instances=self.origin.instances[numbers], starts=self.origin.starts[numbers])
 
 
 def _encode_labels(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trellis.data.files import FilePath, numbered_lines, path_text, shown, writing
+from trellis.data.files import FilePath, path_text, shown, whole_lines, writing
 from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError
 
@@ -122,7 +122,7 @@ def write_columns(
 def blocks(path: FilePath, *, separator: str | None, comment: str | None) -> Iterator[Block]:
     """The sentences of a file as rows of cells, with the comments before them."""
     block = Block()
-    for number, line in numbered_lines(path):
+    for number, line in whole_lines(path):
         is_comment = comment is not None and line.startswith(comment)
         if block.rows and (is_comment or not line.strip(BLANK)):
             yield block

@@ -62,6 +62,19 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
         raise DataError(f"cannot be read: {error.strerror or error}", path=shown(path)) from error
 
 
+def whole_lines(path: FilePath) -> Iterator[tuple[int, str]]:
+    """The same, of text whose words are written again: a carriage return inside a line could not be, and is refused."""
+    for number, line in numbered_lines(path):
+        if "\r" in line:
+            before = line.partition("\r")[0][-20:]
+            raise DataError(
+                f"a carriage return stands inside the line, after {before!r}: end lines with LF or CRLF",
+                path=shown(path),
+                line=number,
+            )
+        yield number, line
+
+
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Iterable[bytes]]:
     if path == STANDARD:

@@ -1,14 +1,15 @@
 """Plain tokenised text: one sentence a line, words parted by spaces or tabs.
 
 An empty line is an empty sentence, so that the lines of two files that are translations of each other stay side
-by side. Runs of spaces and tabs part words once; other white space (a no-break space) belongs to its word.
+by side. Runs of spaces and tabs part words once; other white space (a no-break space) belongs to its word, but for a
+carriage return inside a line, which no line can hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trellis.data.files import FilePath, numbered_lines, path_text, shown, writing
+from trellis.data.files import FilePath, path_text, shown, whole_lines, writing
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 
@@ -16,7 +17,7 @@ from trellis.errors import DataError
 def read_text(path: FilePath) -> Iterator[Sentence]:
     """Sentences of a text file, one at a time, without labels."""
     name = shown(path)
-    for number, line in numbered_lines(path):
+    for number, line in whole_lines(path):
         words = tuple([word for word in line.replace("\t", " ").split(" ") if word])
         yield Sentence(words, path=name, line=number)
 

@@ -18,7 +18,7 @@ from trellis.data.sentence import Sentence
 _TOKEN = re.compile(
     r"""
     https?://[^\s<>"')\]]+[^\s<>"')\].,;:]      # an address of the web
-    | [\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+          # of mail
+    | (?<![\w.+-])[\w.+-]++@\w[\w-]*(?:\.\w[\w-]*)+   # of mail: tried once per run of its letters, not at each
     | \d+(?:(?:[.,:/]|--?|[–—])\d+)*\w*         # a number, a range
     | \w+(?:[-'’/–]\w+)*                        # a word
     | \S                                        # anything else by itself

@@ -163,6 +163,8 @@ class CCM(CCMPrediction):
     def _check_settings(self) -> None:
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
+        self._check_whole(rounds=0, k_best=1, beam=1, evaluations=1, random_state=0)
+        self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), tolerance=(1e-15, np.inf))
         if self.gamma is not None and self.method != "uem":
             fixed = {"em": "EM at γ = 1", "pr": "UEM at γ = 1"}.get(self.method, "a method without γ")
             raise DataError(f"gamma goes with method 'uem'; {self.method!r} is {fixed}")

@@ -180,12 +180,8 @@ class CoDL(CCMPrediction):
         return objective + model.log_prior()
 
     def _check_settings(self) -> None:
-        if self.beta is not None and not 0.0 <= self.beta <= 1.0:
-            raise DataError(f"beta must lie in 0..1, got {self.beta}")
-        if self.rounds < 0:
-            raise DataError(f"rounds must be 0 or more, got {self.rounds}")
-        if self.k_best < 1:
-            raise DataError(f"k_best must be at least 1, got {self.k_best}")
+        self._check_whole(rounds=0, k_best=1, beam=1, random_state=0)
+        self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), start_scale=(0.0, np.inf))
 
 
 def supervised_statistics(model: Model, labelled: Batch, engine: Engine) -> Any:

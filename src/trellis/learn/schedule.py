@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,17 +39,16 @@ class Anneal:
 
 def gamma_at(gamma: Gamma, number: int) -> float:
     """The value of a schedule in round ``number``; a list stays at its last entry."""
+    value: Any = gamma
     if callable(gamma):
-        value = float(gamma(number))
-    elif isinstance(gamma, Sequence | np.ndarray):
+        value = gamma(number)
+    elif isinstance(gamma, Sequence | np.ndarray) and not isinstance(gamma, str):
         if len(gamma) == 0:
             raise DataError("a schedule of γ needs at least one value")
-        value = float(gamma[min(number, len(gamma) - 1)])
-    else:
-        value = float(gamma)
-    if not (value >= 0 and np.isfinite(value)):
-        raise DataError(f"γ must be a number ≥ 0, got {value} in round {number}")
-    return value
+        value = gamma[min(number, len(gamma) - 1)]
+    if not isinstance(value, int | float | np.integer | np.floating) or not (value >= 0 and np.isfinite(value)):
+        raise DataError(f"γ must be a number ≥ 0, got {value!r} in round {number}")
+    return float(value)
 
 
 def is_constant_from(gamma: Gamma, number: int) -> bool:

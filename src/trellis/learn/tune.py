@@ -18,6 +18,7 @@ from trellis.constraints import Strength
 from trellis.errors import DataError
 from trellis.learn.schedule import Gamma
 from trellis.learn.uem import UEM
+from trellis.models.estimator import generator
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     n_watched = round(n * share)
     if share > 0 and (n_watched == 0 or n_watched == n):
         raise DataError(f"holding out a share of {share} leaves nothing to train or to judge {n} instances by")
-    order = np.random.default_rng(seed).permutation(n)
+    order = generator(seed).permutation(n)
     return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())
 
 

@@ -327,12 +327,10 @@ class UEM(ConstrainedPrediction):
     def _check_settings(self, dev: tuple[Any, Any] | None) -> None:
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
-        if not 0.0 <= self.alpha <= 1.0:
-            raise DataError(f"alpha must lie in 0..1, got {self.alpha}")
-        if self.beta is not None and not 0.0 <= self.beta <= 1.0:
-            raise DataError(f"beta must lie in 0..1, got {self.beta}")
-        if self.max_rounds < 1 or self.n_init < 1:
-            raise DataError(f"max_rounds and n_init must be at least 1, got {self.max_rounds} and {self.n_init}")
+        self._check_whole(n_init=1, max_rounds=1, patience=1, online=1, evaluations=1, few_dual_steps=1)
+        self._check_whole(checkpoint_every=1, random_state=0)
+        self._check_within(alpha=(0.0, 1.0), beta=(0.0, 1.0), tol=(0.0, np.inf), tolerance=(1e-15, np.inf))
+        self._check_within(start_scale=(0.0, np.inf))
         if self.patience is not None and dev is None:
             raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         if self.online is not None and self.few_dual_steps is not None:

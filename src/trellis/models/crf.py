@@ -234,8 +234,7 @@ class CRF(LogLinearModel, SequenceModel):
 
     def _check_settings(self) -> None:
         self._check_training()
-        if self.min_count < 1:
-            raise DataError(f"min_count must be 1 or more, got {self.min_count!r}")
+        self._check_whole(min_count=1)
 
 
 def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[str, Column]]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import inspect
 import sys
+from math import inf
 from numbers import Integral, Real
 from typing import Any, Self
+
+import numpy as np
 
 from trellis.errors import DataError, NotFittedError, UnknownNameError
 
@@ -66,14 +69,15 @@ class Estimator:
         for name, low in least.items():
             value = getattr(self, name)
             if value is not None and not (_is(value, Integral) and value >= low):
-                raise DataError(f"{name} must be a whole number from {low} on, got {value!r}")
+                raise DataError(f"{name} must be a whole number, {low} or more, got {value!r}")
 
     def _check_within(self, **bounds: tuple[float, float]) -> None:
         """Refuse arguments that are no numbers, or outside the closed range said; None passes."""
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
             if value is not None and not (_is(value, Real) and low <= value <= high):
-                raise DataError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}")
+                range_ = f"lie in {low:g}..{high:g}" if high < inf else f"be a number, {low:g} or more"
+                raise DataError(f"{name} must {range_}, got {value!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "label_names_")
@@ -92,6 +96,15 @@ class Estimator:
             target_tags=TargetTags(required=False),
             input_tags=InputTags(two_d_array=False),
         )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A random generator from a seed, None (another one every time), or a generator, which is itself."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        message = f"random_state must be a whole number, 0 or more, or a numpy Generator, got {random_state!r}"
+        raise DataError(message) from error
 
 
 def _is(value: Any, kind: type) -> bool:

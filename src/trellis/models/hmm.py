@@ -25,6 +25,7 @@ from trellis.engine import Engine
 from trellis.errors import DataError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.models.estimator import generator
 from trellis.models.kernels import counting
 from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
 from trellis.models.row_counts import RowCounts
@@ -305,7 +306,7 @@ class HMM(SequenceModel):
         random_state : a seed or a numpy Generator
         """
         self._check_fitted()
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         batch = Batch.from_sentences([[""] * n for n in lengths])
         k = len(self.label_names_)
         chain = Chain(batch.offsets, np.zeros((batch.n_slots, k)), _log(self.transition_), start=_log(self.start_))
@@ -343,8 +344,7 @@ class HMM(SequenceModel):
     def _check_settings(self) -> None:
         dirichlet.check_prior("transition_prior", self.transition_prior, variational=self.variational)
         dirichlet.check_prior("emission_prior", self.emission_prior, variational=self.variational)
-        if self.min_count < 1:
-            raise DataError(f"min_count must be 1 or more; got {self.min_count!r}")
+        self._check_whole(min_count=1)
         if self.unknown is None and self.min_count > 1:
             raise DataError(f"min_count={self.min_count} needs a symbol for rarer words: give unknown='<unk>'")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,9 @@ def allowed_labels(
     """
     if not tag_dictionary:
         return None
+    given: Any = tag_dictionary
+    if not isinstance(given, Mapping) or not all(isinstance(tags, Iterable) for tags in given.values()):
+        raise DataError(f"a tag dictionary gives labels to words, {{word: [label, ...]}}, but is {given!r:.60}")
     allowed = np.ones((len(symbols), len(label_names)), dtype=np.bool_)
     for word, labels in tag_dictionary.items():
         tags = [labels] if isinstance(labels, str) else list(labels)

@@ -148,8 +148,5 @@ class LogLinearModel(SavedEstimator):
         check_l2(self.l2)
         if self.solver not in SOLVERS:
             raise UnknownNameError("solver", self.solver, SOLVERS)
-        for name in ("max_iter", "batch_size"):
-            if getattr(self, name) < 1:
-                raise DataError(f"{name} must be 1 or more, got {getattr(self, name)!r}")
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol!r}")
+        self._check_whole(max_iter=1, batch_size=1, random_state=0)
+        self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))

@@ -76,7 +76,7 @@ class TabularModel(SavedEstimator):
         self._check_columns(X, matrix, fit)
         given, known = check_targets(y, matrix.shape[0])
         if fit:
-            self.classes_ = self._learn_classes(given, known)
+            self.classes_ = _check_classes(self._learn_classes(given, known))
             self.label_names_ = Vocabulary(map(str, self.classes_.tolist()), kind="label")
             self._prepare()
         labels = np.full(matrix.shape[0], UNKNOWN, dtype=np.int32)
@@ -288,6 +288,15 @@ def check_targets(y: Any, n_rows: int | None) -> tuple[NDArray[Any], NDArray[np.
     elif given.dtype.kind == "c":
         raise DataError("Complex data not supported: labels are text or whole numbers")
     return given, known
+
+
+def _check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Refuse what a file could not hold, before anything is learned."""
+    plain = classes.dtype.kind in "biufU"
+    wrong = [] if plain else [c for c in classes.tolist() if not isinstance(c, str | int | float)]
+    if wrong or classes.dtype.kind not in "biufUO":
+        raise DataError(f"labels are text, truth values or numbers, but there is {(wrong or classes.tolist())[0]!r}")
+    return classes
 
 
 def _check_weights(weights: Any, n_rows: int) -> FloatArray:

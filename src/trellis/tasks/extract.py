@@ -267,7 +267,7 @@ class Extractor(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._check_whole(rounds=0, k_best=1, beam=1, min_count=1, random_state=0)
-        self._check_within(beam=(1, WIDEST_BEAM))
+        self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
 
 def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trellis.data.columns import blocks, read_columns, write_columns
+from trellis.data.columns import FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.files import STANDARD, FilePath, numbered_lines, shown, writing
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import Text, fields_of, joined, read_raw, tokenise
@@ -90,8 +90,8 @@ def _json_texts(path: FilePath) -> Iterator[Text]:
 def _of_record(record: dict[str, Any], name: str, line: int) -> Text:
     if "tokens" in record:
         tokens, labels = record["tokens"], record.get("labels")
-        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise DataError("expected a list of strings in 'tokens'", path=name, line=line)
+        if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
+            raise DataError("expected a list of strings in 'tokens', none of them empty", path=name, line=line)
         if labels is not None and (not isinstance(labels, list) or len(labels) != len(tokens)):
             raise DataError("expected one label, or null, for each token in 'labels'", path=name, line=line)
         sentence = Sentence(tuple(tokens), None if labels is None else tuple(labels), path=name, line=line)
@@ -131,6 +131,20 @@ def _labels(cut: Text, fields: Any, name: str, line: int) -> tuple[str | None, .
             if start <= low and high <= end:
                 labels[i] = label
     return tuple(labels)
+
+
+def check_writable(texts: Sequence[Text], names: Iterable[str], kind: str) -> None:
+    """Refuse before any work what :func:`write_extracted` would refuse after it: columns cannot hold every string."""
+    if kind != "columns":
+        return
+    instead = "write JSON lines (.jsonl) in place of columns: "
+    labels = tuple(names)
+    for label in written_labels(Sentence(labels, labels), FILLER, instead):
+        check_cell(label, "\t", instead)
+    for text in texts:
+        for word in text.sentence.words:
+            if not word.isprintable():
+                check_cell(word, "\t", f"{text.sentence.path}, line {text.sentence.line}: {instead}")
 
 
 def write_extracted(path: FilePath, texts: Iterable[tuple[Text, Sequence[str]]], kind: str) -> None:

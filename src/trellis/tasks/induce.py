@@ -233,10 +233,11 @@ class Inducer(Estimator):
             raise UnknownNameError("method", self.method, METHODS)
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
-        if self.strength < 0:
-            raise DataError(f"strength must not be negative, got {self.strength}")
-        if self.rounds < 1 or self.em_rounds < 0:
-            raise DataError(f"rounds must be at least 1 and em_rounds 0, got {self.rounds} and {self.em_rounds}")
+        self._check_whole(frequent=1, rounds=1, em_rounds=0, dual_steps=1, min_count=1, random_state=0)
+        self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
+        self._check_within(start_scale=(0.0, np.inf))
+        if isinstance(self.labels, str) or not isinstance(self.labels, int | Sequence):
+            raise DataError(f"labels must be a number of states, or a list of names, got {self.labels!r}")
 
 
 def closed_dictionary(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trellis.data.sentence import Sentence
 
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
+    (name, re.compile(pattern, re.DOTALL))  # else a line end in a token makes an address try every way it has
     for name, pattern in (
         ("<year>", r"(19|20)\d\d[a-z]?"),
         ("<range>", r"\d+(--?|[–—])\d+"),
