@@ -64,17 +64,6 @@ def test_a_closed_standard_output_is_no_traceback(command, folder):
     assert ended.returncode in (0, 2)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="names of devices")
-def test_what_an_encoding_lacks_is_escaped(tmp_path):
-    few = json.dumps({"tokens": ["Ann", "1999"], "labels": ["NÄME", "\ud800"]})
-    (tmp_path / "few.jsonl").write_text(few + "\n")
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    ended = start("evaluate", "few.jsonl", "few.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    assert b"N\\xc4ME" in ended.stdout
-    assert b"\\ud800" in ended.stdout
-
-
 LINKS = {"same": None, "dots": "sub/../{}", "symbolic": os.symlink, "hard": os.link}
 OVERWRITES = {
     "train on rules": ("rules.toml", ["train", "rules.toml", "-l", "few.tsv", "-m", "{}"]),

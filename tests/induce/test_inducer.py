@@ -143,7 +143,7 @@ def test_states_help_a_tagger_that_saw_few_sentences():
 def test_mistakes_are_told():
     with pytest.raises(UnknownNameError, match="sparse"):
         Inducer(method="spars").fit(TEXT)
-    with pytest.raises(DataError, match="negative"):
+    with pytest.raises(DataError, match="0 or more"):
         Inducer(strength=-1.0).fit(TEXT)
     with pytest.raises(DataError, match="γ > 0"):
         Inducer(4, gamma=0.0, **SMALL).fit(TEXT)

@@ -70,7 +70,7 @@ def test_what_it_cannot_do_is_refused():
         learner([SPARSE, count("0") >= 1], few_dual_steps=1).fit(TEXT)
     with pytest.raises(DataError, match="single few_labels_per"):
         learner([], few_dual_steps=1).fit(TEXT)
-    with pytest.raises(DataError, match="at least 1"):
+    with pytest.raises(DataError, match="1 or more"):
         learner(few_dual_steps=0).fit(TEXT)
     with pytest.raises(DataError, match="online"):
         learner(few_dual_steps=1, online=10).fit(TEXT)
