@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from align.twin import SPAN, Twin
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
@@ -266,7 +267,43 @@ class Bags:
         return np.array(uses).reshape(len(uses), self.n_parts), np.array(scores)
 
 
-KINDS = ("categorical", "chain", "joint", "subsets")
+@dataclass(frozen=True)
+class Links:
+    """Word alignments in one direction, by an HMM (tests/align/twin.py)."""
+
+    twin: Twin
+    weight: np.ndarray
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.twin)
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.twin.link) + len(self.twin.null)
+
+    @property
+    def parts(self) -> Any:
+        return self.twin.structure().parts
+
+    def structure(self, first: int = 0, last: int | None = None) -> Any:
+        return self.twin.structure().instances(first, self.n_instances if last is None else last)
+
+    def weighing(self, weight: np.ndarray) -> Links:
+        return replace(self, weight=weight)
+
+    def runs(self) -> tuple[np.ndarray, int]:
+        return np.arange(len(self.twin.link), dtype=np.int64), 1
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        outputs = self.twin.outputs(i)
+        use = np.zeros((len(outputs), self.n_parts))
+        for row, y in enumerate(outputs):
+            use[row, self.twin.parts_of(i, y)] = 1.0
+        return use, self.twin.scores(i)
+
+
+KINDS = ("categorical", "chain", "joint", "subsets", "alignment")
 EachKind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -278,6 +315,15 @@ def random_case(
         short = tuple(min(n, 2) for n in lengths)
         one = random_batch(rng, categorical=False, lengths=short, k=2, spread=spread)
         return Pair(one, random_batch(rng, categorical=False, lengths=(1,) * len(lengths), k=k, spread=spread))
+    if kind == "alignment":
+        shapes = [(min(n, 2), min(n, 3)) for n in lengths]
+        n_source, n_target = [list(side) for side in zip(*shapes, strict=True)]
+        n_links = sum(a * b for a, b in shapes)
+        twin = Twin(
+            n_source, n_target, spread * rng.normal(size=n_links), spread * rng.normal(size=sum(n_target)),
+            rng.random(2 * SPAN + 1) + 0.1, rng.random(SPAN + 1) + 0.1,
+        )  # fmt: skip
+        return Links(twin, np.ones(len(lengths)))
     if kind == "subsets":
         offsets = np.concatenate([[0], np.cumsum([n + 1 for n in lengths])]).astype(np.int64)
         return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), most=2), np.ones(len(lengths)))

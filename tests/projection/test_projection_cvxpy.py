@@ -30,8 +30,8 @@ def solve(problem: Problem, tolerance: float = 1e-8) -> Projection:
     )  # fmt: skip
 
 
-def assert_agrees_with_cvxpy(problem: Problem) -> None:
-    found = solve(problem)
+def assert_agrees_with_cvxpy(problem: Problem, tolerance: float = 1e-8) -> None:
+    found = solve(problem, tolerance)
     assert found.converged
     listing = enumerate_outputs(problem.batch, problem.rows)
     q, optimum = solve_primal(listing, problem.gamma)
@@ -70,4 +70,5 @@ def test_drawn_projection_agrees_with_cvxpy(problem):
 @settings(DRAWN, max_examples=20)
 @given(problems(blocks=1, weighted=False))
 def test_drawn_projection_with_sparsity_agrees_with_cvxpy(problem):
-    assert_agrees_with_cvxpy(problem)
+    # Proximal steps on a norm that is not smooth may end near 1e-7; q is compared to 1e-5 as everywhere.
+    assert_agrees_with_cvxpy(problem, 1e-6)
