@@ -55,8 +55,7 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                         least[k], most[k] = smallest, largest
                 slot = ahead
                 if edge_slot == slot:
-                    for k in range(K * K):
-                        edge[k // K, k % K] = 0.0
+                    edge[:] = 0.0
                     while e < last_e and (part[e] - n_node) // (K * K) == slot:
                         within = (part[e] - n_node) % (K * K)
                         edge[within // K, within % K] = coefficient[e]
