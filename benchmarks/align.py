@@ -24,7 +24,8 @@ from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, re
 
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
-from trellis.learn.expectation import Expectation, ExpectationStep
+from trellis.learn.expectation import Expectation, ProjectedStep, Solving
+from trellis.learn.training import Training
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.models.alignment import AlignmentModel
 from trellis.tasks.align import CONSTRAINTS, THRESHOLDS, Aligner
@@ -153,12 +154,13 @@ def cost_of_agreement(text: Text, threads: int) -> None:
 
     def round_of(kind: str, update: bool = False) -> tuple[float, Expectation]:
         constraints = CONSTRAINTS[kind]
-        step = ExpectationStep(model, batch, constraints, engine_for(threads), tolerance=0.05, most_evaluations=3)
+        training = Training(model, batch, engine_for(threads))
+        step = ProjectedStep(training, constraints, Solving(0.05, 3), likelihood=False)
         began = time.monotonic()
-        found = step.run(1.0, likelihood=False, warn=False)
+        found = step.run(1.0)
         seconds = time.monotonic() - began
         if update:
-            model.update(found.statistics, engine=step.engine)
+            model.update(found.statistics, engine=training.engine)
         return seconds, found
 
     for _ in range(4):

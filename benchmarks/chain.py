@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.engine import engine_for, map_sum, shards_of
+from trellis.engine import engine_for, shards_of, summed
 from trellis.models import HMM
 
 N_SEQUENCES, SHORTEST, LONGEST, N_WORDS = 2_000, 5, 60, 10_000
@@ -67,7 +67,7 @@ def trellis_round(
         return Sum(model.collect(part, q), float(q.log_partition.sum()))
 
     def round_() -> float:
-        total = map_sum(engine, expectation, shards)
+        total = summed(engine.map(expectation, shards))
         model.update(total.statistics)
         return total.log_likelihood
 

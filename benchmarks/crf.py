@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.columns import read_columns
-from trellis.engine import SerialEngine, shards_of
+from trellis.engine import Piece, SerialEngine, shards_of
 from trellis.models import CRF
 from trellis.models.crf_objective import CRFObjective
 from trellis.models.gaussian import minimise_penalised
@@ -82,7 +82,7 @@ def train_trellis(X: list[list[list[str]]], y: list[list[str]], rounds: int) -> 
     batch = crf.encode(X, y, fit=True)
     shards = [shard.of(batch) for shard in shards_of(batch)]
     counts = sum_of([crf.collect(shard, crf.given(shard)) for shard in shards]).vector(crf.layout_)
-    objective = CRFObjective(shards, counts, crf.layout_, SerialEngine())
+    objective = CRFObjective([SerialEngine().place([Piece(shard) for shard in shards])], counts, crf.layout_)
     times = [time.perf_counter()]
     found = minimise_penalised(
         objective, crf.weights_, l2=crf.l2, max_iter=rounds, tol=crf.tol,

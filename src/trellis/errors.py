@@ -9,10 +9,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class TrellisError(Exception):
-    """Base of every error that Trellis raises on purpose."""
+    """Base of every error that Trellis raises on purpose. It comes out of another process as it went in."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(kind: type[TrellisError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> TrellisError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class DataError(TrellisError, ValueError):

@@ -189,7 +189,7 @@ def test_best_alignments_under_q_are_those_of_the_tilted_scores():
         projector = Projector(problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000)
         run = projector.run(
             lambda _: problem.joint, 1.0, generic=generic,
-            then=lambda _, answer, p=projector: p.shard_rows[0].q_scores(answer).infer(),
+            then=lambda item, answer: item.rows.q_scores(answer).infer(),
         )  # fmt: skip
         answers.append(run.results[0].at(np.arange(problem.joint.parts.n_parts)))
     want = marginals(problem, project(problem.joint, problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000))

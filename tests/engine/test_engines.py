@@ -15,7 +15,7 @@ import pytest
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, SerialEngine, Shard, ThreadEngine, engine_for, map_sum, shards_of
+from trellis.engine import Engine, SerialEngine, Shard, ThreadEngine, engine_for, shards_of, summed
 from trellis.errors import DataError, InfeasibleError, ShardError
 
 ENGINES: list[Engine] = [SerialEngine(), ThreadEngine(1), ThreadEngine(2), ThreadEngine(4)]
@@ -73,7 +73,7 @@ def test_sums_have_the_same_bits_for_every_number_of_threads() -> None:
         part = values[shard.index]
         return Counts(part.T @ part, float(np.log(np.abs(part)).sum()))
 
-    sums = [map_sum(engine, collect, shards(40)) for engine in ENGINES for _ in range(2)]
+    sums = [summed(engine.map(collect, shards(40))) for engine in ENGINES for _ in range(2)]
     for other in sums[1:]:
         assert other.table.tobytes() == sums[0].table.tobytes()
         assert other.total == sums[0].total
@@ -87,10 +87,10 @@ def test_sums_have_the_same_bits_for_every_number_of_threads() -> None:
 
 @every_engine
 def test_sums_begin_with_the_start_given(engine: Engine) -> None:
-    assert map_sum(engine, lambda shard: shard.index, shards(4), start=10) == 16
-    assert map_sum(engine, lambda shard: shard.index, [], start=10) == 10
+    assert summed(engine.map(lambda shard: shard.index, shards(4)), 10) == 16
+    assert summed(engine.map(lambda shard: shard.index, []), 10) == 10
     with pytest.raises(DataError, match="nothing to sum"):
-        map_sum(engine, lambda shard: shard.index, [])
+        summed(engine.map(lambda shard: shard.index, []))
 
 
 @every_engine
@@ -107,7 +107,7 @@ def test_only_a_few_statistics_are_alive_at_once(engine: Engine) -> None:
             most = max(most, len(alive))
         return counts
 
-    assert map_sum(engine, collect, shards(200)).total == 200
+    assert summed(engine.map(collect, shards(200))).total == 200
     threads = getattr(engine, "threads", 1)
     # those in the window, those just handed over, the total before and after an addition
     assert most <= 2 * threads + threads + 4
@@ -213,7 +213,7 @@ def test_threads_do_run_at_once() -> None:
 
 def test_a_map_within_a_shard_works() -> None:
     def inner(shard: Shard) -> int:
-        return map_sum(ThreadEngine(2), lambda s: len(s.instances), shards(4, size=shard.index))
+        return summed(ThreadEngine(2).map(lambda s: len(s.instances), shards(4, size=shard.index)))
 
     assert list(ThreadEngine(2).map(inner, shards(4))) == [0, 4, 8, 12]
 

@@ -83,7 +83,7 @@ def test_a_loaded_extractor_predicts_the_same_bits(cited, trained, tmp_path):
     again = Extractor.load(path)
     assert again.rules == trained.rules
     assert again.ccm_.penalties_ == trained.ccm_.penalties_
-    assert np.array_equal(again.ccm_.model.emission_, trained.ccm_.model.emission_)
+    assert np.array_equal(again.ccm_.model_.emission_, trained.ccm_.model_.emission_)
     one, two = trained.decode(cited[2]), again.decode(cited[2])
     assert np.array_equal(one.labels, two.labels)
     assert one.value == two.value
@@ -105,7 +105,7 @@ def test_a_model_file_needs_no_dictionary_beside_it(tmp_path, cited):
 
 
 def test_other_files_are_not_taken_for_extractors(tmp_path, trained):
-    trained.ccm_.model.save(tmp_path / "hmm.trellis")
+    trained.ccm_.model_.save(tmp_path / "hmm.trellis")
     with pytest.raises(ModelFileError, match="holds 'HMM', not 'Extractor'"):
         Extractor.load(tmp_path / "hmm.trellis")
 

@@ -137,7 +137,7 @@ def gone_on(kind: str, path: str) -> str:
     learned = learn(kind, path, 3, True)
     known = [sentence[:3] for sentence in TEXT[:4]]
     labels, probabilities = learned.predict(known), learned.predict_proba(known)
-    _check(labels, probabilities, learned.model.label_names_.names)
+    _check(labels, probabilities, learned.model_.label_names_.names)
     return f"{labels} {[node.tobytes() for node in probabilities]} {learned.history_.objective}"
 
 

@@ -51,8 +51,8 @@ def test_a_list_for_all_sentences_is_cut_to_those_that_constraints_act_on(kind, 
     corpus = corpus_of(sentences, label_names=Vocabulary(NAMES, kind="label"))
     of_list = LEARNERS[kind]([given(form(GIVEN))]).fit(TEXT, LABELS)
     of_column = LEARNERS[kind]([given(column("guess"))]).fit(corpus)
-    for name, table in of_column.model.parameters().items():
-        np.testing.assert_array_equal(of_list.model.parameters()[name], table)
+    for name, table in of_column.model_.parameters().items():
+        np.testing.assert_array_equal(of_list.model_.parameters()[name], table)
 
 
 def test_what_is_given_holds_in_the_posterior_of_a_crf():
@@ -70,16 +70,16 @@ def test_learning_with_a_list_equals_learning_with_the_same_labels_known():
     told = UEM(hmm(), [given(whole)], max_rounds=3, tol=0.0, start="labelled").fit(TEXT, LABELS)
     known = [LABELS[i] if own is None else own for i, own in enumerate(whole)]
     plain = UEM(hmm(), max_rounds=3, tol=0.0, start="labelled").fit(TEXT, known)
-    for name, table in plain.model.parameters().items():
-        np.testing.assert_allclose(told.model.parameters()[name], table, atol=1e-6)
+    for name, table in plain.model_.parameters().items():
+        np.testing.assert_allclose(told.model_.parameters()[name], table, atol=1e-6)
 
 
 def test_trusted_lists_count_what_is_given_for_free_sentences():
     told = UEM(hmm(), [trusted(GIVEN, at_least=1.0)], max_rounds=2, tol=0.0, random_state=0).fit(TEXT, LABELS)
     cut = UEM(hmm(), [trusted([GIVEN[i] for i in FREE], at_least=1.0)], max_rounds=2, tol=0.0, random_state=0)
     cut.fit(TEXT, LABELS)
-    for name, table in cut.model.parameters().items():
-        np.testing.assert_array_equal(told.model.parameters()[name], table)
+    for name, table in cut.model_.parameters().items():
+        np.testing.assert_array_equal(told.model_.parameters()[name], table)
 
 
 def test_a_list_of_another_length_is_told():

@@ -27,7 +27,7 @@ def test_steps_to_convergence_learn_what_the_general_solver_learns(gamma):
     few = learner(few_dual_steps=3_000, tolerance=1e-5, gamma=gamma).fit(TEXT)
     general = learner(tolerance=1e-6, evaluations=3_000, gamma=gamma).fit(TEXT)
     np.testing.assert_allclose(few.history_.objective, general.history_.objective, rtol=1e-6)
-    np.testing.assert_allclose(few.model.transition_, general.model.transition_, atol=1e-4)
+    np.testing.assert_allclose(few.model_.transition_, general.model_.transition_, atol=1e-4)
     for one, other in zip(few.history_, general.history_, strict=True):
         assert one.kl == pytest.approx(other.kl, rel=1e-3)
         assert one.violation[SPARSE.name] == pytest.approx(other.violation[SPARSE.name], rel=1e-3)
@@ -48,7 +48,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path):
     learner(few_dual_steps=2, max_rounds=5, checkpoint=path).fit(TEXT)
     resumed = learner(few_dual_steps=2, max_rounds=9, checkpoint=path).fit(TEXT, resume=True)
     assert resumed.history_.objective == whole.history_.objective
-    np.testing.assert_array_equal(resumed.model.emission_, whole.model.emission_)
+    np.testing.assert_array_equal(resumed.model_.emission_, whole.model_.emission_)
 
 
 def test_restarts_do_not_share_duals():

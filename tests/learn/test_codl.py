@@ -56,23 +56,23 @@ def test_without_constraints_codl_is_hard_em():
     text, labels, _ = half_labelled()
     codl = CoDL(hmm(), (), beta=0.6, rounds=4).fit(text, labels)
     hard_em = UEM(hmm(), (), gamma=0.0, beta=0.6, max_rounds=4, tol=0.0, start="labelled").fit(text, labels)
-    for name, table in hard_em.model.parameters().items():
-        np.testing.assert_allclose(codl.model.parameters()[name], table, atol=1e-12)
+    for name, table in hard_em.model_.parameters().items():
+        np.testing.assert_allclose(codl.model_.parameters()[name], table, atol=1e-12)
 
 
 def test_constraints_that_no_output_violates_change_nothing():
     text, labels, _ = half_labelled()
     idle = (count("D") <= 99).named("idle").learned()
     one, two = (CoDL(hmm(), rules, rounds=3).fit(text, labels) for rules in ((), (idle,)))
-    assert np.array_equal(one.model.emission_, two.model.emission_)
+    assert np.array_equal(one.model_.emission_, two.model_.emission_)
 
 
 def test_with_beta_1_parameters_and_penalties_stay_supervised():
     text, labels, _ = half_labelled()
     supervised = CoDL(hmm(), RULES, rounds=0).fit(text, labels)
     learner = CoDL(hmm(), RULES, rounds=3, beta=1.0).fit(text, labels)
-    for name, table in supervised.model.parameters().items():
-        np.testing.assert_allclose(learner.model.parameters()[name], table, atol=1e-15)
+    for name, table in supervised.model_.parameters().items():
+        np.testing.assert_allclose(learner.model_.parameters()[name], table, atol=1e-15)
     assert learner.penalties_ == pytest.approx(supervised.penalties_)
 
 
@@ -86,7 +86,7 @@ def test_beta_0_learns_from_the_labelling_alone_and_none_counts_both_together():
     free.update(free.count(free.encode(text[4:], found)))
     both.update(both.count(both.encode(text, [*labels[:4], *found])))
     for beta, want in ((0.0, free), (None, both)):
-        got = CoDL(hmm(), RULES, rounds=1, beta=beta).fit(text, labels).model
+        got = CoDL(hmm(), RULES, rounds=1, beta=beta).fit(text, labels).model_
         np.testing.assert_allclose(got.transition_, want.transition_, atol=1e-12)
         np.testing.assert_allclose(got.emission_, want.emission_, atol=1e-12)
 
@@ -96,7 +96,7 @@ def test_hard_is_the_limit_of_ever_larger_penalties():
     hard = CoDL(hmm(), RULES, hard=True, rounds=3).fit(text, labels)
     assert set(hard.penalties_.values()) == {INFINITE}
     large = CoDL(hmm(), [r.penalty(1e4) for r in RULES], rounds=3).fit(text, labels)
-    assert np.array_equal(hard.model.emission_, large.model.emission_)
+    assert np.array_equal(hard.model_.emission_, large.model_.emission_)
     assert hard.predict(text) == large.predict(text)
     few = [t for t in text if sum(w in ("the", "a") for w in t) <= 2]  # where the rules can all hold
     assert sum(hard.violations(few, constrained=True).values()) == 0.0
@@ -127,13 +127,13 @@ def test_k_best_learns_from_k_outputs_of_equal_weight(k):
     text, labels, _ = half_labelled(20, 4)
     learner = CoDL(hmm(), RULES, rounds=1, beta=0.0, k_best=k).fit(text, labels)
     supervised = CoDL(hmm(), RULES, rounds=0).fit(text, labels)
-    batch = supervised.model.encode(text[4:])
-    best = supervised.model.scores(batch).kbest(k)
+    batch = supervised.model_.encode(text[4:])
+    best = supervised.model_.scores(batch).kbest(k)
     assert best.labels.shape[0] == k
     assert not np.allclose(
-        learner.model.emission_, CoDL(hmm(), RULES, rounds=1, beta=0.0).fit(text, labels).model.emission_
+        learner.model_.emission_, CoDL(hmm(), RULES, rounds=1, beta=0.0).fit(text, labels).model_.emission_
     )
-    np.testing.assert_allclose(learner.model.emission_.sum(axis=0), 1.0)
+    np.testing.assert_allclose(learner.model_.emission_.sum(axis=0), 1.0)
 
 
 def test_counts_of_k_best_outputs_average_those_of_each():
@@ -149,7 +149,7 @@ def test_counts_of_k_best_outputs_average_those_of_each():
     for place in range(3):
         np.add.at(expected, best.labels[place][first][there[place]], share[place][there[place]])
     from trellis.engine import engine_for
-    from trellis.learn.decoding import ConstrainedArgmax
+    from trellis.learn.labelling import ConstrainedArgmax
 
     found = ConstrainedArgmax(model, batch, (), engine_for(1)).run(np.zeros(0), k=3, collect=True)
     np.testing.assert_allclose(found.statistics.start, expected, atol=1e-12)
@@ -168,12 +168,12 @@ def test_without_beta_and_with_fixed_prices_every_round_raises_the_objective():
 def test_known_labels_of_partly_labelled_sentences_are_kept():
     text = [["the", "dog", "runs"], ["walk", "walk"], ["walk"]]
     learner = CoDL(hmm(), (), beta=0.0, rounds=1).fit(text, [["D", "N", "V"], ["V", None], ["V"]])
-    assert learner.model.start_[2] > 0.8
+    assert learner.model_.start_[2] > 0.8
 
 
 def test_any_number_of_threads_gives_the_same_bits():
     text, labels, _ = half_labelled(3000, 10)
-    one, four = (CoDL(hmm(), RULES, rounds=2, threads=t).fit(text, labels).model.emission_ for t in (1, 4))
+    one, four = (CoDL(hmm(), RULES, rounds=2, threads=t).fit(text, labels).model_.emission_ for t in (1, 4))
     assert np.array_equal(one, four)
 
 
@@ -208,13 +208,13 @@ def test_one_class_runs_every_method_on_the_same_constraints(method):
 def test_ccm_codl_is_codl_and_em_and_pr_are_uem():
     text, labels, _ = half_labelled()
     codl, ccm = CoDL(hmm(), RULES, rounds=2).fit(text, labels), CCM(hmm(), RULES, rounds=2).fit(text, labels)
-    assert np.array_equal(codl.model.emission_, ccm.model.emission_)
+    assert np.array_equal(codl.model_.emission_, ccm.model_.emission_)
     em = CCM(hmm(), RULES, method="em", rounds=2, beta=0.5).fit(text, labels)
     uem = UEM(hmm(), (), gamma=1.0, beta=0.5, max_rounds=2, tol=0.0).fit(text, labels)
-    assert np.array_equal(em.model.emission_, uem.model.emission_)
+    assert np.array_equal(em.model_.emission_, uem.model_.emission_)
     pr = CCM(hmm(), RULES, method="pr", rounds=2).fit(text, labels)
     assert np.array_equal(
-        pr.model.emission_, CCM(hmm(), RULES, method="uem", gamma=1.0, rounds=2).fit(text, labels).model.emission_
+        pr.model_.emission_, CCM(hmm(), RULES, method="uem", gamma=1.0, rounds=2).fit(text, labels).model_.emission_
     )
     assert set(pr.duals_) == set(pr.penalties_)
 

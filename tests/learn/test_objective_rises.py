@@ -10,7 +10,7 @@ import pytest
 from trellis.constraints import count, few_labels_per, label, starts, transitions, word
 from trellis.errors import ConvergenceWarning
 from trellis.learn import UEM
-from trellis.learn.expectation import ExpectationStep
+from trellis.learn.expectation import ProjectedStep
 from trellis.models import CRF, HMM
 
 from .corpora import LABELS, tagged_sentences
@@ -122,15 +122,15 @@ def test_kl_in_the_history_is_the_distance_of_q_from_p() -> None:
 def test_a_fall_that_the_projection_does_not_explain_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     text, _ = tagged_sentences(30)
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    run, calls = ExpectationStep.run, []
+    run, calls = ProjectedStep.run, []
 
-    def spoiled(self: ExpectationStep, *arguments: Any, **options: Any) -> Any:
+    def spoiled(self: ProjectedStep, *arguments: Any, **options: Any) -> Any:
         """In round 3 everything that was learned is thrown away before the E-step."""
         calls.append(1)
         if len(calls) == 4:
-            model.reset()
+            self.training.model.reset()
         return run(self, *arguments, **options)
 
-    monkeypatch.setattr(ExpectationStep, "run", spoiled)
+    monkeypatch.setattr(ProjectedStep, "run", spoiled)
     with pytest.warns(ConvergenceWarning, match=r"the objective fell by .* in round 3"):
         UEM(model, [count("V") >= 1], max_rounds=5, tol=0.0, random_state=1).fit(text)

@@ -33,8 +33,8 @@ def learner(kind: str, **settings: Any) -> UEM:
 
 
 def assert_same(one: UEM, other: UEM) -> None:
-    for name, value in one.model.parameters().items():
-        np.testing.assert_array_equal(value, other.model.parameters()[name])
+    for name, value in one.model_.parameters().items():
+        np.testing.assert_array_equal(value, other.model_.parameters()[name])
 
 
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
@@ -64,7 +64,7 @@ from learn.corpora import tagged_sentences
 from learn.test_persistence import learner
 text, _ = tagged_sentences(60)
 made = learner("local", max_rounds=9, checkpoint={path!r}, checkpoint_every=1)
-update = made.model.update
+update = made.model_.update
 rounds = 0
 def counting(*args, **kwargs):
     global rounds
@@ -72,7 +72,7 @@ def counting(*args, **kwargs):
     if rounds == 5:
         os.kill(os.getpid(), signal.SIGKILL)   # in the middle of a round: after its E-step, before its M-step ends
     return update(*args, **kwargs)
-made.model.update = counting
+made.model_.update = counting
 made.fit(text)
 """
 
@@ -188,7 +188,7 @@ def test_one_and_four_threads_give_the_same_bits(kind: str) -> None:
 def test_saved_loaded_predicts_the_same_bits(tmp_path: Path) -> None:
     text, _ = tagged_sentences(60)
     made = learner("local", max_rounds=4).fit(text)
-    made.model.save(tmp_path / "model.trellis")
+    made.model_.save(tmp_path / "model.trellis")
     loaded = load_model(tmp_path / "model.trellis")
     assert loaded.predict(text) == made.predict(text)
     for p, q in zip(loaded.predict_proba(text), made.predict_proba(text), strict=True):

@@ -37,7 +37,7 @@ def test_gamma_one_without_constraints_is_em() -> None:
     for _ in range(5):
         model.update(model.collect(batch, model.scores(batch).infer(weights=batch.weights)))
     learner = UEM(new_model(), max_rounds=5, tol=0.0, random_state=0).fit(text)
-    assert_same_parameters(model, learner.model)
+    assert_same_parameters(model, learner.model_)
 
 
 def test_gamma_zero_without_constraints_is_hard_em() -> None:
@@ -48,7 +48,7 @@ def test_gamma_zero_without_constraints_is_hard_em() -> None:
         model.update(model.collect(batch, model.scores(batch).clamp(labels).infer(weights=batch.weights)))
     learner = UEM(new_model(), gamma=0.0, max_rounds=5, tol=0.0, random_state=0).fit(text)
     for name, value in model.parameters().items():
-        np.testing.assert_allclose(learner.model.parameters()[name], value, rtol=1e-13, atol=0)
+        np.testing.assert_allclose(learner.model_.parameters()[name], value, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
@@ -56,14 +56,14 @@ def test_penalties_of_nothing_change_nothing(norm: str) -> None:
     text, _ = tagged_sentences(50)
     plain = UEM(new_model(), max_rounds=5, tol=0.0, random_state=0).fit(text)
     priced = UEM(new_model(), [(count("V") >= 1).penalty(0.0, norm)], max_rounds=5, tol=0.0, random_state=0).fit(text)
-    for name, value in plain.model.parameters().items():
-        np.testing.assert_allclose(priced.model.parameters()[name], value, rtol=1e-12, atol=1e-300)
+    for name, value in plain.model_.parameters().items():
+        np.testing.assert_allclose(priced.model_.parameters()[name], value, rtol=1e-12, atol=1e-300)
 
 
 def test_all_labels_given_is_supervised_training() -> None:
     text, tags = tagged_sentences(50)
     learner = UEM(new_model(), [count("V") >= 1], max_rounds=2, tol=0.0).fit(text, tags)
-    assert_same_parameters(new_model().fit(text, tags), learner.model)
+    assert_same_parameters(new_model().fit(text, tags), learner.model_)
 
 
 def test_constraints_with_one_feasible_output_are_supervised_training_on_it() -> None:
@@ -73,7 +73,7 @@ def test_constraints_with_one_feasible_output_are_supervised_training_on_it() ->
     learner = UEM(new_model(), rules, max_rounds=3, tol=0.0, random_state=0).fit(text)
     supervised = new_model().fit(text, [[lexicon[w] for w in sentence] for sentence in text])
     for name, value in supervised.parameters().items():
-        np.testing.assert_allclose(learner.model.parameters()[name], value, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(learner.model_.parameters()[name], value, rtol=1e-12, atol=1e-300)
 
 
 def test_labelled_partly_labelled_and_unlabelled_instances_train_together() -> None:
@@ -86,7 +86,7 @@ def test_labelled_partly_labelled_and_unlabelled_instances_train_together() -> N
     model.update(model.collect(batch, model.scores(batch).clamp(batch.labels).infer(weights=batch.weights)))
     learner = UEM(new_model(), max_rounds=1, tol=0.0, random_state=0, start="random").fit(text, mixed)
     for name, value in model.parameters().items():
-        np.testing.assert_allclose(learner.model.parameters()[name], value, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(learner.model_.parameters()[name], value, rtol=1e-12, atol=1e-300)
 
 
 def test_a_weight_of_two_is_an_instance_seen_twice() -> None:
@@ -94,8 +94,8 @@ def test_a_weight_of_two_is_an_instance_seen_twice() -> None:
     twice = UEM(new_model(), [count("V") >= 1], max_rounds=3, tol=0.0, random_state=0).fit(text + text[:5])
     weights = [2.0 if i < 5 else 1.0 for i in range(20)]
     weighted = UEM(new_model(), [count("V") >= 1], max_rounds=3, tol=0.0, random_state=0).fit(text, weights=weights)
-    for name, value in twice.model.parameters().items():
-        np.testing.assert_allclose(weighted.model.parameters()[name], value, rtol=1e-9, atol=1e-12)
+    for name, value in twice.model_.parameters().items():
+        np.testing.assert_allclose(weighted.model_.parameters()[name], value, rtol=1e-9, atol=1e-12)
 
 
 def test_beta_one_stays_with_the_supervised_model() -> None:
@@ -106,7 +106,7 @@ def test_beta_one_stays_with_the_supervised_model() -> None:
     batch = model.encode(text, known, fit=True).take(np.arange(10))
     model.update(model.collect(batch, model.scores(batch).clamp(batch.labels).infer(weights=batch.weights)))
     for name, value in model.parameters().items():
-        np.testing.assert_allclose(learner.model.parameters()[name], value, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(learner.model_.parameters()[name], value, rtol=1e-12, atol=1e-300)
 
 
 def test_annealing_ends_where_its_schedule_ends() -> None:
@@ -150,8 +150,8 @@ def test_stepwise_em_comes_near_batch_em() -> None:
     text, _ = tagged_sentences(200)
     batch = UEM(new_model(), max_rounds=40, tol=0.0, random_state=1).fit(text)
     online = UEM(new_model(), max_rounds=20, tol=0.0, random_state=1, online=10, step_power=0.6).fit(text)
-    reached = online.model.log_likelihood(text)
+    reached = online.model_.log_likelihood(text)
     first = batch.history_[0].log_likelihood
-    last = batch.model.log_likelihood(text)
+    last = batch.model_.log_likelihood(text)
     assert first is not None
     assert reached > first + 0.9 * (last - first)

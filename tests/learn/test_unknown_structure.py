@@ -200,4 +200,4 @@ def test_rows_that_no_output_can_meet_are_refused_before_any_score_is_known():
 def test_tight_rows_become_forbidden_parts():
     """At most none: every element is forbidden, and the posterior says so exactly."""
     learner = UEM(Choice(), [HowMany(0.0, 1)], start="random", random_state=0, max_rounds=2, tol=0.0).fit(TEXT)
-    assert learner.model.share < 0.05
+    assert learner.model_.share < 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.engine import engine_for, map_sum, shards_of
+from trellis.engine import Piece, Placed, engine_for, shards_of, summed
 
 
 def random_sentences(rng, n, n_words, longest=12, shortest=0):
@@ -29,7 +29,7 @@ def expectation(model, batch, *, clamp=False, threads=1):
         q = scores.infer(weights=part.weights)
         return Sum(model.collect(part, q), float(part.weights @ q.log_partition))
 
-    total = map_sum(engine_for(threads), of_shard, shards)
+    total = summed(engine_for(threads).map(of_shard, shards))
     return total.statistics, total.value
 
 
@@ -55,3 +55,8 @@ def em(model, batch, rounds, *, clamp=False, threads=1):
 def assert_never_falls(trace, relative=1e-10):
     steps = np.diff(trace)
     assert np.all(steps >= -relative * np.abs(trace[:-1])), steps.min()
+
+
+def placed(batches, threads=1) -> Placed:
+    """Batches where they will be worked on."""
+    return engine_for(threads).place([Piece(batch) for batch in batches])

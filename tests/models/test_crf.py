@@ -9,12 +9,12 @@ import pytest
 
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
-from trellis.engine import SerialEngine, engine_for, shards_of
+from trellis.engine import shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models import CRF, load_model
 from trellis.structures import LabelPosterior
 
-from .corpora import random_labels, random_sentences
+from .corpora import placed, random_labels, random_sentences
 
 NAMES = ["A", "B", "C"]
 
@@ -76,7 +76,7 @@ def test_objective_agrees_with_enumeration(settings):
     rng, crf, batch, X, _ = case(**settings)
     crf.randomize(rng, 0.7)
     statistics = crf.collect(batch, crf.given(batch))
-    value, _ = crf._objective(statistics, [batch], SerialEngine())(crf.weights_)
+    value, _ = crf._objective(statistics, [placed([batch])])(crf.weights_)
 
     def given(i, output):
         return float(batch.labels[batch.offsets[i] : batch.offsets[i + 1]].tolist() == list(output))
@@ -89,7 +89,7 @@ def test_objective_agrees_with_enumeration(settings):
 def test_gradient_agrees_with_central_differences(known, settings):
     rng, crf, batch, _, _ = case(1, known=known, **settings)
     statistics = crf.collect(batch, soft(rng, crf, batch))
-    objective = crf._objective(statistics, [batch.instances(0, 4), batch.instances(4, 6)], SerialEngine())
+    objective = crf._objective(statistics, [placed([batch.instances(0, 4), batch.instances(4, 6)])])
     weights = 0.5 * rng.standard_normal(crf.layout_.n_weights)
     _, gradient = objective(weights)
     h = 1e-5
@@ -103,11 +103,11 @@ def test_gradient_agrees_with_central_differences(known, settings):
 def test_the_m_step_ends_where_the_gradient_vanishes():
     rng, crf, batch, _, _ = case(2, known=0.5, l2=0.5, tol=1e-14)
     statistics = crf.collect(batch, soft(rng, crf, batch))
-    found = crf.update(statistics, shards=[batch])
-    _, gradient = crf._objective(statistics, [batch], SerialEngine())(crf.weights_)
+    found = crf.update(statistics, shards=[placed([batch])])
+    _, gradient = crf._objective(statistics, [placed([batch])])(crf.weights_)
     np.testing.assert_allclose(gradient + 0.5 * crf.weights_, 0.0, atol=2e-6)
     assert found.objective == pytest.approx(
-        crf._objective(statistics, [batch], SerialEngine())(crf.weights_)[0] - crf.log_prior(), rel=1e-12
+        crf._objective(statistics, [placed([batch])])(crf.weights_)[0] - crf.log_prior(), rel=1e-12
     )
 
 
@@ -116,7 +116,7 @@ def test_soft_labels_that_are_certain_are_supervised_training():
     shards = [batch.instances(0, 2), batch.instances(2, 6)]
     clamped = [crf.scores(shard).clamp(shard.labels).infer(weights=shard.weights) for shard in shards]
     statistics = crf.collect(shards[0], clamped[0]) + crf.collect(shards[1], clamped[1])
-    crf.update(statistics, shards=shards)
+    crf.update(statistics, shards=[placed(shards)])
     fitted = CRF(NAMES, l2=0.3, tol=1e-14).fit(X, y)
     np.testing.assert_allclose(crf.weights_, fitted.weights_, atol=1e-6)
 
@@ -130,7 +130,7 @@ def test_zero_weight_is_absence():
     batch = weighted.encode(sentences[::2], labels[::2])
     alone = CRF(NAMES, all_pairs=True, tol=1e-14)
     alone.encode(sentences, labels, fit=True)
-    alone.update(alone.collect(batch, alone.given(batch)), shards=[batch])
+    alone.update(alone.collect(batch, alone.given(batch)), shards=[placed([batch])])
     np.testing.assert_allclose(weighted.weights_, alone.weights_, atol=1e-6)
 
 
@@ -165,7 +165,7 @@ def test_threads_do_not_change_a_bit():
     assert len(shards) > 1
     counts = crf.collect(batch, crf.given(batch))
     weights = rng.standard_normal(crf.layout_.n_weights)
-    found = [crf._objective(counts, shards, engine_for(threads))(weights) for threads in (1, 2, 4)]
+    found = [crf._objective(counts, [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
     assert len({value for value, _ in found}) == 1
     assert len({gradient.tobytes() for _, gradient in found}) == 1
     trained = [CRF(max_iter=5, threads=threads, tol=0.0) for threads in (1, 2)]

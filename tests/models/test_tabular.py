@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from trellis.engine import SerialEngine, engine_for, shards_of
+from trellis.engine import shards_of
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.models import MaxEnt, NaiveBayes, load_model
 
-from .corpora import assert_never_falls, em, expectation
+from .corpora import assert_never_falls, em, expectation, placed
 
 
 def counts(rng, n=80, n_features=12, n_labels=3):
@@ -86,7 +86,7 @@ def test_maxent_gradient_agrees_with_central_differences():
     batch = model.encode(X, weights=rng.gamma(1.0, 1.0, 9), fit=True)
     model.randomize(rng)
     statistics = model.collect(batch, model.scores(batch).infer())
-    objective = model._objective(statistics, [batch.instances(0, 5), batch.instances(5, 9)], SerialEngine())
+    objective = model._objective(statistics, [placed([batch.instances(0, 5), batch.instances(5, 9)])])
     weights = rng.standard_normal(15)
     _, gradient = objective(weights)
     for j in range(15):
@@ -128,7 +128,7 @@ def test_threads_do_not_change_a_bit():
     assert len(shards) > 1
     statistics = model.collect(batch, model.given(batch))
     weights = rng.standard_normal(12)
-    found = [model._objective(statistics, shards, engine_for(threads))(weights) for threads in (1, 2, 4)]
+    found = [model._objective(statistics, [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
     assert len({value for value, _ in found}) == 1
     assert len({gradient.tobytes() for _, gradient in found}) == 1
 

@@ -22,11 +22,13 @@ from .oracle import enumerate_outputs, solve_primal
 def posterior_of(batch, rows, gamma, steps, *, tolerance=1e-9, duals=None, bounds=None, engine=None):
     """Outcome, node marginals (n_slots, K) and edge counts of a projection by steps."""
     bounds = np.array([0, batch.n_instances]) if bounds is None else bounds
-    projector = FewStepsProjector(rows, bounds, most_steps=steps, tolerance=tolerance)
+    projector = FewStepsProjector(
+        rows, bounds, most_steps=steps, tolerance=tolerance, weights=batch.weight, engine=engine
+    )
     found = projector.run(
         lambda number: batch.structure(int(bounds[number]), int(bounds[number + 1])), gamma,
         then=lambda number, answer: (answer.posterior.node.copy(), answer.posterior.edge_counts),
-        weights=batch.weight, duals=duals, engine=engine,
+        duals=duals,
     )  # fmt: skip
     return found, np.concatenate([q for q, _ in found.results]), sum(counts for _, counts in found.results)
 
@@ -50,7 +52,7 @@ def test_steps_to_convergence_agree_with_cvxpy(seed, gamma, weighted):
     duals = replace(
         duals,
         sparsity=(duals.sparsity[0].astype(np.float64),),
-        curvature=(duals.curvature[0], duals.curvature[1].astype(np.float64)),
+        memory=(duals.memory[0], duals.memory[1].astype(np.float64)),
     )
     found, node, _ = posterior_of(problem.batch, problem.rows, gamma, 20_000, tolerance=1e-6, duals=duals)
     assert found.converged

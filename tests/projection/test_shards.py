@@ -33,12 +33,14 @@ def corpus(mix: str, *, categorical: bool = False) -> Problem:
 
 
 def run(problem: Problem, bounds: list[int], *, threads: int = 1, tolerance: float = 1e-9, duals: Duals | None = None):
-    projector = Projector(problem.rows, np.array(bounds), tolerance=tolerance, most_evaluations=500, most_rounds=2000)
+    projector = Projector(
+        problem.rows, np.array(bounds), weights=problem.batch.weight, engine=engine_for(threads), tolerance=tolerance,
+        most_evaluations=500, most_rounds=2000,
+    )  # fmt: skip
     return projector.run(
         lambda i: problem.batch.structure(bounds[i], bounds[i + 1]), problem.gamma,
-        then=lambda _, answer: answer.posterior, weights=problem.batch.weight, duals=duals,
-        engine=engine_for(threads),
-        at=lambda i: np.arange(problem.batch.structure(bounds[i], bounds[i + 1]).parts.n_parts),
+        then=lambda _, answer: answer.posterior, duals=duals,
+        at=lambda item: np.arange(problem.batch.structure(*bounds[item.data : item.data + 2]).parts.n_parts),
     )  # fmt: skip
 
 

@@ -9,15 +9,17 @@ one entry a slot; weights have one entry an instance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
+
+T = TypeVar("T")
 
 UNKNOWN = -1
 """The label of a slot whose label is not known."""
@@ -160,6 +162,17 @@ class Batch:
     def known(self) -> bool:
         """Whether any label is known."""
         return bool(np.any(self.labels >= 0))
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for this batch; a copy or a pickle of the batch makes it anew."""
+        memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
+        if key not in memo:
+            memo[key] = make()
+        found: T = memo[key]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_memo"}
 
     def column(self, name: str) -> Column:
         if name not in self.columns:

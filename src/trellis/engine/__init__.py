@@ -1,8 +1,19 @@
-"""Where shards run: in this thread or on a thread pool, with the same bits either way."""
+"""Where shards run: in this thread, on a thread pool, or on a Dask cluster, with the same bits everywhere."""
 
-from trellis.engine.engine import Engine, map_sum
+from trellis.engine.engine import Engine, Placed, place_batch, summed
 from trellis.engine.serial import SerialEngine
-from trellis.engine.shards import Shard, shards_of
+from trellis.engine.shards import Piece, Shard, shards_of
 from trellis.engine.threads import ThreadEngine, engine_for
 
-__all__ = ["Engine", "SerialEngine", "Shard", "ThreadEngine", "engine_for", "map_sum", "shards_of"]
+__all__ = [
+    "Engine",
+    "Piece",
+    "Placed",
+    "SerialEngine",
+    "Shard",
+    "ThreadEngine",
+    "engine_for",
+    "place_batch",
+    "shards_of",
+    "summed",
+]

@@ -1,9 +1,14 @@
-"""What an engine promises, and sums over shards.
+"""What an engine promises: items put somewhere, and pure work on them, pass after pass.
 
-    map      f(shard_0), f(shard_1), ...            in shard order, whatever the order in which they ended
-    map_sum  (f(shard_0) + f(shard_1)) + ...        from left to right
+    placed = engine.place(items)                 a shard's data and what is made of it, where it will be worked on
+    placed.run(work, parameters)                 work(parameters, item, state) -> (result, new state), for every item
 
-The shards and the order of the sum depend on the corpus alone, so the bits do not depend on the workers.
+Results come in the order of the items, whatever the order in which they ended, and callers add them up from left to
+right. The items and that order depend on the corpus alone, so the bits do not depend on the workers.
+
+Work is pure: it writes to nothing but what it returns, and it and all that it is given can be pickled, so that it can
+run in another process. An item's state (where its solver ended, say) stays where the item is; a copy comes back with
+the result, for checkpoints, and so that the death of a worker loses nothing.
 
 Errors. One of our own (an InfeasibleError, a DataError) comes out as itself, with a note that names the shard and
 its instances: callers tell those apart by class, and their messages are for users. Anything else is a bug
@@ -13,59 +18,93 @@ order is reported, for any number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, Self, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
 
-from trellis.engine.shards import Shard
+from trellis.data.batch import Batch
+from trellis.engine.shards import Piece, Shard, shards_of
 from trellis.errors import DataError, ShardError, TrellisError
 
-
-class Statistics(Protocol):
-    """Anything that adds to its like: an array, a number, a model's expected counts."""
-
-    def __add__(self, other: Any, /) -> Self: ...
-
-
 T = TypeVar("T")
-S = TypeVar("S", bound=Statistics)
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+Work = Callable[..., tuple[R, Any]]
+"""(parameters, item, state) -> (result, new state); with ``own``, (parameters, item, state, own)."""
+
+
+class Placed(ABC, Generic[I]):
+    """Items where they will be worked on.
+
+    shards : the run of instances of each item, for messages;  states : the last state known of each item
+    """
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.shards = [replace(shard, index=number) for number, shard in enumerate(shards)]
+        self.states: list[Any] = [None] * len(self.shards)
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    @abstractmethod
+    def run(self, work: Work[R], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[R]:
+        """The results in order, lazily: nothing runs before the first is asked for.
+
+        own : further arguments, one per item. Only a bounded number of items is under way or waiting to be taken.
+        """
+
+    def restore(self, states: Sequence[Any]) -> None:
+        """Let every item go on from this state."""
+        self.states = list(states)
+
+    def total(self, work: Work[R], parameters: Any = None, *, start: Any = None) -> R:
+        """The sum of the results, added in order while they arrive; ``start`` is what it begins with."""
+        total: R = summed(self.run(work, parameters), start)
+        return total
 
 
 class Engine(Protocol):
-    """Somewhere shards run."""
+    """Somewhere shards are worked on."""
 
-    def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
-        """The function's results in shard order, lazily: nothing runs before the first is asked for.
+    @property
+    def near(self) -> Engine:
+        """An engine for work on what is in this process already, such as the tables of an M-step."""
+        ...
 
-        Only a bounded number of shards is under way or waiting to be taken, so memory stays flat. The function must
-        leave the outside world alone: what it returns is all that counts. BLAS is held at one thread from the first
-        result asked for to the last one, or until the iterator is closed.
-        """
+    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Placed[I]:
+        """Put items where they will be worked on; ``shards`` say which instances they are, for messages."""
         ...
 
 
-def map_sum(engine: Engine, function: Callable[[Shard], S], shards: Iterable[Shard], *, start: S | None = None) -> S:
-    """Sum of the function over shards, added in shard order while they arrive.
-
-    ``start`` is what the sum begins with; needed only where there may be no shards.
-
-    >>> from trellis.engine.serial import SerialEngine
-    >>> map_sum(SerialEngine(), lambda shard: len(shard.instances), [Shard(0, range(3)), Shard(1, range(3, 5))])
-    5
-    """
+def summed(results: Iterable[Any], start: Any = None) -> Any:
+    """Results added from left to right."""
     total = start
-    for statistics in engine.map(function, shards):
-        total = statistics if total is None else total + statistics
+    for result in results:
+        total = result if total is None else total + result
     if total is None:
         raise DataError("there are no instances, so there is nothing to sum")
     return total
 
 
-def run_shard(function: Callable[[Shard], T], shard: Shard) -> T:
-    """Call the function on one shard, with errors that name the shard."""
+def run_shard(function: Callable[..., T], shard: Shard, *arguments: Any) -> T:
+    """Call the function for one shard, with errors that name the shard."""
     try:
-        return function(shard)
+        return function(*arguments)
     except TrellisError as error:
         error.add_note(f"in {shard}")
         raise
     except Exception as error:
         raise ShardError(f"{shard} failed: {type(error).__name__}: {error}", instances=shard.numbers) from error
+
+
+def numbered(n: int) -> list[Shard]:
+    """Shards of one instance each, for items that are no runs of instances."""
+    return [Shard(number, range(number, number + 1)) for number in range(n)]
+
+
+def place_batch(engine: Engine, batch: Batch) -> Placed[Piece]:
+    """The shards of a batch, each where it will be worked on."""
+    shards = shards_of(batch)
+    return engine.place([Piece(shard.of(batch)) for shard in shards], shards)

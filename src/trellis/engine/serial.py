@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from trellis.engine.blas import blas_at_one_thread
-from trellis.engine.engine import run_shard
+from trellis.engine.engine import I, numbered, run_shard
+from trellis.engine.held import Held
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 
@@ -26,4 +27,11 @@ class SerialEngine:
         keep_freed_memory()
         with blas_at_one_thread():
             for shard in shards:
-                yield run_shard(function, shard)
+                yield run_shard(function, shard, shard)
+
+    @property
+    def near(self) -> Self:
+        return self
+
+    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Held[I]:
+        return Held(self, items, numbered(len(items)) if shards is None else shards)

@@ -1,9 +1,10 @@
-"""A shard: a run of instances of a batch that is worked on by one thread."""
+"""A shard: a run of instances of a batch that is worked on by one worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from trellis.data.batch import Batch
 from trellis.data.shards import shard_bounds
@@ -44,3 +45,10 @@ def shards_of(batch: Batch) -> list[Shard]:
     """The shards of a batch, by the rule of ``trellis.data.shards`` that does not look at the number of workers."""
     bounds = shard_bounds(batch.offsets).tolist()
     return [Shard(index, range(start, stop), batch.first) for index, (start, stop) in enumerate(pairwise(bounds))]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An item of an engine that holds the instances of a shard."""
+
+    data: Any

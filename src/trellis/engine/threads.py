@@ -10,13 +10,14 @@ import contextvars
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from trellis.engine.blas import blas_at_one_thread, hold_this_thread
-from trellis.engine.engine import Engine, run_shard
+from trellis.engine.engine import I, numbered, run_shard
+from trellis.engine.held import Held
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Shard
@@ -50,7 +51,7 @@ class ThreadEngine:
                         yield pending.popleft().result()
                     # The caller's context, np.errstate for one, holds in the shard as it does in one thread.
                     context = contextvars.copy_context()
-                    pending.append(pool.submit(context.run, run_shard, function, shard))
+                    pending.append(pool.submit(context.run, run_shard, function, shard, shard))
                 while pending:
                     yield pending.popleft().result()
             finally:
@@ -58,6 +59,13 @@ class ThreadEngine:
                     waiting.cancel()
                 if own:
                     pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def near(self) -> Self:
+        return self
+
+    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Held[I]:
+        return Held(self, items, numbered(len(items)) if shards is None else shards)
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
@@ -85,7 +93,7 @@ def _pool(threads: int) -> tuple[ThreadPoolExecutor, bool]:
         return _pools[key], False
 
 
-def engine_for(threads: int | None = 1) -> Engine:
+def engine_for(threads: int | None = 1) -> SerialEngine | ThreadEngine:
     """The engine for a number of threads; None: one thread for each core this process may use.
 
     >>> engine_for(1), engine_for(4)

@@ -20,14 +20,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule, compile_constraints
-from trellis.data.batch import Batch
+from trellis.constraints import Constraint, Rule
+from trellis.constraints.compilation import named
 from trellis.data.ragged import FloatArray
+from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
-from trellis.learn.decoding import CCMPrediction
+from trellis.learn.loop import own_model
 from trellis.learn.penalties import with_penalties
+from trellis.learn.prediction import CCMPrediction
+from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
@@ -37,14 +40,14 @@ LARGEST_DUAL = 50.0
 
 
 class CCM(CCMPrediction):
-    """A chain model with constraints, learned by the method that is named.
+    """A model with constraints, learned by the method that is named.
 
     method : see the table above
     gamma : of "uem" (0.5 unless given); the other methods have their own
     beta, rounds, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
     tolerance, evaluations : of the projection, as in :class:`UEM`
 
-    Learned: ``model``, ``penalties_``, ``history_``, ``n_rounds_``, and ``duals_`` of "pr" and "uem": the mean dual
+    Learned: ``model_``, ``penalties_``, ``history_``, ``n_rounds_``, and ``duals_`` of "pr" and "uem": the mean dual
     variable of each constraint's rows, the price that the last projection put on it.
     """
 
@@ -84,23 +87,41 @@ class CCM(CCMPrediction):
         self.show_progress = show_progress
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
-        """Train; ``dev`` as in :meth:`CoDL.fit`."""
-        self._check_settings()
+        """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""
+        self._check_settings(dev)
         compile_ahead(f"train-{self.method}")
+        model = own_model(self.model, learned=False)
+        batch = model.encode(X, y, weights, fit=True)
+        has_labels = bool(np.any(batch.complete))
+        mixes = self.beta is not None and has_labels
+        training = Training(model, batch, engine_for(self.threads), use_labelled=not mixes)
+        rho = starting_penalties(
+            model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
+        )  # fmt: skip
+        self.model_ = model
+        self.penalties_ = dict(zip([c.name for c in named(self.constraints)], rho.tolist(), strict=True))
         self.duals_: dict[str, float] = {}
-        if self.method in ("codl", "hard-em", "supervised"):
-            self._fit_by_argmax(X, y, weights, dev)
+        score = None if dev is None else lambda: float(self.score(*dev))
+        learner: CoDL | UEM
+        if self.method == "codl":
+            learner = codl = self._by_argmax(self.constraints, self.rounds)
+            codl.train(training, rho=rho, score=None if dev is None else lambda: codl.score(*dev))
+            self.penalties_ = codl.penalties_
+        elif self.method in ("hard-em", "supervised"):
+            learner = self._by_argmax((), 0 if self.method == "supervised" else self.rounds)
+            learner.train(training, rho=np.zeros(0), score=score)
         else:
-            self._fit_by_projection(X, y, weights, dev)
+            learner = self._by_projection(rho, has_labels).train(training, score=score, keep_best=False)
+            self.duals_ = learner.pulls_
+        self.history_, self.n_rounds_ = learner.history_, learner.n_rounds_
         return self
 
-    def _fit_by_argmax(self, X: Any, y: Any, weights: Any, dev: tuple[Any, Any] | None) -> None:
-        batch, rho = self._prepare(X, y, weights)
-        learner = CoDL(
+    def _by_argmax(self, constraints: Sequence[Constraint | Rule], rounds: int) -> CoDL:
+        return CoDL(
             self.model,
-            self.constraints if self.method == "codl" else (),
+            constraints,
             beta=self.beta,
-            rounds=0 if self.method == "supervised" else self.rounds,
+            rounds=rounds,
             hard=self.hard,
             k_best=self.k_best,
             smoothing=self.smoothing,
@@ -108,17 +129,12 @@ class CCM(CCMPrediction):
             random_state=self.random_state,
             threads=self.threads,
             show_progress=self.show_progress,
-        ).fit(X, y, weights=weights, dev=dev)
-        self.penalties_ = {**self._named(rho, batch), **learner.penalties_}
-        self.history_, self.n_rounds_ = learner.history_, learner.n_rounds_
+        )
 
-    def _fit_by_projection(self, X: Any, y: Any, weights: Any, dev: tuple[Any, Any] | None) -> None:
-        batch, rho = self._prepare(X, y, weights)
-        constraints = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else []
-        has_labels = bool(np.any(batch.complete))
-        learner = UEM(
+    def _by_projection(self, rho: FloatArray, has_labels: bool) -> UEM:
+        return UEM(
             self.model,
-            constraints,
+            with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else (),
             gamma=self.gamma_,
             beta=self.beta if has_labels else None,
             max_rounds=self.rounds,
@@ -129,29 +145,7 @@ class CCM(CCMPrediction):
             threads=self.threads,
             track_likelihood=False,
             show_progress=self.show_progress,
-        ).fit(X, y, weights=weights, dev=dev)
-        self.penalties_ = self._named(rho, batch)
-        self.history_, self.n_rounds_ = learner.history_, learner.n_rounds_
-        if constraints and learner.duals_ is not None:
-            free = batch.take(np.flatnonzero(~batch.complete))
-            self.duals_ = _mean_duals(constraints, free, self.model, learner.duals_.row)
-
-    def _prepare(self, X: Any, y: Any, weights: Any) -> tuple[Batch, FloatArray]:
-        """The data in the model's codes, and ρ₀."""
-        batch: Batch = self.model.encode(X, y, weights, fit=True)
-        labelled = batch.take(np.flatnonzero(batch.complete))
-        rho = starting_penalties(
-            self.model, labelled, self.constraints, hard=self.hard, smoothing=self.smoothing
-        )  # fmt: skip
-        return batch, rho
-
-    def _named(self, rho: FloatArray, batch: Batch) -> dict[str, float]:
-        if not self.constraints:
-            return {}
-        none = batch.instances(0, 0)
-        parts = self.model.parts(none)
-        names = compile_constraints(list(self.constraints), none, self.model.label_names_, parts).names
-        return dict(zip(names, rho.tolist(), strict=True))
+        )
 
     @property
     def gamma_(self) -> float:
@@ -160,9 +154,10 @@ class CCM(CCMPrediction):
             return DEFAULT_GAMMA if self.gamma is None else float(self.gamma)
         return 1.0 if self.method in ("em", "pr") else -np.inf
 
-    def _check_settings(self) -> None:
+    def _check_settings(self, dev: Any = None) -> None:
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
+        self._check_learner(dev)
         self._check_whole(rounds=0, k_best=1, beam=1, evaluations=1, random_state=0)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), tolerance=(1e-15, np.inf))
         if self.gamma is not None and self.method != "uem":
@@ -172,12 +167,3 @@ class CCM(CCMPrediction):
             raise DataError(f"k_best goes with the methods 'codl' and 'hard-em', not with {self.method!r}")
         if self.rounds < 1 and self.method not in ("codl", "hard-em", "supervised"):
             raise DataError(f"rounds must be at least 1 for method {self.method!r}, got {self.rounds}")
-
-
-def _mean_duals(constraints: Sequence[Constraint], free: Batch, model: Any, duals: FloatArray) -> dict[str, float]:
-    rows = compile_constraints(list(constraints), free, model.label_names_, model.parts(free))
-    if len(duals) != len(rows):
-        return {}
-    total = np.bincount(rows.constraint, np.abs(duals), minlength=len(rows.names))
-    n = np.bincount(rows.constraint, minlength=len(rows.names))
-    return dict(zip(rows.names, (total / np.maximum(n, 1)).tolist(), strict=True))

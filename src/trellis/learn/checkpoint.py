@@ -1,6 +1,6 @@
 """The state of a run between two rounds: written to one file, gone on from to the same bits.
 
-A round is a function of the parameters, of the duals it starts from (with the solver's curvature) and of the random
+A round is a function of the parameters, of the duals it starts from (with what the solver remembers) and of the random
 generator, so these are what a checkpoint holds; the best restart so far goes along.
 """
 
@@ -148,13 +148,13 @@ def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict
     entry["duals"] = None
     if run.duals is not None:
         arrays[f"{prefix}.duals.row"] = run.duals.row
-        kept = [c is not None for c in run.duals.curvature]
-        entry["duals"] = {"sparsity": len(run.duals.sparsity), "curvature": kept}
+        kept = [c is not None for c in run.duals.memory]
+        entry["duals"] = {"sparsity": len(run.duals.sparsity), "memory": kept}
         for i, value in enumerate(run.duals.sparsity):
             arrays[f"{prefix}.duals.sparsity{i}"] = value
-        for i, curvature in enumerate(run.duals.curvature):
-            if curvature is not None:
-                arrays[f"{prefix}.duals.curvature{i}"] = curvature
+        for i, memory in enumerate(run.duals.memory):
+            if memory is not None:
+                arrays[f"{prefix}.duals.memory{i}"] = memory
     return entry
 
 
@@ -180,8 +180,7 @@ def _unpack(
             arrays[f"{prefix}.duals.row"],
             tuple(arrays[f"{prefix}.duals.sparsity{i}"] for i in range(entry["duals"]["sparsity"])),
             tuple(
-                arrays[f"{prefix}.duals.curvature{i}"] if kept else None
-                for i, kept in enumerate(entry["duals"]["curvature"])
+                arrays[f"{prefix}.duals.memory{i}"] if kept else None for i, kept in enumerate(entry["duals"]["memory"])
             ),
         )
         _check_duals(duals, like)
@@ -196,14 +195,14 @@ def _unpack(
 
 def _check_duals(duals: Duals, like: Duals) -> None:
     """Refuse dual variables of other rows than these; Hessians may be of any length, since a wrong one is dropped."""
-    few = any(c is not None for c in like.curvature)  # few dual steps keep their speed and γ there, and levels
-    given = [duals.row, *duals.sparsity, *(c for c in duals.curvature if c is not None)]
-    shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.curvature if c is not None))]
+    few = any(c is not None for c in like.memory)  # few dual steps keep their speed and γ there, and levels
+    given = [duals.row, *duals.sparsity, *(c for c in duals.memory if c is not None)]
+    shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.memory if c is not None))]
     if not few:
         shapes += [("any",)] * (len(given) - len(shapes))
     if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
         raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
     for one, shape in zip(given, shapes, strict=True):
         ArrayOf(np.float32 if few and one.dtype == np.float32 else np.float64, shape).check("duals", one, {})
-    if few and not np.all(np.asarray(duals.curvature[0]) > 0.0):
+    if few and not np.all(np.asarray(duals.memory[0]) > 0.0):
         raise DataError("few dual steps with a speed or γ that is not positive")

@@ -1,4 +1,4 @@
-"""CoDL: constraint-driven learning of a constrained conditional model (CCM) over any chain model.
+"""CoDL: constraint-driven learning of a constrained conditional model (CCM) over any model.
 
     1   (w, ρ) = (w₀, ρ₀) = learn(labelled)
     2   repeat:   ŷ = argmax_y  w·Φ(x, y) − Σ_k ρ_k d_k(x, y)      for every unlabelled x
@@ -15,22 +15,26 @@ it is γ = −∞: the posterior is one output that obeys the constraints.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.data.batch import Batch
+from trellis.data.files import FilePath
 from trellis.data.ragged import BoolArray, FloatArray
-from trellis.engine import Engine, engine_for, map_sum, shards_of
+from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError
-from trellis.learn.decoding import CCMPrediction, ConstrainedArgmax, Labelling
-from trellis.learn.history import History, Round
+from trellis.learn.fingerprint import fingerprint
+from trellis.learn.labelling import ArgmaxStep
+from trellis.learn.loop import Loop, Settings, own_model
 from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
-from trellis.learn.progress import Progress
+from trellis.learn.prediction import CCMPrediction
+from trellis.learn.training import Training
 from trellis.models.model import Model
+from trellis.projection import Duals
 
 NO_LABELS = (
     "there are no fully labelled instances to learn the strength of {names} from: give some labels, a penalty of your "
@@ -41,7 +45,7 @@ NO_LABELS = (
 class CoDL(CCMPrediction):
     """Learn a model and the penalties of constraints from labelled and unlabelled instances.
 
-    model : HMM, CRF or anything with the four verbs over a chain; it is trained in place
+    model : HMM, CRF or anything with the four verbs; one like it is trained, ``model_``
     constraints : those of strength "learned" get ρ from data, the others keep their own strength
     beta : weight of the supervised parameters after each round; None: labelled and unlabelled instances are counted
         together. The thesis has 0.1 in one place and 0.9 in others; see docs/extraction.md for what 0.7 rests on
@@ -51,9 +55,10 @@ class CoDL(CCMPrediction):
     relearn : learn ρ anew from the labelling of each round, as algorithm 8 has it; otherwise ρ₀ stays
     smoothing : s of ρ
     beam : width of the search
+    checkpoint, checkpoint_every : as in UEM
     start_scale, random_state : of the start where nothing is labelled, as in UEM; then β has nothing to hold on to
 
-    Learned: ``model`` itself, ``penalties_`` (ρ by name), ``history_``, ``n_rounds_``, ``converged_``.
+    Learned: ``model_``, ``penalties_`` (ρ by name), ``history_``, ``n_rounds_``, ``converged_``.
 
     >>> from trellis.constraints import count
     >>> from trellis.models import HMM
@@ -79,6 +84,8 @@ class CoDL(CCMPrediction):
         start_scale: float = 1.0,
         random_state: int | None = None,
         threads: int | None = 1,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 1,
         show_progress: bool = False,
     ) -> None:
         self.model = model
@@ -93,107 +100,75 @@ class CoDL(CCMPrediction):
         self.start_scale = start_scale
         self.random_state = random_state
         self.threads = threads
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
         self.show_progress = show_progress
 
-    def fit(self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
-        """Train; the score on ``dev`` = (X, y) of each round goes into the history and changes nothing else."""
-        self._check_settings()
-        model: Model = self.model
+    def fit(
+        self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
+    ) -> Self:
+        """Train a model like the one given; the score on ``dev`` = (X, y) of each round goes into the history and
+        changes nothing else."""
+        self._check_settings(dev)
+        compile_ahead("train-codl")
+        model = own_model(self.model, learned=False)
         batch = model.encode(X, y, weights, fit=True)
-        complete = batch.complete
-        labelled, free = batch.take(np.flatnonzero(complete)), batch.take(np.flatnonzero(~complete))
-        if len(batch) == 0:
-            raise DataError("there are no instances to learn from")
-        engine = engine_for(self.threads)
-        counted = supervised_statistics(model, labelled, engine)
-        rho = starting_penalties(model, labelled, self.constraints, hard=self.hard, smoothing=self.smoothing)
-        parts = [shard.of(labelled) for shard in shards_of(labelled)]
-        if counted is not None:
-            model.update(counted, shards=parts, engine=engine)
-        else:
-            model.randomize(np.random.default_rng(self.random_state), self.start_scale)
-        supervised = (model.parameters(), rho)
-        self.history_, self.n_rounds_, self.converged_ = History(), 0, False
-        step = ConstrainedArgmax(model, free, self.constraints, engine, beam=self.beam)
-        if step.coupling is not None:
-            raise ConstraintError(
-                f"constraint {step.coupling!r} ties instances together, but CoDL labels one at a time: count per "
-                "sentence, or learn with method 'pr' or 'uem' (of CCM, or on the command line), which project"
+        training = Training(model, batch, engine_for(self.threads), use_labelled=self._beta(batch) is None)
+        return self.train(training, score=None if dev is None else lambda: float(self.score(*dev)), resume=resume)
+
+    def train(
+        self,
+        training: Training,
+        *,
+        rho: FloatArray | None = None,
+        score: Callable[[], float] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train the model of a training in place; ``rho`` are penalties that are learned already."""
+        model, beta = training.model, self._beta(training.batch)
+        training.check(needs_labels=False)
+        if rho is None:
+            rho = starting_penalties(
+                model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
             )
-        self.penalties_ = dict(zip(step.names, rho.tolist(), strict=True))
-        self._run(step, counted, parts, supervised, dev)
+        step = ArgmaxStep(
+            training, self.constraints, rho, beam=self.beam, k_best=self.k_best, beta=beta,
+            relearn=self.relearn and not self.hard, smoothing=self.smoothing,
+        )  # fmt: skip
+        self.model_, self._names = model, step.search.names
+        self._take(rho)
+        settings = Settings(
+            -np.inf, beta, "auto", self.start_scale, max_rounds=self.rounds if len(training.free) else 0,
+            random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
+            show_progress=self.show_progress, title="constraint-driven learning", rises=False, keep_best=False,
+        )  # fmt: skip
+
+        def judge(duals: Duals) -> float:
+            self._take(duals.row)
+            return 0.0 if score is None else score()
+
+        known = self._fingerprint(training.batch, rho) if self.checkpoint is not None else None
+        run = Loop(training, step, settings, score=None if score is None else judge, known=known).run(resume=resume)
+        self._take(rho if run.duals is None else run.duals.row)
+        self.history_, self.n_rounds_, self.converged_ = run.history, len(run.history), run.converged
         return self
 
-    def _run(
-        self,
-        step: ConstrainedArgmax,
-        counted: Any,
-        parts: list[Batch],
-        supervised: tuple[dict[str, FloatArray], FloatArray],
-        dev: tuple[Any, Any] | None,
-    ) -> None:
-        model, rho, before = step.model, supervised[1], None
-        beta = None if counted is None else self.beta
-        with Progress("constraint-driven learning", self.rounds, self.show_progress) as progress:
-            while self.n_rounds_ < self.rounds and len(step.batch) and not self.converged_:
-                begin = time.perf_counter()
-                found = step.run(rho, k=self.k_best, collect=True)
-                objective = self._objective(step, found, parts)
-                if beta is None and counted is not None:
-                    model.update(found.statistics + counted, shards=[*step.parts, *parts], engine=step.engine)
-                else:
-                    model.update(found.statistics, shards=step.parts, engine=step.engine)
-                if beta is not None:
-                    model.set_parameters(mix(supervised[0], model.parameters(), beta))
-                old, rho = rho, self._penalties(found, supervised[1], beta)
-                self.penalties_ = dict(zip(step.names, rho.tolist(), strict=True))
-                # the same labels and the same prices give the same parameters for ever
-                same = before is not None and np.array_equal(before, found.labels) and np.array_equal(old, rho)
-                self.converged_, before = bool(same and self.k_best == 1), found.labels
-                metric = None if dev is None else self.score(*dev)
-                seen = found.violations
-                violation = dict(zip(seen.names, (seen.excess / np.maximum(seen.rows, 1.0)).tolist(), strict=True))
-                seconds = time.perf_counter() - begin
-                self.history_.append(
-                    Round(self.n_rounds_, -np.inf, objective, violation=violation, seconds=seconds, dev=metric)
-                )
-                self.n_rounds_ += 1
-                progress.advance(self.n_rounds_, figures(self.history_[-1]))
+    def _beta(self, batch: Batch) -> float | None:
+        """β, None where nothing is labelled that it could weigh."""
+        return self.beta if np.any(batch.complete) else None
 
-    def _penalties(self, found: Labelling, supervised: FloatArray, beta: float | None) -> FloatArray:
-        """ρ after a round: β ρ₀ + (1 − β) ρ of the round's labelling."""
-        if not self.relearn or self.hard or beta is None:
-            return supervised
-        to_learn = is_learned(self.constraints)
-        mixed = beta * supervised + (1.0 - beta) * found.violations.penalties(self.smoothing)
-        return np.where(to_learn, mixed, supervised)
+    def _take(self, rho: FloatArray) -> None:
+        self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))
 
-    def _objective(self, step: ConstrainedArgmax, found: Labelling, parts: list[Batch]) -> float:
-        """Σ (score − prices) of the labellings + log p of labelled instances + log prior, as the round found it."""
-        model, objective = step.model, found.value
-        for part in parts:
-            scores = model.scores(part)
-            objective += float(part.weights @ scores.score(part.labels))
-        if model.discriminative:
-            for part in (*step.parts, *parts):
-                objective -= float(part.weights @ model.scores(part).infer().log_partition)
-        return objective + model.log_prior()
+    def _fingerprint(self, batch: Batch, rho: FloatArray) -> dict[str, str]:
+        may_change = {"rounds", "threads", "checkpoint", "checkpoint_every", "show_progress"}
+        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in may_change}
+        return {**settings, "data": fingerprint(batch, self.model_.label_names_), "penalties": fingerprint(rho)}
 
-    def _check_settings(self) -> None:
-        self._check_whole(rounds=0, k_best=1, beam=1, random_state=0)
+    def _check_settings(self, dev: Any = None) -> None:
+        self._check_learner(dev)
+        self._check_whole(rounds=0, k_best=1, beam=1, random_state=0, checkpoint_every=1)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), start_scale=(0.0, np.inf))
-
-
-def supervised_statistics(model: Model, labelled: Batch, engine: Engine) -> Any:
-    """Statistics of fully labelled instances, None where there are none."""
-    if len(labelled) == 0:
-        return None
-
-    def count(shard: Any) -> Any:
-        part = shard.of(labelled)
-        return model.collect(part, model.scores(part).certain(part.labels, weights=part.weights))
-
-    return map_sum(engine, count, shards_of(labelled))
 
 
 def starting_penalties(
@@ -232,15 +207,3 @@ def _refuse_coupling(
             f"the price of {name!r} cannot be learned, since it is about the whole corpus and not about single "
             "instances: give it a penalty or slack of its own, or make it hard"
         )
-
-
-def mix(one: dict[str, FloatArray], other: dict[str, FloatArray], share: float) -> dict[str, FloatArray]:
-    """share · one + (1 − share) · other, table by table."""
-    return {name: share * one[name] + (1.0 - share) * other[name] for name in other}
-
-
-def figures(entry: Round) -> str:
-    """What a round did, for the progress line."""
-    worst = max(entry.violation.values(), default=0.0)
-    shown = f"objective {entry.objective:.6g}" + (f"  violation {worst:.2g}" if entry.violation else "")
-    return shown if entry.dev is None else f"{shown}  dev {entry.dev:.4f}"

@@ -45,8 +45,9 @@ class History:
     def __init__(self, rounds: list[Round] | None = None) -> None:
         self.rounds: list[Round] = [] if rounds is None else rounds
 
-    def append(self, entry: Round) -> None:
-        self.rounds.append(entry)
+    def with_round(self, entry: Round) -> History:
+        """This history with one round more."""
+        return History([*self.rounds, entry])
 
     def __len__(self) -> int:
         return len(self.rounds)

@@ -9,80 +9,91 @@ added whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
 from trellis.data.ragged import FloatArray
+from trellis.engine import Placed
 from trellis.errors import ConstraintError, DataError
-from trellis.learn.checkpoint import flattened, unflattened
-from trellis.learn.expectation import Expectation, ExpectationStep
+from trellis.learn.checkpoint import Checkpoint, flattened, unflattened
+from trellis.learn.expectation import Expectation, ProjectedStep, Solving
+from trellis.learn.training import Training, rows_of
+from trellis.projection import Duals
 
-if TYPE_CHECKING:
-    from trellis.learn.uem import UEM
 
-
-class OnlineSteps:
-    """The mini-batches of a corpus, in an order drawn anew every pass."""
+class StepwiseStep:
+    """A pass over the mini-batches of a corpus, in an order drawn anew every time, with an M-step after each."""
 
     def __init__(
-        self, whole: ExpectationStep, constraints: Sequence[Constraint | Rule], size: int, settings: UEM
+        self,
+        training: Training,
+        constraints: Sequence[Constraint | Rule],
+        solving: Solving,
+        *,
+        size: int,
+        power: float,
+        likelihood: bool,
     ) -> None:
-        if size < 1:
-            raise DataError(f"online is the number of instances in a mini-batch, at least 1; got {size}")
-        if not 0.5 < settings.step_power <= 1.0:
-            raise DataError(f"step_power must lie in (0.5, 1] for stepwise EM to settle, got {settings.step_power}")
-        if whole.projector.couples:
+        if not 0.5 < power <= 1.0:
+            raise DataError(f"step_power must lie in (0.5, 1] for stepwise EM to settle, got {power}")
+        rows = rows_of(training.model, training.free_batch, constraints)
+        if len(rows.canonical().coupling()) or rows.sparsity:
             raise ConstraintError("online learning sees a few instances at a time: constraints must be per instance")
-        self.whole, self.settings = whole, settings
-        n = len(whole.free_batch)
-        self.sizes = [min(size, n - at) for at in range(0, n, size)]
+        self.training, self.power = training, power
+        batch = training.free_batch
+        cuts = [np.arange(at, min(at + size, len(batch))) for at in range(0, len(batch), size)]
         self.steps = [
-            ExpectationStep(
-                whole.model, whole.free_batch.take(np.arange(at, min(at + size, n))), constraints, whole.engine,
-                tolerance=settings.tolerance, most_evaluations=settings.evaluations,
+            ProjectedStep(
+                Training(training.model, batch.take(cut), training.engine, use_labelled=False), constraints, solving,
+                likelihood=likelihood,
             )
-            for at in range(0, n, size)
+            for cut in cuts
         ]  # fmt: skip
-        self.n_batches = len(self.steps)
-        self.rng = np.random.default_rng(settings.random_state)
+        self.rng = np.random.default_rng()
+        self.n_steps = 0
         self.statistics: Any = None
         self.saved: dict[str, FloatArray] | None = None
 
     @property
-    def rng_state(self) -> Any:
-        return self.rng.bit_generator.state
+    def placed(self) -> list[Placed[Any]]:
+        return [placed for step in self.steps for placed in step.placed]
 
-    def restore(self, state: Any, statistics: dict[str, FloatArray] | None) -> None:
+    def nothing(self, gamma: float) -> Duals:
+        return Duals(np.zeros(0), (), ())
+
+    def restore(self, run: Checkpoint) -> None:
         """Go on with the random order and the statistics of a checkpoint, or of a new start, which has none yet."""
-        self.rng.bit_generator.state = state
-        self.statistics, self.saved = None, statistics
+        self.rng.bit_generator.state = run.rng_state
+        self.statistics, self.saved, self.n_steps = None, run.statistics, run.n_steps
 
-    def run_pass(self, gamma: float, n_steps: int) -> Expectation:
-        """One pass over the corpus, with an M-step after each mini-batch; figures are sums over the pass."""
-        whole, total = self.whole, len(self.whole.free_batch)
+    def snapshot(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        state = self.rng.bit_generator.state
+        return {"rng_state": state, "statistics": flattened(self.statistics), "n_steps": self.n_steps}
+
+    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+        """One pass over the corpus; figures are sums over the pass."""
+        training, total, n = self.training, len(self.training.free_batch), len(self.steps)
         objective, likelihood, kl, residual, evaluations = 0.0, 0.0, 0.0, 0.0, 0
         violation: dict[str, float] = {}
-        for count, b in enumerate(self.rng.permutation(self.n_batches).tolist()):
-            found = self.steps[b].run(gamma, likelihood=self.settings.track_likelihood, warn=False)
-            scaled = found.statistics * (total / self.sizes[b])
+        for b in self.rng.permutation(n).tolist():
+            found = self.steps[b].run(gamma)
+            scaled = found.statistics * (total / len(self.steps[b].training.free_batch))
             if self.statistics is None and self.saved is not None:
                 self.statistics = unflattened(scaled, self.saved)
-            eta = (n_steps + count + 2.0) ** -self.settings.step_power
+            eta = (self.n_steps + 2.0) ** -self.power
             self.statistics = scaled if self.statistics is None else self.statistics * (1.0 - eta) + scaled * eta
-            with_labels = self.statistics
-            if whole.supervised is not None and whole.use_labelled:
-                with_labels = with_labels + whole.supervised
-            whole.model.update(with_labels, shards=whole.parts, engine=whole.engine)
+            training.update(training.with_supervised(self.statistics), self.placed)
+            self.n_steps += 1
             objective += found.objective
             likelihood += found.log_likelihood or 0.0
             kl += found.kl or 0.0
             residual = max(residual, found.kkt_residual)
             evaluations += found.evaluations
             for name, value in found.violation.items():
-                violation[name] = violation.get(name, 0.0) + value / self.n_batches
+                violation[name] = violation.get(name, 0.0) + value / n
         # Whole tables at the end of every pass, as a checkpoint has them: sums are then taken in one order.
         self.statistics = unflattened(self.statistics, flattened(self.statistics))
-        duals = whole.projector.no_duals()
-        return Expectation(None, objective, likelihood, kl, violation, duals, residual, evaluations)
+        return Expectation(None, objective, likelihood, kl, violation, self.nothing(gamma), residual, evaluations)

@@ -1,8 +1,15 @@
-"""Prediction with a trained model: by its own posterior p, or by q, p projected onto the constraints."""
+"""Prediction with a trained model under its constraints.
+
+By projection (EM and its relatives): of q, the model's posterior projected onto the constraints. By search (constrained
+conditional models): the best output of the scores less the price of violations. In both, constraints that tie instances
+together (counts over a corpus) shape training alone and are left out; ``constrained=False`` leaves all of them out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,100 +17,181 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.ragged import LabelArray
-from trellis.engine import engine_for
+from trellis.engine import engine_for, shards_of
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.expectation import ExpectationStep
+from trellis.learn.expectation import Solving, projector_of
+from trellis.learn.labelling import ConstrainedArgmax, Labelling
+from trellis.learn.penalties import count_violations, soft_rows
 from trellis.learn.schedule import Gamma, gamma_at
+from trellis.learn.training import rows_of, scores_of
 from trellis.models.estimator import Estimator
-from trellis.projection import ShardAnswer
+from trellis.models.model import bare
+from trellis.projection import Item, Projector, ShardAnswer
 
 DECODINGS = ("viterbi", "posterior")
 
 
-class ConstrainedPrediction(Estimator):
-    """What a learner with a model and constraints predicts."""
+class Prediction(Estimator):
+    """What all learners with a model and constraints have in common."""
 
     model: Any
+    model_: Any
     constraints: Sequence[Constraint | Rule]
+    threads: int | None
+
+    def _encoded(self, X: Any, y: Any = None) -> Batch:
+        self._check_fitted()
+        batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
+        return batch
+
+    def _check_learner(self, dev: Any) -> None:
+        """Refuse arguments of the wrong kind with a word about the right one."""
+        given: Any = self.constraints
+        if isinstance(given, Constraint | Rule):
+            raise DataError("constraints must be a list of constraints, so put the one there is in brackets: [...]")
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise DataError(f"constraints must be a list of constraints, got {type(given).__name__}")
+        for one in given:
+            if not isinstance(one, Constraint | Rule):
+                raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
+        if dev is not None and not (isinstance(dev, tuple) and len(dev) == 2):
+            raise DataError("dev must be a pair (X, y) of instances and their labels")
+
+
+def accuracy(batch: Batch, labels: LabelArray) -> float:
+    """Share of the slots with a known label that are labelled so, by weight."""
+    known = batch.labels >= 0
+    if not np.any(known):
+        raise DataError("no label is known, so there is no accuracy")
+    weight = np.repeat(batch.weights, batch.lengths)[known]
+    return float(np.average(labels[known] == batch.labels[known], weights=weight))
+
+
+@dataclass(frozen=True)
+class _Best:
+    """Best outputs of a shard, or with ``slots`` the best label of each slot."""
+
+    slots: bool
+
+    def __call__(self, item: Item, answer: ShardAnswer) -> LabelArray:
+        if self.slots:
+            return np.asarray(answer.tilted.likeliest(answer.posterior))
+        return np.asarray(item.rows.q_scores(answer).argmax().outputs)
+
+
+def _whole(item: Item, answer: ShardAnswer) -> Any:
+    return answer.posterior
+
+
+class ProjectedPrediction(Prediction):
+    """What a learner that projects predicts."""
+
     gamma: Gamma
     tolerance: float
     evaluations: int
-    threads: int | None
     max_rounds: int
 
-    def predict(self, X: Any, *, constrained: bool = False, decoding: str = "viterbi") -> Any:
+    def predict(self, X: Any, *, constrained: bool = True, decoding: str = "viterbi") -> Any:
         """Labels by name: the best output (``decoding="viterbi"``), or the best label of each slot ("posterior").
 
         constrained : of q, the model's posterior projected onto the constraints, in place of the model's own
         """
-        batch, labels = self._decode(X, None, constrained, decoding)
-        return self.model.decode(batch, labels)
+        batch = self._encoded(X)
+        return self.model_.decode(batch, self._labels(batch, constrained, decoding))
 
-    def predict_proba(self, X: Any, *, constrained: bool = False) -> Any:
+    def predict_proba(self, X: Any, *, constrained: bool = True) -> Any:
         """Posterior of each slot's label, as the model's own ``predict_proba`` gives it."""
-        if not constrained:
-            return self.model.predict_proba(X)
-        batch = self.model.encode(X)
-        step = self._step(batch.with_labels(None), self.constraints)
-        outcome = step.projector.run(
-            step.scores_of, self._gamma(), then=lambda _, answer: answer.posterior, engine=step.engine
-        )
-        return self.model.probabilities(batch, outcome.results)
+        batch = self._encoded(X)
+        found = self._projector(batch, constrained).run(self._scores, self._gamma(constrained), then=_whole)
+        return self.model_.probabilities(batch, found.results)
 
-    def score(self, X: Any, y: Any, *, constrained: bool = False, decoding: str = "viterbi") -> float:
+    def score(self, X: Any, y: Any = None, *, constrained: bool = True, decoding: str = "viterbi") -> float:
         """Share of the slots with a known label that ``predict`` labels so."""
-        batch, labels = self._decode(X, y, constrained, decoding)
-        known = batch.labels >= 0
-        if not np.any(known):
-            raise DataError("no label is known, so there is no accuracy")
-        weight = np.repeat(batch.weights, batch.lengths)[known]
-        return float(np.average(labels[known] == batch.labels[known], weights=weight))
+        batch = self._encoded(X, y)
+        return accuracy(batch, self._labels(batch, constrained, decoding))
 
-    def violations(self, X: Any, *, constrained: bool = False) -> dict[str, float]:
+    def violations(self, X: Any, *, constrained: bool = True) -> dict[str, float]:
         """Share of each constraint's rows that the posterior of new data violates (by more than the tolerance)."""
-        batch = self.model.encode(X).with_labels(None)
-        step = self._step(batch, self.constraints)
-        shown = step if constrained else self._step(batch, ())
-        violated = np.zeros(len(step.rows.names))
-        outcome = shown.projector.run(
-            shown.scores_of, self._gamma(), then=lambda _, answer: answer, warn=False,
-            at=lambda number: step.projector.shard_rows[number].rows.part,
+        batch = self._encoded(X).with_labels(None)
+        rows = rows_of(self.model_, batch, self.constraints).canonical()
+        projector = self._projector(batch, constrained)
+        cuts = zip(projector.items, projector.bounds[:-1].tolist(), projector.bounds[1:].tolist(), strict=True)
+        shards = {item.data.first: rows.shard(a, b) for item, a, b in cuts}
+        found = projector.run(
+            self._scores, self._gamma(constrained), warn=False, at=lambda item: shards[item.data.first].part,
+            then=lambda item, answer: shards[item.data.first].expect(answer.posterior),
         )  # fmt: skip
-        coupling = np.zeros(len(step.projector.coupling))
-        for number, answer in enumerate(outcome.results):
-            mine, q = step.projector.shard_rows[number], answer.posterior
-            local = mine.local.rows
-            over = local.excess(local.expect(q))
-            violated += np.bincount(local.constraint, over > 2 * self.tolerance, minlength=len(violated))
-            coupling += mine.coupling.expect(q)
-        over = step.projector.coupling.excess(coupling)
-        violated += np.bincount(step.projector.coupling.constraint, over > 2 * self.tolerance, minlength=len(violated))
-        n_rows = np.maximum(np.bincount(step.rows.constraint, minlength=len(violated)), 1)
-        return dict(zip(step.rows.names, (violated / n_rows).tolist(), strict=True))
+        violated, coupling = np.zeros(len(rows.names)), np.zeros(len(rows.coupling()))
+        for mine, expected in zip(shards.values(), found.results, strict=True):
+            excess, names = mine.excess(expected)[: mine.n_local], mine.constraint[: mine.n_local]
+            violated += np.bincount(names, excess > 2 * self.tolerance, minlength=len(violated))
+            coupling += expected[mine.n_local :]
+        tying = rows.coupling()
+        excess = tying.excess(coupling)
+        violated += np.bincount(tying.constraint, excess > 2 * self.tolerance, minlength=len(violated))
+        n_rows = np.maximum(np.bincount(rows.constraint, minlength=len(violated)), 1)
+        return dict(zip(rows.names, (violated / n_rows).tolist(), strict=True))
 
-    def _decode(self, X: Any, y: Any, constrained: bool, decoding: str) -> tuple[Batch, LabelArray]:
+    def _labels(self, batch: Batch, constrained: bool, decoding: str) -> LabelArray:
         if decoding not in DECODINGS:
             raise UnknownNameError("decoding", decoding, DECODINGS)
-        batch = self.model.encode(X, y)
-        step = self._step(batch.with_labels(None), self.constraints if constrained else ())
-        gamma = self._gamma() if constrained else 1.0
+        gamma = self._gamma(constrained)
+        best = _Best(decoding == "posterior" or gamma == 0.0)
+        outcome = self._projector(batch, constrained).run(self._scores, gamma, then=best)
+        return np.concatenate([np.zeros(0, np.int32), *outcome.results])
 
-        def decode(number: int, answer: ShardAnswer) -> LabelArray:
-            scores = step.scores_of(number)
-            if decoding == "posterior" or (constrained and gamma == 0.0):
-                return np.asarray(scores.likeliest(answer.posterior))
-            best = step.projector.shard_rows[number].q_scores(answer) if constrained else scores
-            return np.asarray(best.argmax().outputs)
+    @property
+    def _scores(self) -> Any:
+        return partial(scores_of, bare(self.model_))
 
-        outcome = step.projector.run(step.scores_of, gamma, then=decode, engine=step.engine)
-        return batch, np.concatenate([np.zeros(0, np.int32), *outcome.results])
+    def _projector(self, batch: Batch, constrained: bool) -> Projector:
+        batch = batch.with_labels(None)
+        rows = rows_of(self.model_, batch, self.constraints if constrained else ()).canonical()
+        rows = replace(rows.local(), sparsity=()) if constrained else rows
+        parts = [shard.of(batch) for shard in shards_of(batch)]
+        return projector_of(rows, parts, engine_for(self.threads), Solving(self.tolerance, self.evaluations))
 
-    def _step(self, batch: Batch, constraints: Sequence[Constraint | Rule]) -> ExpectationStep:
-        return ExpectationStep(
-            self.model, batch, tuple(constraints), engine_for(self.threads),
-            tolerance=self.tolerance, most_evaluations=self.evaluations, most_rounds=self.evaluations,
+    def _gamma(self, constrained: bool) -> float:
+        """γ of the last round; without constraints the model's own posterior, 1."""
+        return gamma_at(self.gamma, max(self.max_rounds - 1, 0)) if constrained else 1.0
+
+
+class CCMPrediction(Prediction):
+    """What a constrained conditional model predicts: the best output of its scores less the price of violations.
+
+    Subclasses learn ``model_`` and ``penalties_``, ρ by the name of the constraint.
+    """
+
+    beam: int
+    penalties_: dict[str, float]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "penalties_")
+
+    def predict(self, X: Any, *, constrained: bool = True) -> list[list[str]]:
+        """Labels by name; with ``constrained=False`` the model's own best output."""
+        batch = self._encoded(X)
+        labels: list[list[str]] = self.model_.decode(batch, self.decode(batch, constrained=constrained).labels)
+        return labels
+
+    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
+        """Share of the tokens with a known label that ``predict`` labels so."""
+        batch = self._encoded(X, y)
+        return accuracy(batch, self.decode(batch, constrained=constrained).labels)
+
+    def violations(self, X: Any, *, constrained: bool = True) -> dict[str, float]:
+        """How often the outputs (without ``constrained`` the model's own) violate each constraint, per token."""
+        batch = self._encoded(X).with_labels(None)
+        labels = self.decode(batch, constrained=constrained).labels
+        rows = soft_rows(self.constraints, batch, self.model_)
+        seen = count_violations(rows, batch.with_labels(labels))
+        return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
+
+    def decode(self, batch: Batch, *, constrained: bool = True) -> Labelling:
+        """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
+        constraints = self.constraints if constrained else ()
+        step = ConstrainedArgmax(
+            self.model_, batch.with_labels(None), constraints, engine_for(self.threads), beam=self.beam,
+            local_only=True,
         )  # fmt: skip
-
-    def _gamma(self) -> float:
-        """γ of the last round."""
-        return gamma_at(self.gamma, max(self.max_rounds - 1, 0))
+        return step.run(np.array([self.penalties_[name] for name in step.names]))

@@ -73,7 +73,7 @@ def tune(
         if dev is not None:
             score = made.score(*dev, constrained=constrained)
         else:
-            score = -float(np.mean(list(made.violations([X[i] for i in watched]).values())))
+            score = -float(np.mean(list(made.violations([X[i] for i in watched], constrained=False).values())))
         trials.append(Trial(gamma, strength, score))
         if best is None or score > best_score:
             best, best_score = made, score

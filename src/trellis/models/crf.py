@@ -8,6 +8,7 @@ given it is ordinary supervised training.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -20,11 +21,11 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine
+from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, ShardFeatures
+from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, features_of
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
@@ -152,7 +153,7 @@ class CRF(LogLinearModel, SequenceModel):
     def scores(self, batch: Batch) -> Chain:
         """Log-potentials of p(y | x) over the parts of the batch."""
         tell_if_compiling(log_linear.add_scores)
-        return ShardFeatures(batch, self.layout_).scores(self.weights_)
+        return features_of(batch, self.layout_).scores(self.weights_)
 
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all label sequences are equally likely."""
@@ -161,15 +162,22 @@ class CRF(LogLinearModel, SequenceModel):
 
     def collect(self, batch: Batch, q: LabelPosterior) -> CRFStatistics:
         """Expected counts of features with labels, of label pairs, and of first and last labels."""
-        return ShardFeatures(batch, self.layout_).collect(q)
+        return features_of(batch, self.layout_).collect(q)
 
     # weights
 
     def _n_weights(self) -> int:
         return self.layout_.n_weights
 
-    def _objective(self, statistics: CRFStatistics, shards: Sequence[Batch], engine: Engine) -> CRFObjective:
-        return CRFObjective(shards, statistics.vector(self.layout_), self.layout_, engine)
+    def _objective(self, statistics: CRFStatistics, shards: Sequence[Placed[Any]]) -> CRFObjective:
+        return CRFObjective(shards, statistics.vector(self.layout_), self.layout_)
+
+    def bare(self) -> CRF:
+        """The model without the names of its features."""
+        made = copy.copy(self)
+        made.feature_names_ = Vocabulary([], kind="feature")
+        made.features = None
+        return made
 
     @property
     def edge_(self) -> FloatArray:

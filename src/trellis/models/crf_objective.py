@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.engine import Engine, Shard, map_sum
+from trellis.engine import Piece, Placed, summed
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -35,6 +37,11 @@ class Layout:
     pair_label: LabelArray
     n_labels: int
     ends: bool
+
+    @cached_property
+    def key(self) -> int:
+        """What tells layouts apart, in any process."""
+        return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), 2 * self.n_labels + self.ends))
 
     @property
     def n_features(self) -> int:
@@ -148,21 +155,26 @@ class ShardFeatures:
         return self.collect(self.scores(weights).infer(weights=self.batch.weights))
 
 
-class CRFObjective:
-    """f(w) and its gradient over shards, for a minimiser."""
+def features_of(batch: Batch, layout: Layout) -> ShardFeatures:
+    """The batch's features under a layout, prepared once."""
+    return batch.remembered(("features", layout.key), lambda: ShardFeatures(batch, layout))
 
-    def __init__(self, shards: Sequence[Batch], counts: FloatArray, layout: Layout, engine: Engine) -> None:
-        self.layout = layout
-        self.counts = counts
-        self.engine = engine
-        self.places = [Shard(i, range(len(batch)), batch.first) for i, batch in enumerate(shards)]
-        self.prepared = list(engine.map(lambda place: ShardFeatures(shards[place.index], layout), self.places))
+
+def expectations(given: tuple[Layout, FloatArray], item: Piece, state: Any) -> tuple[CRFStatistics, Any]:
+    """Expected counts of a shard under the model itself, at given weights."""
+    return features_of(item.data, given[0]).expectations(given[1]), state
+
+
+class CRFObjective:
+    """f(w) and its gradient over placed shards, for a minimiser."""
+
+    def __init__(self, shards: Sequence[Placed[Any]], counts: FloatArray, layout: Layout) -> None:
+        self.shards, self.counts, self.layout = shards, counts, layout
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        def of_shard(place: Shard) -> CRFStatistics:
-            return self.prepared[place.index].expectations(weights)
-
-        if not self.places:
+        if not any(len(placed) for placed in self.shards):
             return -float(self.counts @ weights), -self.counts
-        total: Any = map_sum(self.engine, of_shard, self.places)
+        total: Any = summed(
+            found for placed in self.shards for found in placed.run(expectations, (self.layout, weights))
+        )
         return total.log_partition - float(self.counts @ weights), total.vector(self.layout) - self.counts

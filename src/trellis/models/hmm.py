@@ -21,7 +21,7 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine
+from trellis.engine import Engine, Placed
 from trellis.errors import DataError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
@@ -172,7 +172,7 @@ class HMM(SequenceModel):
         return HMMStatistics(start, q.edge_counts.sum(axis=0), RowCounts.of_rows(len(self.symbols_), rows, emission))
 
     def update(
-        self, statistics: HMMStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+        self, statistics: HMMStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
     ) -> None:
         """M-step: counts are all it needs, so the data is not looked at again."""
         start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)

@@ -10,7 +10,7 @@ import numpy as np
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, engine_for, shards_of
+from trellis.engine import Engine, Piece, Placed, engine_for, place_batch
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
@@ -50,7 +50,7 @@ class LogLinearModel(SavedEstimator):
         """Weights without a prior."""
         return slice(0, 0)
 
-    def _objective(self, statistics: Any, shards: Sequence[Batch], engine: Engine) -> Objective:
+    def _objective(self, statistics: Any, shards: Sequence[Placed[Any]]) -> Objective:
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
         raise NotImplementedError
 
@@ -66,15 +66,15 @@ class LogLinearModel(SavedEstimator):
         raise NotImplementedError
 
     def update(
-        self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+        self, statistics: Any, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
     ) -> Minimum:
-        """M-step by L-BFGS from the present weights; ``shards`` are the batches that the statistics came from."""
+        """M-step by L-BFGS from the present weights; ``shards`` are those that the statistics came from."""
         if shards is None:
             raise DataError(
                 f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
                 "came from"
             )
-        objective = self._objective(statistics, shards, engine_for(self.threads) if engine is None else engine)
+        objective = self._objective(statistics, shards)
         found = minimise_penalised(
             objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol, free=self._free()
         )
@@ -83,7 +83,7 @@ class LogLinearModel(SavedEstimator):
 
     def step(self, batch: Batch, q: LabelPosterior, *, share: float) -> None:
         """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
-        _, gradient = self._objective(self.collect(batch, q), [batch], engine_for(1))(self.weights_)
+        _, gradient = self._objective(self.collect(batch, q), [engine_for(1).place([Piece(batch)])])(self.weights_)
         pull = share * self.l2 * self.weights_
         pull[self._free()] = 0.0
         if self._steps is None:
@@ -121,12 +121,8 @@ class LogLinearModel(SavedEstimator):
         if self.solver == "adagrad":
             self._fit_adagrad(batch)
             return
-        shards = [shard.of(batch) for shard in shards_of(batch)]
-        total: Any = None
-        for shard in shards:
-            statistics = self.collect(shard, self.given(shard))
-            total = statistics if total is None else total + statistics
-        found = self.update(total, shards=shards)
+        shards = place_batch(engine_for(self.threads), batch)
+        found = self.update(shards.total(_count_given, self), shards=[shards])
         self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
         if not found.converged:
             warnings.warn(
@@ -150,3 +146,8 @@ class LogLinearModel(SavedEstimator):
             raise UnknownNameError("solver", self.solver, SOLVERS)
         self._check_whole(max_iter=1, batch_size=1, random_state=0)
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
+
+
+def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[Any, Any]:
+    """Statistics of a shard whose labels are all known."""
+    return model.collect(item.data, model.given(item.data)), state

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Shard, map_sum
+from trellis.engine import Piece, Placed, summed
 from trellis.errors import DataError
 from trellis.models.arrays import check_arrays
 from trellis.models.lbfgs import Objective
@@ -115,16 +115,12 @@ class MaxEnt(LogLinearModel, TabularModel):
         feature, intercept = self._split(weights)
         return Categorical(batch.features @ feature + intercept, batch.first)
 
-    def _objective(self, statistics: MaxEntStatistics, shards: Sequence[Batch], engine: Engine) -> Objective:
-        places = [Shard(i, range(len(batch)), batch.first) for i, batch in enumerate(shards)]
+    def _objective(self, statistics: MaxEntStatistics, shards: Sequence[Placed[Any]]) -> Objective:
         counts = self._vector(statistics)
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            def of_shard(place: Shard) -> MaxEntStatistics:
-                batch = shards[place.index]
-                return self.collect(batch, self._scores(batch, weights).infer())
-
-            total = map_sum(engine, of_shard, places)
+            given = (self, weights)
+            total = summed(found for placed in shards for found in placed.run(_expectations, given))
             return total.log_partition - float(counts @ weights), self._vector(total) - counts
 
         return value_and_gradient
@@ -171,3 +167,9 @@ class MaxEnt(LogLinearModel, TabularModel):
         self._check_training()
         self._restore_names(names)
         self.set_parameters(check_arrays(self.ARRAYS, arrays))
+
+
+def _expectations(given: tuple[MaxEnt, FloatArray], item: Piece, state: Any) -> tuple[MaxEntStatistics, Any]:
+    """Expected counts of a shard under the model itself, at given weights."""
+    model, weights = given
+    return model.collect(item.data, model._scores(item.data, weights).infer()), state

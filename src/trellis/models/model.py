@@ -17,7 +17,7 @@ import numpy as np
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine
+from trellis.engine import Engine, Placed
 from trellis.structures import Parts, Structure
 
 
@@ -55,8 +55,10 @@ class Model(Protocol):
         """
         ...
 
-    def update(self, statistics: Any, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None) -> None:
-        """M-step; a discriminative model looks at the batches again, on the engine."""
+    def update(
+        self, statistics: Any, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
+    ) -> None:
+        """M-step; a discriminative model looks at the instances again, where they are placed."""
         ...
 
     def decode(self, batch: Batch, outputs: Any) -> Any:
@@ -72,3 +74,12 @@ class Model(Protocol):
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None: ...
     def parameters(self) -> dict[str, FloatArray]: ...
     def set_parameters(self, parameters: dict[str, FloatArray]) -> None: ...
+
+
+def bare(model: Model) -> Model:
+    """What ``scores`` and ``collect`` need of a model: this is what travels to a worker.
+
+    A model may leave out the rest (vocabularies, say) in a method of this name; it is the model itself elsewhere.
+    """
+    own = getattr(model, "bare", None)
+    return model if own is None else own()

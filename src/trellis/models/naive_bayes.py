@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine
+from trellis.engine import Engine, Placed
 from trellis.errors import DataError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
@@ -100,7 +100,11 @@ class NaiveBayes(TabularModel):
         return NaiveBayesStatistics(weighted.sum(axis=0), np.asarray(batch.features.T @ weighted))
 
     def update(
-        self, statistics: NaiveBayesStatistics, *, shards: Sequence[Batch] | None = None, engine: Engine | None = None
+        self,
+        statistics: NaiveBayesStatistics,
+        *,
+        shards: Sequence[Placed[Any]] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         """M-step: counts are all it needs, so the data is not looked at again."""
         label, feature = statistics.label[:, None], statistics.feature

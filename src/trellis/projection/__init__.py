@@ -3,6 +3,16 @@
 from trellis.projection.agreement import Agreement, agree
 from trellis.projection.duals import CorpusProjection, Duals
 from trellis.projection.projector import Projection, Projector, project
-from trellis.projection.shard import ShardAnswer
+from trellis.projection.shard import Item, ShardAnswer
 
-__all__ = ["Agreement", "CorpusProjection", "Duals", "Projection", "Projector", "ShardAnswer", "agree", "project"]
+__all__ = [
+    "Agreement",
+    "CorpusProjection",
+    "Duals",
+    "Item",
+    "Projection",
+    "Projector",
+    "ShardAnswer",
+    "agree",
+    "project",
+]

@@ -9,20 +9,20 @@ that instances use: quasi-Newton while its matrix is small, else spectral proxim
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.engine import Engine, Shard
 from trellis.projection.kernels import solver
 from trellis.projection.kernels.groups import LINF, PENALTY, natural_residual
-from trellis.projection.local import GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import ShardAnswer, ShardRows
+from trellis.projection.local import GroupTable, ScaledRows
+from trellis.projection.work import Evaluated
 
-EvaluateShard = Callable[[int, FloatArray, tuple[FloatArray, ...], LocalState], ShardAnswer]
+Pass = Callable[[tuple[FloatArray, list[FloatArray]], bool], Iterable[Evaluated]]
+"""(θ, l1/linf duals), and whether covariances are wanted -> what each shard gives, in order."""
 
 
 @dataclass(frozen=True)
@@ -40,31 +40,18 @@ class CorpusDual:
     """The coupling dual of one E-step at one γ.
 
     cuts : of each l1/linf block, (n_shards + 1,) the occurrences that belong to each shard
-    states : of the shards' local solvers; replaced by each evaluation's
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        coupling: ScaledRows,
-        cuts: list[IntArray],
-        shard_rows: list[ShardRows],
-        shards: list[Shard],
-        evaluate_shard: EvaluateShard,
-        states: list[LocalState],
-        gamma: float,
-        weights: FloatArray | None,
-        engine: Engine,
+        self, rows: Rows, coupling: ScaledRows, cuts: list[IntArray], gamma: float, evaluate_shards: Pass
     ) -> None:
         self.blocks, self.coupling, self.cuts = rows.sparsity, coupling, cuts
-        self.shard_rows, self.shards, self.evaluate_shard = shard_rows, shards, evaluate_shard
-        self.states, self.weights, self.engine = states, weights, engine
+        self.evaluate_shards = evaluate_shards
         self.n = len(coupling.rows)
         self.ends = np.cumsum([self.n, *(len(block) * block.width for block in self.blocks)])
         self.scale = np.ones(int(self.ends[-1]))
         self.scale[: self.n] = coupling.scale
         self.order, self.table = self._by_group(gamma)
-        self._answers: dict[int, ShardAnswer] = {}
 
     def pack(self, theta: FloatArray, lams: list[FloatArray]) -> FloatArray:
         return np.concatenate([theta * self.coupling.scale, *(lam.reshape(-1) for lam in lams)])
@@ -77,31 +64,20 @@ class CorpusDual:
         cut = zip(self.blocks, self.ends[:-1], self.ends[1:], strict=True)
         return [point[a:b].reshape(-1, block.width) for block, a, b in cut]
 
-    def cut(self, lams: list[FloatArray], number: int) -> tuple[FloatArray, ...]:
-        """The part of each block that belongs to one shard."""
-        return tuple(lam[at[number] : at[number + 1]] for lam, at in zip(lams, self.cuts, strict=True))
-
-    def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """f and ∇f."""
-        theta, lams = self.unpack(point)
+    def evaluate(self, point: FloatArray, curvature: bool = False) -> tuple[float, FloatArray, FloatArray]:
+        """f, ∇f, and with ``curvature`` the covariance of the coupling rows."""
         value, expected = float(self.coupling.rows.bound @ point[: self.n]), np.zeros(self.n)
-        gradient = np.empty_like(point)
+        gradient, covariance = np.empty_like(point), np.zeros((self.n, self.n) if curvature else (0, 0))
         targets = self._block_views(gradient)
-
-        def one(shard: Shard) -> ShardAnswer:
-            number = shard.index
-            return self.evaluate_shard(number, theta, self.cut(lams, number), self.states[number])
-
-        for number, answer in enumerate(self.engine.map(one, self.shards)):
-            self.states[number] = answer.state
-            if self.n:
-                self._answers[number] = answer
+        for number, answer in enumerate(self.evaluate_shards(self.unpack(point), curvature)):
             value += answer.value
             expected += answer.coupling
+            if answer.covariance is not None:
+                covariance += answer.covariance
             for target, at, marginals in zip(targets, self.cuts, answer.sparsity, strict=True):
                 np.negative(marginals, out=target[at[number] : at[number + 1]])
         gradient[: self.n] = self.coupling.rows.bound - expected / self.coupling.scale
-        return value, gradient
+        return value, gradient, covariance
 
     def solve(self, start: FloatArray, limit: float, tolerance: float, most_evaluations: int) -> CoupledSolution:
         """Reverse communication with the compiled solver, in an order in which groups stand together."""
@@ -121,9 +97,10 @@ class CorpusDual:
         action = solver.EVALUATE
         while action == solver.EVALUATE:
             point[order] = trial
-            value, gradient = self.evaluate(point)
-            if dense and integers[solver.N_EVALUATIONS] % solver.PATIENCE == 0:
-                hessian[:] = self._curvature()[np.ix_(order, order)]
+            anew = bool(dense and integers[solver.N_EVALUATIONS] % solver.PATIENCE == 0)
+            value, gradient, covariance = self.evaluate(point, anew)
+            if anew:
+                hessian[:] = self._curvature(covariance)[np.ix_(order, order)]
                 hessian[np.diag_indices(n)] = np.maximum(np.diag(hessian), 1e-12)
             action = solver.advance(
                 trial, value, gradient[order], *groups, hessian, integers, floats, vectors, recent, tolerance,
@@ -168,17 +145,8 @@ class CorpusDual:
         )
         return np.concatenate(order).astype(np.int64), table
 
-    def _curvature(self) -> FloatArray:
+    def _curvature(self, covariance: FloatArray) -> FloatArray:
         """The Hessian as if places were independent, blocks and rows too: a start for quasi-Newton updates."""
-        total = np.zeros((len(self.scale), len(self.scale)))
-        if self.n:
-            for shard in self.shards:
-                mine = None
-                if self.weights is not None:
-                    mine = self.weights[shard.instances.start : shard.instances.stop]
-                answer = self._answers[shard.index]
-                total[: self.n, : self.n] += self.shard_rows[shard.index].coupling_covariance(answer, mine)
-            total[: self.n, : self.n] /= np.outer(self.coupling.scale, self.coupling.scale)
-        for at in range(self.n, len(self.scale)):
-            total[at, at] = 0.2
+        total = np.diag(np.full(len(self.scale), 0.2))
+        total[: self.n, : self.n] = covariance / np.outer(self.coupling.scale, self.coupling.scale)
         return total

@@ -16,13 +16,13 @@ T = TypeVar("T")
 class Duals:
     """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
 
-    row : (n_rows,) in the order of ``rows``;  sparsity : (n, width) per block;  curvature : the solver's Hessians
-    per shard
+    row : (n_rows,) in the order of ``rows``;  sparsity : (n, width) per block
+    memory : what the solver remembers beside them, per shard: its Hessians
     """
 
     row: FloatArray
     sparsity: tuple[FloatArray, ...]
-    curvature: tuple[FloatArray | None, ...]
+    memory: tuple[FloatArray | None, ...]
 
     def by_name(self, rows: Rows) -> dict[str, FloatArray]:
         """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""

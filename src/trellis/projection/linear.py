@@ -10,19 +10,19 @@ shard, or one over all shards where rows couple instances.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Shard
 from trellis.errors import InfeasibleError
 from trellis.projection.columns import Averaged, Segment, average_outputs, check_linear
 from trellis.projection.diagnosis import explain_all
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.local import LocalState
-from trellis.projection.shard import ShardAnswer
+from trellis.projection.shard import Item, ShardAnswer
 from trellis.structures.structure import Structure
 
 if TYPE_CHECKING:
@@ -36,64 +36,72 @@ SOLVED = 1e-6
 
 def run_linear(
     projector: Projector,
-    scores_of: Callable[[int], Structure],
-    then: Callable[[int, ShardAnswer], T],
-    weights: FloatArray | None,
+    scores_of: Callable[[Any], Structure],
+    then: Callable[[Item, ShardAnswer], T],
     duals: Duals | None,
-    engine: Engine,
     fold: Callable[[T, T], T] | None = None,
 ) -> CorpusProjection[T]:
     """As :meth:`Projector.run` with γ = 0; the KKT residual reported is the duality gap."""
-    rows, shards, shard_rows = projector.rows, projector.shards, projector.shard_rows
-    cuts = projector.local_start
-
-    def weights_of(shard: Shard) -> FloatArray | None:
-        return None if weights is None else weights[shard.instances.start : shard.instances.stop]
-
-    def answer(shard: Shard, segments: list[Segment], number: int, averaged: Averaged) -> ShardAnswer:
-        segment = segments[number]
-        # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
-        q = averaged.posterior(
-            segments, number, log_partition=segment.scores.argmax().score, weights=weights_of(shard),
-            at=np.concatenate((shard_rows[shard.index].rows.part, shard_rows[shard.index].coupled)),
-        )  # fmt: skip
-        integral = averaged.integral(segment)
-        return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)
-
-    def one(shard: Shard) -> tuple[T, Averaged]:
-        mine, scores = shard_rows[shard.index], scores_of(shard.index)
-        local = mine.local.rows.written_out()
-        segments = [Segment.whole(scores.apply(mine.rows.mask), local)]
-        start = None if duals is None or rows.implicit else duals.row[cuts[shard.index] : cuts[shard.index + 1]]
-        averaged = _average(segments, local, weights_of(shard), start, [scores], mine.rows)
-        return then(shard.index, answer(shard, segments, 0, averaged)), averaged
-
+    rows, items, placed = projector.rows, projector.items, projector.placed
+    results: list[T] = []
+    coupling, value, gap = np.zeros(0), 0.0, 0.0
     if not projector.couples:
-        results: list[T] = []
-        multipliers, value, gap = [np.zeros(0)], 0.0, 0.0
-        for result, averaged in engine.map(one, shards):
+        for result, won, lost in placed.run(average_shard, Averaging(scores_of, then)):
             put(results, result, fold)
-            # Multipliers of rows that are not written out are not kept.
-            multipliers.append(np.zeros(0) if rows.implicit else averaged.multipliers)
-            value -= averaged.value
-            gap += averaged.bound - averaged.value
-        row = np.concatenate(multipliers)
+            value -= won
+            gap += lost
     else:
-        scores = [scores_of(shard.index) for shard in shards]
-        masked = [one_scores.apply(mine.rows.mask) for mine, one_scores in zip(shard_rows, scores, strict=True)]
+        scores = [scores_of(item.data) for item in items]
+        masked = [one.apply(item.rows.rows.mask) for item, one in zip(items, scores, strict=True)]
         explicit = rows.with_explicit_sparsity().written_out()
-        segments = [Segment.of(m, explicit, shard.instances.start) for m, shard in zip(masked, shards, strict=True)]
-        start = None if duals is None or rows.sparsity or rows.implicit else duals.row
-        averaged = _average(segments, explicit, weights, start, scores, rows)
-        results = [then(shard.index, answer(shard, segments, shard.index, averaged)) for shard in shards]
-        row, value, gap = averaged.multipliers[: len(rows)], -averaged.value, averaged.bound - averaged.value
-    if rows.implicit:
-        row = np.zeros(len(rows))
+        firsts = projector.bounds[:-1].tolist()
+        segments = [Segment.of(m, explicit, first) for m, first in zip(masked, firsts, strict=True)]
+        # Multipliers of rows that are not written out are not kept.
+        known = not (rows.sparsity or rows.implicit)
+        start = duals.row if duals is not None and known else None
+        averaged = _average(segments, explicit, projector.weights, start, scores, rows)
+        for number, item in enumerate(items):
+            put(results, then(item, _answer(item, segments, number, averaged)), fold)
+        row = averaged.multipliers[: len(rows)] if not rows.implicit else np.zeros(len(rows))
+        coupling, value, gap = row[rows.n_local :], -averaged.value, averaged.bound - averaged.value
+        cuts = projector.local_start
+        placed.restore([LocalState(row[cuts[i] : cuts[i + 1]]) for i in range(len(items))])
     blocks = tuple(np.zeros((len(block), block.width)) for block in rows.sparsity)
-    out = Duals(row, blocks, tuple(None for _ in shards))
+    row = np.concatenate([*(state.theta for state in placed.states), coupling])
+    out = Duals(row, blocks, tuple(None for _ in items))
     solved = bool(gap <= SOLVED * (1.0 + abs(value)))
     worst = None if solved else " or ".join(rows.names)
     return CorpusProjection(results, out, float(value), float(gap), worst, 0, solved)
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """What the pass over shards that nothing ties together asks of each."""
+
+    scores_of: Callable[[Any], Structure]
+    then: Callable[[Item, ShardAnswer], Any]
+
+
+def average_shard(asked: Averaging, item: Item, state: LocalState) -> tuple[tuple[Any, float, float], LocalState]:
+    """The linear program of one shard: what ``then`` makes of it, its value, and its gap."""
+    scores, rows = asked.scores_of(item.data), item.rows.rows
+    local = item.rows.local.rows.written_out()
+    segments = [Segment.whole(scores.apply(rows.mask), local)]
+    averaged = _average(segments, local, item.weights, None if rows.implicit else state.theta, [scores], rows)
+    kept = LocalState(state.theta if rows.implicit else averaged.multipliers)
+    result = asked.then(item, _answer(item, segments, 0, averaged))
+    return (result, averaged.value, averaged.bound - averaged.value), kept
+
+
+def _answer(item: Item, segments: list[Segment], number: int, averaged: Averaged) -> ShardAnswer:
+    segment = segments[number]
+    # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
+    q = averaged.posterior(
+        segments, number, log_partition=segment.scores.argmax().score, weights=item.weights,
+        at=np.concatenate((item.rows.rows.part, item.rows.coupled)),
+    )  # fmt: skip
+    integral = averaged.integral(segment)
+    return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)
 
 
 def _average(

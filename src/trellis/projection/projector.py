@@ -10,7 +10,7 @@ The solvers work in θ = λ/γ, where γ is gone but from the prices: a price σ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,43 +19,24 @@ import numpy as np
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
-from trellis.errors import ConvergenceWarning, InfeasibleError
+from trellis.errors import ConvergenceWarning
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
-from trellis.projection.diagnosis import explain, refuse_conflict
+from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import PATIENT, Asked, ShardAnswer, ShardRows
+from trellis.projection.shard import PATIENT, Asked, Item, ShardAnswer, ShardRows
+from trellis.projection.work import Ask, Finish, Finished, evaluate, finish
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Finished:
-    """What the corpus keeps of a shard's last evaluation; worst : the instance with the largest residual."""
-
-    value: float
-    residual: float
-    worst: int
-    evaluations: int
-    theta: FloatArray
-    state: LocalState
-
-    @classmethod
-    def of(cls, answer: ShardAnswer) -> _Finished:
-        local = answer.local
-        if local is None or not len(local.residual):
-            return cls(answer.value, 0.0, -1, 0, answer.state.theta, answer.state)
-        worst = int(np.argmax(local.residual))
-        evaluations = int(local.evaluations.sum())
-        return cls(answer.value, float(local.residual[worst]), worst, evaluations, local.theta, answer.state)
-
-
 class Projector:
-    """Rows compiled for a corpus, ready to be projected onto round after round.
+    """Rows compiled for a corpus, placed on an engine with its data, ready to be projected onto round after round.
 
     rows : over the whole corpus;  bounds : (n_shards + 1,) first instances of the shards
+    data : what the scores of each shard are made of, its number where nothing is given;  weights : (n_instances,)
     tolerance : of the KKT residual, in units of expectations (relative to the bound where that exceeds 1)
     """
 
@@ -64,29 +45,41 @@ class Projector:
         rows: Rows,
         bounds: IntArray | None = None,
         *,
+        data: Sequence[Any] | None = None,
+        weights: FloatArray | None = None,
+        engine: Engine | None = None,
         tolerance: float = 1e-3,
         most_evaluations: int = 200,
         most_rounds: int = 200,
     ) -> None:
         self.rows = rows.canonical()
         self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
-        self.tolerance = tolerance
+        self.weights, self.tolerance = weights, tolerance
         self.most_evaluations = most_evaluations
         self.most_rounds = most_rounds
-        self.shards = [
-            Shard(i, range(int(a), int(b)))
-            for i, (a, b) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True))
+        cuts = list(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True))
+        shards = [
+            Shard(i, range(a, b), getattr(data[i], "first", a) - a if data else 0) for i, (a, b) in enumerate(cuts)
         ]
-        self.shard_rows = [
-            ShardRows(self.rows.shard(int(s.instances.start), int(s.instances.stop))) for s in self.shards
+        self.items = [
+            Item(
+                i if data is None else data[i],
+                ShardRows(self.rows.shard(a, b)),
+                None if weights is None else weights[a:b],
+            )
+            for i, (a, b) in enumerate(cuts)
         ]
+        self.engine = SerialEngine() if engine is None else engine
+        self.placed = self.engine.place(self.items, shards)
         self.coupling = self.rows.coupling()
         self.local_start = np.searchsorted(self.rows.instance[: self.rows.n_local], self.bounds)
-        self._scaled = ScaledRows.of(self.coupling)
-        self._cuts = [
-            np.cumsum([0, *(len(mine.sparsity[number]) for mine in self.shard_rows)])
+        self.scaled = ScaledRows.of(self.coupling)
+        self.cuts = [
+            np.cumsum([0, *(len(item.rows.sparsity[number]) for item in self.items)])
             for number in range(len(self.rows.sparsity))
         ]
+        """Of each l1/linf block, (n_shards + 1,) the occurrences that belong to each shard."""
+        self._left: Duals | None = None
 
     @property
     def couples(self) -> bool:
@@ -96,77 +89,53 @@ class Projector:
     def no_duals(self) -> Duals:
         """λ = 0 everywhere."""
         blocks = tuple(np.zeros((len(block), block.width)) for block in self.rows.sparsity)
-        return Duals(np.zeros(len(self.rows)), blocks, tuple(None for _ in self.shards))
+        return Duals(np.zeros(len(self.rows)), blocks, tuple(None for _ in self.items))
 
     def run(
         self,
-        scores_of: Callable[[int], Structure],
+        scores_of: Callable[[Any], Structure],
         gamma: float = 1.0,
         *,
-        then: Callable[[int, ShardAnswer], T],
-        weights: FloatArray | None = None,
+        then: Callable[[Item, ShardAnswer], T],
         duals: Duals | None = None,
-        engine: Engine | None = None,
-        at: Callable[[int], IntArray] | None = None,
+        at: Callable[[Item], IntArray] | None = None,
         warn: bool = True,
         generic: bool = False,
         fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
-        """Project all shards; ``then(shard number, answer)`` is called on each shard's posterior at the solution.
+        """Project all shards; ``then(item, answer)`` is called on each shard's posterior at the solution.
 
+        scores_of : scores of a shard from its data. On a cluster this, ``then`` and ``at`` go to the workers
         fold : adds results up while they arrive, in shard order, so that no more than their sum is ever held
-
         at : of a shard, further parts whose marginals ``then`` will ask for; those of the rows can be had anyhow
         generic : leave fast paths aside
         """
-        engine = SerialEngine() if engine is None else engine
+        self._begin(duals)
         if gamma == 0.0:
-            return run_linear(self, scores_of, then, weights, duals, engine, fold)
+            found = run_linear(self, scores_of, then, duals, fold)
+            self._left = found.duals
+            return found
         gamma = check_gamma(gamma)
-        theta, lams, states = self._start(duals, gamma)
+        theta, lams = self._coupled_start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
         inner = self.tolerance * (0.02 if self.couples else 1.0)
-
-        def evaluate(
-            number: int, at_theta: FloatArray, blocks: tuple[FloatArray, ...], state: LocalState, last: bool = False
-        ) -> ShardAnswer:
-            shard, scores = self.shards[number], scores_of(number)
-            mine = None if weights is None else weights[shard.instances.start : shard.instances.stop]
-            further = at(number) if last and at is not None else None
-            asked = Asked(gamma, mine, inner, self.most_evaluations, further, generic)
-            try:
-                return self.shard_rows[number].evaluate(scores, at_theta, blocks, state, asked)
-            except InfeasibleError as error:
-                explain(error, scores, self.shard_rows[number].rows)
-                raise
-
+        ask = Ask(scores_of, Asked(gamma, None, inner, self.most_evaluations, None, generic), theta)
         coupled = CoupledSolution(theta, 0.0, 0, True)
         if self.couples:
-            dual = CorpusDual(
-                self.rows, self._scaled, self._cuts, self.shard_rows, self.shards, evaluate, states, gamma, weights,
-                engine,
-            )  # fmt: skip
+            dual = CorpusDual(self.rows, self.scaled, self.cuts, gamma, lambda asked, own: self._pass(ask, asked, own))
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
-            farthest = scores_of(0).farthest() / gamma if self.shards else 0.0
+            farthest = scores_of(self.items[0].data).farthest() / gamma if self.items else 0.0
             start, tolerance = dual.pack(theta, lams), self.tolerance * max(1.0, largest)
             coupled = dual.solve(start, farthest, tolerance, self.most_rounds)
             theta, lams = dual.unpack(coupled.theta)
-            states = dual.states
-
-        def finish(shard: Shard) -> tuple[T, _Finished]:
-            number = shard.index
-            answer = evaluate(number, theta, self._cut(lams, number), states[number], last=True)
-            return then(number, answer), _Finished.of(answer)
-
         results: list[T] = []
-        finished = []
-        for result, end in engine.map(finish, self.shards):
+        finished: list[Finished] = []
+        blocks = [self._cut(lams, number) for number in range(len(self.items))]
+        for result, end in self.placed.run(finish, Finish(ask.moved(theta), then, at), blocks):
             put(results, result, fold)
             finished.append(end)
         value = sum(end.value for end in finished) + float(self.coupling.bound @ theta) + self._price(theta, gamma)
-        row = np.concatenate([*(end.theta for end in finished), theta]) * gamma
-        curvature = tuple(end.state.curvature for end in finished)
-        out = Duals(row, tuple(lam * gamma for lam in lams), curvature)
+        self._left = self._duals(theta * gamma, [lam * gamma for lam in lams])
         number = int(np.argmax([end.residual for end in finished])) if finished else 0
         worst, where = (finished[number].residual, finished[number].worst) if finished else (0.0, -1)
         residual = max(worst, coupled.residual)
@@ -175,30 +144,50 @@ class Projector:
         culprit = None
         if not converged:
             if worst > self.tolerance and self.most_evaluations >= PATIENT:
-                scores = scores_of(number).instances(where, where + 1)
-                refuse_conflict([scores], self.shard_rows[number].rows.shard(where, where + 1).local())
+                item = self.items[number]
+                scores = scores_of(item.data).instances(where, where + 1)
+                refuse_conflict([scores], item.rows.rows.shard(where, where + 1).local())
             if not coupled.converged and len(self.coupling):
-                every = [scores_of(shard.index) for shard in self.shards]
-                refuse_conflict(every, self.rows if weights is None else self.rows.weighted(weights))
+                every = [scores_of(item.data) for item in self.items]
+                refuse_conflict(every, self.rows if self.weights is None else self.rows.weighted(self.weights))
             culprit = self._culprit((number, where), worst, coupled)
             if warn:
                 self._warn(residual, culprit)
-        return CorpusProjection(results, out, -gamma * value, residual, culprit, evaluations, converged)
+        return CorpusProjection(results, self._left, -gamma * value, residual, culprit, evaluations, converged)
 
-    def _start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray], list[LocalState]]:
-        duals = self.no_duals() if duals is None else duals
-        row, cuts = duals.row / gamma, self.local_start
+    def _begin(self, duals: Duals | None) -> None:
+        """Let the shards' solvers start from given duals; where they are those that the last run left, they do."""
+        if duals is not None and duals is self._left:
+            return
+        duals, cuts = self.no_duals() if duals is None else duals, self.local_start
         # Curvature is kept per shard: duals of another sharding come without it.
-        alike = len(duals.curvature) == len(self.shards)
-        states = [
-            LocalState(row[cuts[i] : cuts[i + 1]], duals.curvature[i] if alike else None)
-            for i in range(len(self.shards))
-        ]
-        return row[self.rows.n_local :], [lam / gamma for lam in duals.sparsity], states
+        alike = len(duals.memory) == len(self.items)
+        self.placed.restore(
+            [
+                LocalState(duals.row[cuts[i] : cuts[i + 1]], duals.memory[i] if alike else None)
+                for i in range(len(self.items))
+            ]
+        )
+
+    def _coupled_start(self, duals: Duals | None, gamma: float) -> tuple[FloatArray, list[FloatArray]]:
+        duals = self.no_duals() if duals is None else duals
+        return duals.row[self.rows.n_local :] / gamma, [lam / gamma for lam in duals.sparsity]
+
+    def _duals(self, coupling: FloatArray, lams: list[FloatArray]) -> Duals:
+        """Where the run ended: λ of the local rows and curvatures are what the shards' states hold."""
+        states: list[LocalState] = self.placed.states
+        row = np.concatenate([*(state.theta for state in states), coupling])
+        return Duals(row, tuple(lams), tuple(state.curvature for state in states))
+
+    def _pass(self, ask: Ask, asked: tuple[FloatArray, list[FloatArray]], curvature: bool) -> Any:
+        """One evaluation of the corpus at coupling duals θ and l1/linf duals."""
+        theta, lams = asked
+        blocks = [self._cut(lams, number) for number in range(len(self.items))]
+        return self.placed.run(evaluate, ask.moved(theta, curvature), blocks)
 
     def _cut(self, lams: list[FloatArray], number: int) -> tuple[FloatArray, ...]:
         """The part of each l1/linf dual that belongs to one shard."""
-        return tuple(lam[at[number] : at[number + 1]] for lam, at in zip(lams, self._cuts, strict=True))
+        return tuple(lam[at[number] : at[number + 1]] for lam, at in zip(lams, self.cuts, strict=True))
 
     def _price(self, theta: FloatArray, gamma: float) -> float:
         if not len(theta):
@@ -212,7 +201,7 @@ class Projector:
                 return self.rows.names[int(self.coupling.constraint[coupled.worst])]
             return self.rows.sparsity[0].name if self.rows.sparsity else None
         number, where = worst_at
-        rows = self.shard_rows[number].local.rows
+        rows = self.items[number].rows.local.rows
         mine = np.flatnonzero(rows.instance == where)
         names = {self.rows.names[int(c)] for c in rows.constraint[mine]}
         names |= {self.rows.names[one.constraint] for one in rows.implicit}
@@ -267,10 +256,10 @@ def project(
     marginals will be asked of the posterior; ``generic`` leaves fast paths aside.
     """
     projector = Projector(
-        rows, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
+        rows, weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
     )  # fmt: skip
     outcome = projector.run(
-        lambda _: scores, gamma, then=lambda _, answer: answer, weights=weights, duals=duals,
+        lambda _: scores, gamma, then=lambda _, answer: answer, duals=duals,
         at=None if at is None else lambda _: at, generic=generic,
     )  # fmt: skip
     answer = outcome.results[0]

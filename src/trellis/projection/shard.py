@@ -18,6 +18,7 @@ from scipy import sparse
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.engine import Piece
 from trellis.projection import lock_step
 from trellis.projection.kernels import fast_path, solver
 from trellis.projection.local import LocalRows, LocalSolution, LocalState
@@ -67,6 +68,14 @@ class ShardAnswer:
     coupling: FloatArray
     sparsity: tuple[FloatArray, ...]
     integral: BoolArray | None = None
+
+
+@dataclass(frozen=True)
+class Item(Piece):
+    """A shard as it is placed on an engine: what its scores are made of, its rows, and its instances' weights."""
+
+    rows: Any
+    weights: FloatArray | None
 
 
 class ShardRows:

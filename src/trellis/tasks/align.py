@@ -20,7 +20,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -30,17 +29,17 @@ from trellis.constraints import Constraint, backward, compile_constraints, each,
 from trellis.constraints.rows import Rows
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
-from trellis.data.shards import shard_bounds
-from trellis.engine import Shard, engine_for
+from trellis.engine import engine_for, shards_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
-from trellis.learn.history import History
+from trellis.learn.history import History, Round
+from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
 from trellis.models.saving import SavedEstimator, from_archive, load_model, to_archive
-from trellis.projection import Projector, ShardAnswer
+from trellis.projection import Item, Projector, ShardAnswer
 from trellis.tasks.align_hints import Hint, hints_of_pieces
 from trellis.tasks.kernels import symmetrize as kernel
 
@@ -209,7 +208,8 @@ class Aligner(SavedEstimator):
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        self.history_ = History()
+        training = Training(model, batch, engine_for(self.threads))  # type: ignore[arg-type]
+        past: list[Round] = []
         for kind, rounds in (("model1", self.model1_iterations), ("hmm", self.iterations)):
             if rounds == 0:
                 continue
@@ -223,12 +223,11 @@ class Aligner(SavedEstimator):
             with warnings.catch_warnings():
                 # Few evaluations per pair are meant: see docs/alignment.md.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                learner.fit(batch)
-            for entry in learner.history_:
-                self.history_.append(replace(entry, number=len(self.history_)))
+                learner.train(training)
+            past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
+        self.history_ = History(past)
         self.model_, moved = model.pruned()
-        # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
-        np.take(moved, batch.cells, out=batch.cells, mode="clip")
+        batch = batch.moved(moved)
         self.threshold_ = self.threshold
         return bitext, batch, given
 
@@ -361,31 +360,16 @@ class Aligner(SavedEstimator):
     ) -> Iterator[tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]]:
         """Of each shard its pairs, link posteriors of both directions under the decoding constraints, and with
         ``best`` the best alignments under these posteriors."""
-        model, kind = self._model(), self.decode_constraint or self.constraint
-
-        def decode(shard: Shard) -> tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-            pairs = shard.instances
-            part = batch.instances(pairs.start, pairs.stop)
-            hints = None if given is None else given[pairs.start : pairs.stop]
-            constraints = self._constraints(kind, hints)
-            rows = Rows.none(part.parts)
-            if constraints:
-                rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
-            projector = Projector(rows, tolerance=self.tolerance, most_evaluations=self.max_evaluations + 1)
-
-            def take(_: int, answer: ShardAnswer) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-                q = answer.posterior
-                links = [member.link.astype(np.float32) for member in q.members]
-                if not best:
-                    return links, []
-                return links, list(projector.shard_rows[0].q_scores(answer).argmax().outputs)
-
-            found = projector.run(lambda _: model.scores(part), self._gamma, then=take, warn=False)
-            return pairs, *found.results[0]
-
-        bounds = shard_bounds(batch.offsets).tolist()
-        shards = [Shard(number, range(a, b)) for number, (a, b) in enumerate(pairwise(bounds))]
-        return engine_for(self.threads).map(decode, shards)
+        kind = self.decode_constraint or self.constraint
+        shards = shards_of(batch)  # type: ignore[arg-type]
+        parts = [batch.instances(shard.instances.start, shard.instances.stop) for shard in shards]
+        constraints = [self._constraints(kind, None)] * len(parts)
+        if given is not None:
+            constraints = [self._constraints(kind, given[s.instances.start : s.instances.stop]) for s in shards]
+        placed = engine_for(self.threads).place(list(zip(parts, constraints, strict=True)), shards)
+        asked = _Decoding(self._model().bare(), self._gamma, self.tolerance, self.max_evaluations + 1, best)
+        for shard, (links, outputs) in zip(shards, placed.run(_decode, asked), strict=True):
+            yield shard.instances, links, outputs
 
     def _links(self, bitext: Bitext, batch: SentencePairs, given: list[list[Hint]] | None) -> Iterator[Links]:
         method = SYMMETRIZE[self.symmetrize]
@@ -413,6 +397,35 @@ class Aligner(SavedEstimator):
                 if piece + 1 == bitext.pieces[pair + 1]:
                     yield _joined(pending)
                     pending = []
+
+
+Decoded = tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]
+
+
+@dataclass(frozen=True)
+class _Decoding:
+    """What is asked of every shard of pairs that is aligned."""
+
+    model: AlignmentModel
+    gamma: float
+    tolerance: float
+    evaluations: int
+    best: bool
+
+
+def _decode(asked: _Decoding, item: tuple[SentencePairs, list[Constraint]], state: Any) -> tuple[Decoded, Any]:
+    """Link posteriors of both directions, and where they are wanted the best alignments."""
+    model, (part, constraints) = asked.model, item
+    rows = Rows.none(part.parts)
+    if constraints:
+        rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
+    projector = Projector(rows, tolerance=asked.tolerance, most_evaluations=asked.evaluations)
+
+    def take(item: Item, answer: ShardAnswer) -> Decoded:
+        links = [member.link.astype(np.float32) for member in answer.posterior.members]
+        return links, list(item.rows.q_scores(answer).argmax().outputs) if asked.best else []
+
+    return projector.run(lambda _: model.scores(part), asked.gamma, then=take, warn=False).results[0], state
 
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:

@@ -53,7 +53,7 @@ class Utility:
 
 def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
     """A report of every rule over the texts."""
-    model, constraints = extractor.ccm_.model, extractor.constraints_
+    model, constraints = extractor.ccm_.model_, extractor.constraints_
     if not any(len(t) for t in texts):
         raise DataError("there is no text to explain the rules on")
     if not constraints:
@@ -91,7 +91,7 @@ def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) 
     strict = [c for c in extractor.constraints_ if c.strength.kind == Kind.HARD]
     if not given or not strict:
         return {}
-    model = extractor.ccm_.model
+    model = extractor.ccm_.model_
     batch = model.encode(extractor.corpus(given))
     seen = count_violations(soft_rows(strict, batch, model), batch)
     return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}

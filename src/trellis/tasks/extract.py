@@ -40,8 +40,8 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
-from trellis.learn.decoding import Labelling
 from trellis.learn.history import History
+from trellis.learn.labelling import Labelling
 from trellis.models import HMM
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -206,7 +206,7 @@ class Extractor(SavedEstimator):
         if constrained:
             compile_ahead("predict")
         with _naming(texts):
-            batch = self.ccm_.model.encode(self.corpus(texts, labels=False))
+            batch = self.ccm_.model_.encode(self.corpus(texts, labels=False))
             return self.ccm_.decode(batch, constrained=constrained)
 
     def extract(self, texts: Sequence[Text], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
@@ -231,7 +231,7 @@ class Extractor(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        header, arrays = to_archive(self.ccm_.model)
+        header, arrays = to_archive(self.ccm_.model_)
         names = _Names(
             without=self.without_,
             files=self.files_,
@@ -262,6 +262,7 @@ class Extractor(SavedEstimator):
         if sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values()):
             raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
         self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, threads=self.threads)
+        self.ccm_.model_ = model
         self.ccm_.penalties_, self.ccm_.duals_ = dict(penalties), dict(names["duals"])
         self.ccm_.history_ = History.from_json(names["history"])
 

@@ -15,7 +15,7 @@ regularization in which every frequent word is to use few states (Graça et al. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,14 +28,15 @@ from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn import UEM, History
-from trellis.learn.expectation import ExpectationStep
+from trellis.learn import UEM, History, Round
+from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.training import Training
 from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
 from trellis.models.sequence import check_sentences
-from trellis.projection import Duals, ShardAnswer
+from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 DECODINGS = ("posterior", "viterbi")
@@ -127,17 +128,23 @@ class Inducer(Estimator):
         else:
             scale = SCALES[self.method] if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
-        batch = given if self.keep_labels else given.with_labels(None)
+        training = Training(
+            model, given if self.keep_labels else given.with_labels(None), engine_for(self.threads)
+        )  # fmt: skip
         constraints = self._constraints()
         plain = self.rounds if not constraints else min(self.em_rounds, self.rounds)
-        history, duals = History(), None
+        rounds: list[Round] = []
+        duals = None
+        step = ProjectedStep(training, (), likelihood=False)
         if plain:
-            history, _ = self._learn(model, batch, (), plain)
+            rounds += self._learner(plain).train(training, step).history_
         if constraints and self.rounds > plain:
-            later, duals = self._learn(model, batch, constraints, self.rounds - plain)
-            history = History([*history, *(replace(r, number=r.number + plain) for r in later)])
-        self.model_, self.history_ = model, history
-        self._read(batch, duals)
+            step = ProjectedStep(training, constraints, Solving(few_dual_steps=self.dual_steps), likelihood=False)
+            later = self._learner(self.rounds - plain).train(training, step)
+            rounds += [replace(entry, number=entry.number + plain) for entry in later.history_]
+            duals = later.duals_
+        self.model_, self.history_ = model, History(rounds)
+        self._read(step, duals)
         return self
 
     def states(self) -> list[list[str]]:
@@ -163,39 +170,20 @@ class Inducer(Estimator):
 
     # inside
 
-    def _learn(
-        self, model: HMM, batch: Batch, constraints: tuple[Constraint, ...], rounds: int
-    ) -> tuple[History, Duals | None]:
-        learner = UEM(
-            model, constraints, gamma=self.gamma, start="model", max_rounds=rounds, tol=0.0,
-            few_dual_steps=self.dual_steps if constraints else None, threads=self.threads,
-            track_likelihood=False, show_progress=self.show_progress,
+    def _learner(self, rounds: int) -> UEM:
+        return UEM(
+            None, gamma=self.gamma, start="model", max_rounds=rounds,
+            tol=0.0, threads=self.threads, track_likelihood=False, show_progress=self.show_progress,
         )  # fmt: skip
-        learner.fit(_as_corpus(batch, model))
-        return learner.history_, learner.duals_ if constraints else None
 
-    def _read(self, batch: Batch, duals: Duals | None) -> None:
+    def _read(self, step: ProjectedStep, duals: Duals | None) -> None:
         """States and the l1/linf statistic of the training text, from one more E-step at the final parameters."""
-        constraints = () if duals is None else self._constraints()
-        step = ExpectationStep(
-            self.model_, batch, constraints, engine_for(self.threads),
-            few_dual_steps=None if duals is None else self.dual_steps,
-        )  # fmt: skip
-        k, symbols = len(self.model_.label_names_), batch.column("word").codes
+        batch, k = step.training.batch, len(self.model_.label_names_)
+        symbols = batch.column("word").codes
         largest = np.zeros((len(batch.column("word").vocabulary), k))
-
-        def then(number: int, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
-            part, scores, q = step.free_parts[number], step.scores_of(number), answer.posterior
-            states = scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(q)
-            # Only the maxima of the words in it: posteriors of the whole text are never in memory together.
-            words, places = np.unique(part.column("word").codes, return_inverse=True)
-            found = np.zeros((len(words), k))
-            add_maxima(places, q.at(scores.parts.grid()[0]), found)
-            return states, words, found
-
-        outcome = step.project(self.gamma, duals, then)
+        outcome = step.project(self.gamma, duals, _Read(self.decoding == "viterbi", k))
         states = np.array(batch.labels)
-        slots = np.concatenate([np.zeros(0, np.int64), *_slots_of(batch, step.free)])
+        slots = np.concatenate([np.zeros(0, np.int64), *_slots_of(batch, step.training.free)])
         states[slots] = np.concatenate([np.zeros(0, np.int32), *(found for found, _, _ in outcome.results)])
         for _, words, found in outcome.results:
             largest[words] = np.maximum(largest[words], found)
@@ -238,6 +226,24 @@ class Inducer(Estimator):
         self._check_within(start_scale=(0.0, np.inf))
         if isinstance(self.labels, str) or not isinstance(self.labels, int | Sequence):
             raise DataError(f"labels must be a number of states, or a list of names, got {self.labels!r}")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """States of a shard, and the largest posteriors of the words in it: posteriors of the whole text are never in
+    memory together."""
+
+    viterbi: bool
+    n_labels: int
+
+    def __call__(self, item: Item, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
+        # Without local rows the scores that q is the posterior of are at hand, but for the duals of few dual steps.
+        scores, q = answer.tilted, answer.posterior
+        states = scores.argmax().outputs if self.viterbi else scores.likeliest(q)
+        words, places = np.unique(item.data.column("word").codes, return_inverse=True)
+        found = np.zeros((len(words), self.n_labels))
+        add_maxima(places, q.at(scores.parts.grid()[0]), found)
+        return states, words, found
 
 
 def closed_dictionary(
@@ -284,12 +290,6 @@ def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]
 def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:
     """Counts of the known labels plus ``amount`` for everything that is allowed: what was not seen stays possible."""
     return model.count(batch) + model.pseudo_counts(lambda shape: np.full(shape, amount))
-
-
-def _as_corpus(batch: Batch, model: HMM) -> Corpus:
-    """A coded batch in the form that learners take."""
-    n = len(batch)
-    return Corpus(batch, model.label_names_, (), np.full(n, -1, np.int32), np.zeros(n, np.int64))
 
 
 def _words_of(X: Any) -> list[str]:

@@ -8,6 +8,7 @@ Its scores are ``Joint(forward, backward)``: the members of both directions, whi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine, SerialEngine
+from trellis.engine import Engine, Placed, SerialEngine
 from trellis.errors import DataError, UnknownNameError
+from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.known_words import extra_counts, mark_alike
 from trellis.models.alignment.pair_table import PairTable
 from trellis.models.alignment.places import Places, model1_moves
@@ -137,7 +139,7 @@ class AlignmentModel(SavedEstimator):
             self.table_, self.source_codes_, self.target_codes_, self.priors or {}, self.alike
         )  # fmt: skip
         self.reset()
-        return bitext, SentencePairs.of(bitext, batch.cells, weights)
+        return bitext, SentencePairs.of(bitext, batch.cells, weights).in_runs(len(self.table_))
 
     def look_up(
         self, words: Sequence[tuple[Sequence[str], Sequence[str]]], weights: Any = None
@@ -157,9 +159,10 @@ class AlignmentModel(SavedEstimator):
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
         t, none, b = self.tables_, np.zeros(0), batch
+        pair = t.pair if b.entries is None else t.pair[b.entries]
         words = (
-            Words(none, none, t.pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
-            Words(none, none, t.pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+            Words(none, none, pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+            Words(none, none, pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
         )
         return Joint(
             *(
@@ -191,13 +194,32 @@ class AlignmentModel(SavedEstimator):
             counted = values if plain else values * np.repeat(weight, np.diff(offsets))
             counts.append(counted.astype(np.float32, copy=False))
         places = None if forward.places is None else (forward.places, backward.places)
-        return ShardCounts(self.table_, batch, counts[0], counts[1], counts[2], counts[3], places)
+        entries, cells = batch.entries, batch.cells
+        if entries is None:
+            cells = cells.copy()
+            entries = np.empty(len(cells), np.int32)
+            stamp = np.full(len(self.tables_.pair), -1, np.int32)
+            entries = entries[: kernel.number_within(cells, stamp, entries)]
+        pairs = np.zeros((len(entries), 2))
+        kernel.add_cells(cells, counts[0], counts[1], pairs)
+        sizes = len(self.tables_.pair), len(self.tables_.null1) - 1, len(self.tables_.null2) - 1
+        # Single precision, as the posteriors are: it is what travels from workers.
+        return ShardCounts(
+            sizes, entries, pairs.astype(np.float32), batch.target, batch.source, counts[2], counts[3], places
+        )  # fmt: skip
+
+    def bare(self) -> AlignmentModel:
+        """The model without its words and the rows of its table."""
+        made = copy.copy(self)
+        for name in ("source_codes_", "target_codes_", "table_", "extra_", "priors"):
+            made.__dict__.pop(name, None)
+        return made
 
     def update(
         self,
         statistics: AlignmentStatistics | ShardCounts,
         *,
-        shards: Sequence[SentencePairs] | None = None,
+        shards: Sequence[Placed[Any]] | None = None,
         engine: Engine | None = None,
     ) -> None:
         counts = statistics.total() if isinstance(statistics, ShardCounts) else statistics
@@ -206,7 +228,7 @@ class AlignmentModel(SavedEstimator):
         out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
         self.tables_, log_prior = updated_tables(
             self.table_, counts.pairs, counts.null1, counts.null2, self._prior,
-            SerialEngine() if engine is None else engine, out, self.with_prior,
+            SerialEngine() if engine is None else engine.near, out, self.with_prior,
         )  # fmt: skip
         self._is_shared = False
         if self.kind == "hmm" and counts.places is not None:

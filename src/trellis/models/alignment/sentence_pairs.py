@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,29 @@ from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.shards import shard_bounds
 from trellis.errors import DataError
+from trellis.models.alignment.kernels import table as kernel
 from trellis.structures import AlignmentParts, JointParts
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Cells numbered within runs of pairs, so that work on a run looks at a small table of its own.
+
+    bounds : (n_runs + 1,) first pairs;  offsets : (n_runs + 1,);  entries : (n,) of the table, by run and number
+    """
+
+    bounds: IntArray
+    offsets: IntArray
+    entries: NDArray[np.int32]
+
+    def of(self, start: int, stop: int) -> NDArray[np.int32] | None:
+        """Entries of the run of these pairs, None if they are not one."""
+        run = int(np.searchsorted(self.bounds, start))
+        if run + 1 >= len(self.bounds) or self.bounds[run] != start or self.bounds[run + 1] != stop:
+            return None
+        return self.entries[self.offsets[run] : self.offsets[run + 1]]
 
 
 @dataclass(frozen=True)
@@ -21,6 +43,7 @@ class SentencePairs:
 
     source, target : (n_words,) codes, −1 for a word without one;  source_offsets, target_offsets : (n + 1,)
     cells : (n_cells,) entry of the table, below 0 where it has none;  offsets : (n + 1,) cells of each pair
+    entries : where given, cells are numbers of these entries of the table;  runs : the same run by run
     weights : (n,);  first : number of the first pair in the corpus
     """
 
@@ -32,6 +55,8 @@ class SentencePairs:
     offsets: IntArray
     weights: FloatArray
     first: int = 0
+    entries: NDArray[np.int32] | None = None
+    runs: Runs | None = None
 
     @classmethod
     def of(cls, bitext: Bitext, cells: NDArray[np.int32], weights: FloatArray | None = None) -> SentencePairs:
@@ -73,8 +98,49 @@ class SentencePairs:
         both = (AlignmentParts(self.source_offsets, self.target_offsets, forward) for forward in (True, False))
         return JointParts(tuple(both))
 
+    def in_runs(self, n_entries: int) -> SentencePairs:
+        """The same pairs with cells numbered run by run, a run per shard; the cells are rewritten in place."""
+        bounds, stamp, found = shard_bounds(self.offsets), np.full(n_entries, -1, np.int32), [np.zeros(0, np.int32)]
+        for start, stop in pairwise(self.offsets[bounds].tolist()):
+            entries = np.empty(stop - start, np.int32)
+            n = kernel.number_within(self.cells[start:stop], stamp, entries)
+            found.append(entries[:n].copy())
+        return replace(self, runs=Runs(bounds, offsets_of(map(len, found[1:])), np.concatenate(found)))
+
+    def moved(self, places: NDArray[np.int32]) -> SentencePairs:
+        """The same pairs where each entry of the table has another place, −1: none. Cells are rewritten in place."""
+        runs = self.runs
+        if runs is None:
+            # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
+            np.take(places, self.cells, out=self.cells, mode="clip")
+            return self
+        found, sizes = [np.zeros(0, np.int32)], []
+        cuts = zip(pairwise(runs.offsets.tolist()), pairwise(self.offsets[runs.bounds].tolist()), strict=True)
+        for (first, last), (start, stop) in cuts:
+            entries = places[runs.entries[first:last]]
+            kept = entries >= 0
+            # One number more, the last, for cells that have none: −1 stays −1.
+            numbers = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
+            np.take(numbers, self.cells[start:stop], out=self.cells[start:stop], mode="wrap")
+            found.append(entries[kept])
+            sizes.append(int(kept.sum()))
+        return replace(self, runs=Runs(runs.bounds, offsets_of(sizes), np.concatenate(found)))
+
+    def table_cells(self, start: int, stop: int) -> NDArray[np.int32]:
+        """The table's entry of every cell of pairs start..stop−1."""
+        low, high = self.offsets[[start, stop]].tolist()
+        cells, runs = self.cells[low:high], self.runs
+        if self.entries is not None:
+            return np.append(self.entries, -1).astype(np.int32)[cells]
+        if runs is None:
+            return cells
+        run = np.repeat(np.arange(len(runs.bounds) - 1), np.diff(self.offsets[runs.bounds]))[low:high]
+        found = np.append(runs.entries, -1)[np.where(cells >= 0, runs.offsets[run] + cells, -1)]
+        return np.asarray(found, np.int32)
+
     def instances(self, start: int, stop: int) -> SentencePairs:
-        """Pairs start..stop−1, as views."""
+        """Pairs start..stop−1, as views where they are a run or there are no runs."""
+        entries = None if self.runs is None else self.runs.of(start, stop)
         low = [int(o[start]) for o in (self.source_offsets, self.target_offsets, self.offsets)]
         high = [int(o[stop]) for o in (self.source_offsets, self.target_offsets, self.offsets)]
         return SentencePairs(
@@ -82,10 +148,11 @@ class SentencePairs:
             self.source_offsets[start : stop + 1] - low[0],
             self.target[low[1] : high[1]],
             self.target_offsets[start : stop + 1] - low[1],
-            self.cells[low[2] : high[2]],
+            self.table_cells(start, stop) if entries is None else self.cells[low[2] : high[2]],
             self.offsets[start : stop + 1] - low[2],
             self.weights[start:stop],
             self.first + start,
+            entries,
         )
 
     def take(self, numbers: IntArray) -> SentencePairs:
@@ -101,7 +168,7 @@ class SentencePairs:
             name: offsets_of(np.diff(getattr(self, name))[numbers])
             for name in ("source_offsets", "target_offsets", "offsets")
         }
-        return replace(self, **joined, **lengths, weights=self.weights[numbers])
+        return replace(self, **joined, **lengths, weights=self.weights[numbers], entries=None, runs=None)
 
 
 def cell_offsets(bitext: Bitext) -> IntArray:

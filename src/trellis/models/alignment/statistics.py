@@ -1,7 +1,7 @@
 """Expected counts of both directions.
 
-A shard hands over the posteriors of its cells, which are added to a table of counts one shard after the other: a table
-per shard would be as large as the model.
+A shard hands over the counts of the word pairs it has, which are added to a table of counts one shard after the other:
+a table per shard would be as large as the model.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray
-from trellis.models.alignment.kernels import table as kernel
-from trellis.models.alignment.pair_table import PairTable
-from trellis.models.alignment.sentence_pairs import SentencePairs
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.structures.alignment import PlaceCounts
 
 
@@ -32,17 +29,12 @@ class AlignmentStatistics:
     null2: FloatArray
     places: tuple[PlaceCounts, PlaceCounts] | None = None
 
-    @classmethod
-    def zeros(cls, table: PairTable) -> AlignmentStatistics:
-        return cls(np.zeros((len(table), 2)), np.zeros(table.n_targets), np.zeros(table.n_sources))
-
     def __iadd__(self, other: AlignmentStatistics | ShardCounts) -> AlignmentStatistics:
         """Add in place; only ever done to a sum of one's own."""
         if isinstance(other, ShardCounts):
-            pairs = other.pairs
-            kernel.add_cells(pairs.cells, other.forward, other.backward, self.pairs)
-            self.null1 += np.bincount(pairs.target, other.null_forward, minlength=len(self.null1))
-            self.null2 += np.bincount(pairs.source, other.null_backward, minlength=len(self.null2))
+            self.pairs[other.entries] += other.pairs
+            self.null1 += np.bincount(other.target, other.null_forward, minlength=len(self.null1))
+            self.null2 += np.bincount(other.source, other.null_backward, minlength=len(self.null2))
         else:
             self.pairs += other.pairs
             self.null1 += other.null1
@@ -64,22 +56,25 @@ class AlignmentStatistics:
 
 @dataclass(frozen=True)
 class ShardCounts:
-    """Posteriors of the cells and words of a shard, weighted.
+    """Counts of the word pairs and words of a shard, weighted.
 
-    forward, backward : (n_cells,);  null_forward : (n_target_words,), null_backward : (n_source_words,)
+    sizes : entries of the table, V_f, V_e;  entries : (n,) the table's that the shard has, each once
+    pairs : (n, 2) links by direction;  target, source : words;  null_forward, null_backward : null links of each
     """
 
-    table: PairTable
-    pairs: SentencePairs
-    forward: NDArray[np.float32]
-    backward: NDArray[np.float32]
+    sizes: tuple[int, int, int]
+    entries: NDArray[np.int32]
+    pairs: NDArray[np.float32]
+    target: LabelArray
+    source: LabelArray
     null_forward: NDArray[np.float32]
     null_backward: NDArray[np.float32]
     places: tuple[PlaceCounts, PlaceCounts] | None
 
     def total(self) -> AlignmentStatistics:
         """A table of counts of this shard alone, for others to be added to."""
-        total = AlignmentStatistics.zeros(self.table)
+        n, n_targets, n_sources = self.sizes
+        total = AlignmentStatistics(np.zeros((n, 2)), np.zeros(n_targets), np.zeros(n_sources))
         total += self
         return total
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray
-from trellis.engine import Engine, Shard
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.engine import Engine
 from trellis.models.alignment.kernels import update as kernel
 from trellis.models.alignment.pair_table import PairTable
 
@@ -127,36 +127,22 @@ def updated_tables(
     kernel.table_totals(table.row_offsets, table.row_targets, counts, *totals)
     norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
 
-    def rows(shard: Shard) -> float:
-        part = shard.instances
-        part_of_prior = kernel.update_rows(
-                part.start,
-                part.stop,
-                table.row_offsets,
-                table.row_targets,
-                counts,
-                prior.extra.at,
-                prior.extra.amount,
-                alpha,
-                variational,
-                norms[0],
-                norms[1],
-                score,
-                out,
-        )  # fmt: skip
-        return float(part_of_prior)
-
     cuts = [*range(0, table.n_sources, ROWS_PER_SHARD), table.n_sources]
-    shards = [Shard(n, range(a, b)) for n, (a, b) in enumerate(pairwise(cuts))]
-    log_prior = sum(engine.map(rows, shards))
+    pieces = [_Rows.of(table, prior, norms[0], a, b) for a, b in pairwise(cuts)]
+    ends = table.row_offsets[cuts].tolist()
+    own = [counts[a:b] for a, b in pairwise(ends)]
+    log_prior, found = 0.0, engine.place(pieces).run(_update_rows, (norms[1], alpha, variational, score), own)
+    for (a, b), (values, part_of_prior) in zip(pairwise(ends), found, strict=True):
+        out[a:b] = values
+        log_prior += part_of_prior
     nulls = []
     for null in (null1, null2):
         total, weight = np.array([null.sum()]), np.array([alpha * len(null)])
-        values = np.empty(len(null))
+        listed = np.empty(len(null))
         log_prior += float(
-            kernel.update_list(null, alpha, variational, _norms(total, weight, variational)[0], score, values)
+            kernel.update_list(null, alpha, variational, _norms(total, weight, variational)[0], score, listed)
         )
-        nulls.append(_with_unknown(values))
+        nulls.append(_with_unknown(listed))
         if score and variational:
             log_prior += _lgamma_terms(total, weight)
     if score and variational:
@@ -165,6 +151,37 @@ def updated_tables(
     unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, kernel.SMALLEST)) for norm in norms)
     alike1, alike2 = (_of_alike(alike, norm, prior) for norm in norms)
     return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike1, alike2), log_prior
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the table: their offsets and target words, extra counts, and the norms of their source words."""
+
+    offsets: IntArray
+    targets: LabelArray
+    at: IntArray
+    amount: FloatArray
+    norms: FloatArray
+
+    @classmethod
+    def of(cls, table: PairTable, prior: Prior, norms: FloatArray, start: int, stop: int) -> _Rows:
+        low, high = int(table.row_offsets[start]), int(table.row_offsets[stop])
+        few = slice(*np.searchsorted(prior.extra.at, (low, high)).tolist())
+        offsets, extra = table.row_offsets[start : stop + 1] - low, prior.extra
+        return cls(offsets, table.row_targets[low:high], extra.at[few] - low, extra.amount[few], norms[start:stop])
+
+
+def _update_rows(
+    given: tuple[FloatArray, float, bool, bool], rows: _Rows, state: Any, counts: FloatArray
+) -> tuple[tuple[Probabilities, float], Any]:
+    """New probabilities of some rows, from their counts, and their part of the log-prior."""
+    norms, alpha, variational, score = given
+    out: Probabilities = np.empty((len(counts), 2), np.float32)
+    part_of_prior = kernel.update_rows(
+        0, len(rows.offsets) - 1, rows.offsets, rows.targets, counts, rows.at, rows.amount, alpha, variational,
+        rows.norms, norms, score, out,
+    )  # fmt: skip
+    return (out, float(part_of_prior)), state
 
 
 def _of_alike(weight: float, norms: FloatArray, prior: Prior) -> Probabilities:

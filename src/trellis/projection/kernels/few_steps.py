@@ -19,8 +19,8 @@ still rise in this E-step. With enough steps the residual goes to 0 and the answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -31,10 +31,10 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import DataError
-from trellis.projection.duals import CorpusProjection, Duals
+from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.kernels import sparse_chain, sparse_step
 from trellis.projection.local import LocalState
-from trellis.projection.shard import ShardAnswer
+from trellis.projection.shard import Item, ShardAnswer
 from trellis.structures.chain import Chain
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_sum
@@ -54,13 +54,44 @@ SLOWER, FASTER, FASTEST = 0.5, 1.1, 1.0
 """Factors of the speed after a step that raised the dual and after one that lowered it, and its limit."""
 
 
+@dataclass(frozen=True)
+class _Slots:
+    """A shard: what its scores are made of, the row of θ of each of its slots (−1: none) counted from the first of its
+    own, and its instances' weights."""
+
+    data: Any
+    row_of: LabelArray
+    weights: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What an evaluation asks of every shard; ``then`` only of the last. ``tempered`` remembers tables at γ."""
+
+    scores_of: Callable[[Any], Any]
+    gamma: float
+    then: Callable[[Any, ShardAnswer], Any] | None
+    tempered: dict[int, tuple[ChainTables, ChainTables]] = field(default_factory=dict)
+
+
 class FewStepsProjector:
     """One l1/linf block laid out key by key, ready to be stepped on round after round.
 
     rows : of the whole corpus, with that block and nothing else;  bounds : first instances of the shards
+    items : the shards, else their numbers are what scores are made of, with these ``weights``
     """
 
-    def __init__(self, rows: Rows, bounds: IntArray, *, most_steps: int, tolerance: float = 1e-3) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        bounds: IntArray,
+        *,
+        most_steps: int,
+        tolerance: float = 1e-3,
+        items: Sequence[Item] | None = None,
+        weights: FloatArray | None = None,
+        engine: Engine | None = None,
+    ) -> None:
         if len(rows.sparsity) != 1 or len(rows) or len(rows.forbidden):
             found = [*(rows.names if len(rows) or len(rows.forbidden) else ()), *(b.name for b in rows.sparsity[1:])]
             raise DataError(
@@ -73,26 +104,36 @@ class FewStepsProjector:
         parts: Any = rows.parts
         self.block, self.n_labels = rows.sparsity[0], rows.sparsity[0].width
         self.most_steps, self.tolerance = most_steps, tolerance
-        self.shards = [Shard(i, range(int(a), int(b))) for i, (a, b) in enumerate(pairwise(bounds))]
         order = np.argsort(self.block.key, kind="stable")
         self.key_start = np.searchsorted(self.block.key[order], np.arange(self.block.n_keys + 1)).astype(np.int64)
         self.slot_of = (self.block.first[order] // self.n_labels).astype(np.int32)
         row_of = np.full(parts.n_slots, -1, np.int32)
         row_of[self.slot_of] = np.arange(len(order), dtype=np.int32)
-        first_slots = parts.offsets[bounds]
-        self.row_of: list[LabelArray] = [row_of[int(a) : int(b)] for a, b in pairwise(first_slots)]
+        own = [row_of[int(a) : int(b)] for a, b in pairwise(parts.offsets[bounds])]
+        self.own_rows = [rows_here[rows_here >= 0] for rows_here in own]
+        """Of each shard the rows of θ that belong to its slots, in their order."""
+        if items is None:
+            cut = [None if weights is None else weights[a:b] for a, b in pairwise(bounds.tolist())]
+            items = [Item(number, None, mine) for number, mine in enumerate(cut)]
+        slots = [
+            _Slots(item, np.where(mine >= 0, np.cumsum(mine >= 0) - 1, -1).astype(np.int32), item.weights)
+            for item, mine in zip(items, own, strict=True)
+        ]
+        engine = SerialEngine() if engine is None else engine
+        shards = [Shard(i, range(int(a), int(b))) for i, (a, b) in enumerate(pairwise(bounds))]
+        self.placed = engine.place(slots, shards)
         self.tasks = self._tasks()
-        self._marginal: Dual | None = None
+        self.steps = engine.place([self.key_start[a : b + 1] - self.key_start[a] for a, b in self.tasks])
 
-    def _tasks(self) -> list[Shard]:
+    def _tasks(self) -> list[tuple[int, int]]:
+        """Runs of keys that are moved together."""
         n_rows = len(self.slot_of)
         ideal = np.arange(0, n_rows + ROWS_A_TASK, ROWS_A_TASK)
         cuts = np.unique(np.searchsorted(self.key_start, np.minimum(ideal, n_rows)))
-        cuts = np.unique(np.concatenate(([0], cuts, [self.block.n_keys]))).tolist()
-        return [Shard(i, range(a, b)) for i, (a, b) in enumerate(pairwise(cuts))]
+        return list(pairwise(np.unique(np.concatenate(([0], cuts, [self.block.n_keys]))).tolist()))
 
     def no_duals(self, gamma: float) -> Duals:
-        """θ = 0: rows by key. ``curvature`` holds what the steps remember: the speed, and thresholds."""
+        """θ = 0: rows by key. ``memory`` holds what the steps remember: speed and γ, and thresholds."""
         kind = np.float32 if self.block.strength / gamma <= LARGEST_SINGLE else np.float64
         levels = np.zeros((self.block.n_keys, self.n_labels), kind)
         return Duals(
@@ -101,75 +142,79 @@ class FewStepsProjector:
 
     def run(
         self,
-        scores_of: Callable[[int], Any],
+        scores_of: Callable[[Any], Any],
         gamma: float = 1.0,
         *,
-        then: Callable[[int, ShardAnswer], T],
-        weights: FloatArray | None = None,
+        then: Callable[[Any, ShardAnswer], T],
         duals: Duals | None = None,
-        engine: Engine | None = None,
+        fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
-        """Take steps; ``then(shard number, answer)`` is called on each shard's posterior at the last evaluation.
+        """Take steps; ``then(item, answer)`` is called on each shard's posterior at the last evaluation.
 
-        duals : of the round before. They are moved in place, and are those of the outcome
+        duals : of the round before
         """
-        engine = SerialEngine() if engine is None else engine
         if gamma == 0.0:
             raise DataError("few_dual_steps needs γ > 0: leave it out for LP-EM")
         gamma, radius = check_gamma(gamma), self.block.strength / gamma
         duals = self.no_duals(gamma) if duals is None else duals
-        theta, (memory, level) = duals.sparsity[0], (duals.curvature[0], duals.curvature[1])
+        theta, (memory, level) = duals.sparsity[0], (duals.memory[0], duals.memory[1])
         if memory is None or level is None or len(theta) != len(self.slot_of):
             raise DataError("these duals are not of few_dual_steps over this corpus")
-        if memory[1] != gamma:
+        speed, known = memory.tolist()
+        if known != gamma:
             # λ = γθ is what is carried from one γ to another.
-            theta *= memory[1] / gamma
-            level *= memory[1] / gamma
-            memory[1] = gamma
-        if self._marginal is None or self._marginal.dtype != theta.dtype:
-            self._marginal = np.zeros_like(theta)
-        marginal, largest = self._marginal, np.zeros((self.block.n_keys, self.n_labels))
-        tempered: dict[int, tuple[ChainTables, ChainTables]] = {}
-
-        def one(shard: Shard, last: bool) -> tuple[float, T | None]:
-            number = shard.index
-            mine = None if weights is None else weights[shard.instances.start : shard.instances.stop]
-            chain = _tempered(scores_of(number).as_chain(), gamma, tempered)
-            answer = _evaluate(chain, self.row_of[number], theta, marginal, mine, whole=last)
-            return answer.value, then(number, answer) if last else None
-
-        def move(task: Shard) -> FloatArray:
-            sums = np.zeros(3)
-            sparse_step.step_keys(
-                theta, marginal, self.key_start, task.instances.start, task.instances.stop, radius,
-                memory[0], level, largest, sums,
-            )  # fmt: skip
-            return sums
-
+            theta, level = theta * theta.dtype.type(known / gamma), level * level.dtype.type(known / gamma)
+        largest = np.zeros((self.block.n_keys, self.n_labels))
         before, rounding, evaluations, residual, results = np.inf, 0.0, 0, np.inf, list[T]()
-        last = False
+        ask, last = _Ask(scores_of, gamma, None), False
         while not last:
             evaluations += 1
             last = evaluations >= self.most_steps or residual <= self.tolerance or radius == 0.0
-            value = 0.0
-            for shard_value, result in engine.map(partial(one, last=last), self.shards):
-                value += shard_value
-                if result is not None:
-                    results.append(result)
+            value, marginal = 0.0, np.zeros_like(theta)
+            own = [theta[rows] for rows in self.own_rows]
+            for number, found in enumerate(self.placed.run(_evaluate, replace(ask, then=then if last else None), own)):
+                value += found[0]
+                marginal[self.own_rows[number]] = found[1]
+                if last:
+                    put(results, found[2], fold)
             if evaluations > 1:
-                memory[0] = memory[0] * SLOWER if value > before + rounding else min(memory[0] * FASTER, FASTEST)
+                speed = speed * SLOWER if value > before + rounding else min(speed * FASTER, FASTEST)
             before, gap, residual, pull = value, 0.0, 0.0, 0.0
             if radius > 0.0:
-                for sums in engine.map(move, self.tasks):
+                slices = [(slice(int(self.key_start[a]), int(self.key_start[b])), slice(a, b)) for a, b in self.tasks]
+                given = [(theta[rows], marginal[rows], level[keys]) for rows, keys in slices]
+                theta, level = np.empty_like(theta), np.empty_like(level)
+                moves = self.steps.run(_move, (radius, speed), given)
+                for (rows, keys), (sums, *moved) in zip(slices, moves, strict=True):
+                    theta[rows], level[keys], largest[keys] = moved
                     gap += float(sums[0])
                     residual = max(residual, float(sums[1]))
                     pull += float(sums[2])
             # Near the optimum the dual changes by less than what rounding θ does to it.
             rounding = 1e-13 * abs(value) + float(np.finfo(theta.dtype).eps) * (1.0 + pull)
+        left = Duals(np.zeros(0), (theta,), (np.array([speed, gamma]), level))
         return CorpusProjection(
-            results, duals, -gamma * (value - gap), residual, self.block.name, evaluations,
+            results, left, -gamma * (value - gap), residual, self.block.name, evaluations,
             residual <= self.tolerance, gap, largest,
         )  # fmt: skip
+
+
+def _move(
+    given: tuple[float, float], key_start: IntArray, state: None, own: tuple[Dual, Dual, Dual]
+) -> tuple[tuple[FloatArray, Dual, Dual, FloatArray], None]:
+    """The step of a run of keys: its sums, the new θ and thresholds, and the largest marginals."""
+    theta, marginal, level = own[0].copy(), own[1].copy(), own[2].copy()
+    sums, largest, n = np.zeros(3), np.zeros(own[2].shape), len(key_start) - 1
+    sparse_step.step_keys(theta, marginal, key_start, 0, n, given[0], given[1], level, largest, sums)
+    return (sums, theta, level, largest), None
+
+
+def _evaluate(ask: _Ask, item: _Slots, state: None, theta: Dual) -> tuple[tuple[float, Dual, Any], None]:
+    """A shard at θ of its own rows: its value, the marginals of these rows, and what ``then`` makes of it."""
+    chain = _tempered(ask.scores_of(item.data.data).as_chain(), ask.gamma, ask.tempered)
+    marginal = np.zeros_like(theta)
+    answer = _infer(chain, item.row_of, theta, marginal, item.weights, whole=ask.then is not None)
+    return (answer.value, marginal, None if ask.then is None else ask.then(item.data, answer)), None
 
 
 def _tempered(chain: Chain, gamma: float, known: dict[int, tuple[ChainTables, ChainTables]]) -> Chain:
@@ -185,7 +230,7 @@ def _tempered(chain: Chain, gamma: float, known: dict[int, tuple[ChainTables, Ch
     )
 
 
-def _evaluate(
+def _infer(
     chain: Chain, row_of: LabelArray, theta: Dual, marginal: Dual, weights: FloatArray | None, *, whole: bool
 ) -> ShardAnswer:
     """One shard at θ: its marginals go to ``marginal``; with ``whole`` posterior and edge counts are kept."""

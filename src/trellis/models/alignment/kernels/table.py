@@ -113,6 +113,27 @@ def add_cells(cells, forward, backward, counts):
 
 
 @njit(nogil=True, cache=True)
+def number_within(cells, stamp, entries):
+    """Give the table's entries numbers of their own among these cells, by first appearance, in place.
+
+    stamp : (n_table,) starts and ends at −1;  entries : (n_cells,) the entry of each number, written
+    """
+    n = 0
+    for k in range(cells.shape[0]):
+        p = cells[k]
+        if p < 0:
+            continue
+        if stamp[p] < 0:
+            stamp[p] = n
+            entries[n] = p
+            n += 1
+        cells[k] = stamp[p]
+    for k in range(n):
+        stamp[entries[k]] = -1
+    return n
+
+
+@njit(nogil=True, cache=True)
 def sentence_numbers(offsets, out):
     """out[token] = number of its sentence."""
     for s in range(offsets.shape[0] - 1):

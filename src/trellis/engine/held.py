@@ -1,0 +1,41 @@
+"""Items held in this process, worked on in the calling thread or on a pool of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from trellis.engine.engine import I, Placed, R, Work
+from trellis.engine.shards import Shard
+
+T = TypeVar("T")
+
+
+class Mapping(Protocol):
+    """An engine of this process."""
+
+    def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
+        """The function's results in shard order, lazily: nothing runs before the first is asked for.
+
+        Only a bounded number of shards is under way or waiting to be taken, so memory stays flat. BLAS is held at one
+        thread from the first result asked for to the last one, or until the iterator is closed.
+        """
+        ...
+
+
+class Held(Placed[I]):
+    """Items of an engine of this process; nothing is copied."""
+
+    def __init__(self, engine: Mapping, items: Sequence[I], shards: Sequence[Shard]) -> None:
+        super().__init__(shards)
+        self.engine, self.items = engine, items
+
+    def run(self, work: Work[R], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[R]:
+        def one(shard: Shard) -> tuple[R, Any]:
+            number = shard.index
+            more = () if own is None else (own[number],)
+            return work(parameters, self.items[number], self.states[number], *more)
+
+        for number, (result, state) in enumerate(self.engine.map(one, self.shards)):
+            self.states[number] = state
+            yield result

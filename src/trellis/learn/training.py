@@ -1,0 +1,142 @@
+"""What every E-step and the loop share: a model, its instances, and where they are worked on.
+
+Instances whose every label is known contribute log p(x, y), and statistics that never change. The others are *free*: an
+E-step finds a posterior for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trellis.constraints import Constraint, Rows, Rule, compile_constraints
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.engine import Engine, Piece, Placed, place_batch, shards_of
+from trellis.errors import DataError
+from trellis.models.model import Model, bare
+from trellis.structures import Structure
+
+STARTS = ("auto", "random", "uniform", "labelled", "model")
+
+
+class Training:
+    """Instances of a model, labelled and free.
+
+    use_labelled : whether labelled instances enter statistics and objective (with β they come in otherwise)
+    """
+
+    def __init__(self, model: Model, batch: Batch, engine: Engine, *, use_labelled: bool = True) -> None:
+        self.model, self.batch, self.engine, self.use_labelled = model, batch, engine, use_labelled
+        complete = batch.complete
+        self.free: IntArray = np.flatnonzero(~complete)
+        self.free_batch = batch.take(self.free)
+        self.free_shards = shards_of(self.free_batch)
+        self.free_parts = [shard.of(self.free_batch) for shard in self.free_shards]
+        self.labelled_batch = batch.take(np.flatnonzero(complete))
+        self.labelled: Placed[Piece] = place_batch(engine, self.labelled_batch)
+        self.supervised: Any = None
+        """Statistics of the labelled instances, None where there are none."""
+        if len(self.labelled):
+            self.supervised = self.labelled.total(count_known, bare(model))
+
+    def known_value(self) -> float:
+        """Σ w log p of the labelled instances, where they enter the objective."""
+        if self.supervised is None or not self.use_labelled:
+            return 0.0
+        return float(sum(self.labelled.run(value_of_known, bare(self.model))))
+
+    def with_supervised(self, statistics: Any) -> Any:
+        """Statistics of all instances, from those of the free ones."""
+        if self.supervised is None or not self.use_labelled:
+            return statistics
+        return self.supervised if statistics is None else statistics + self.supervised
+
+    # the M-step
+
+    def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
+        """M-step on statistics of all instances that enter; ``free`` are the placed shards of the free ones."""
+        self.model.update(
+            statistics, shards=[*free, *([self.labelled] if self.use_labelled else [])], engine=self.engine
+        )
+
+    def learn_supervised(self) -> None:
+        """Parameters from labelled instances alone."""
+        self.model.reset()
+        self.model.update(self.supervised, shards=[self.labelled], engine=self.engine)
+
+    @cached_property
+    def supervised_parameters(self) -> dict[str, FloatArray]:
+        """Those of the labelled instances alone; the model's own stay what they are."""
+        saved = self.model.parameters()
+        self.learn_supervised()
+        found = self.model.parameters()
+        self.model.set_parameters(saved)
+        return found
+
+    def begin(self, start: str, rng: np.random.Generator, scale: float, free: Sequence[Placed[Any]]) -> None:
+        """Parameters to start from."""
+        model = self.model
+        if start == "auto":
+            start = "labelled" if self.supervised is not None else "random"
+        if start == "random":
+            model.reset()
+            model.randomize(rng, scale)
+        elif start == "uniform":
+            model.reset()
+            total = None
+            for placed in free:
+                total = placed.total(count_uniform, bare(model), start=total)
+            self.update(self.with_supervised(total), free)
+        elif start == "labelled":
+            self.learn_supervised()
+            self.__dict__.setdefault("supervised_parameters", model.parameters())
+
+    def check(self, *, needs_labels: bool) -> None:
+        """Refuse data that there is nothing to learn from."""
+        if needs_labels and self.supervised is None:
+            raise DataError("start='labelled' and beta need fully labelled instances, but there are none in y")
+        if len(self.batch) == 0:
+            raise DataError("there are no instances to learn from")
+
+
+def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]) -> Rows:
+    """The constraints over the parts of a batch."""
+    parts = model.parts(batch)
+    if not constraints or len(batch) == 0:
+        return Rows.none(parts)
+    return compile_constraints(list(constraints), batch, model.label_names_, parts)
+
+
+def scores_of(model: Model, part: Batch) -> Structure:
+    """Scores of a shard, known labels clamped."""
+    scores = model.scores(part)
+    return scores.clamp(part.labels) if part.known else scores
+
+
+# pure work on a shard, see trellis.engine
+
+
+def count_known(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
+    """Statistics of labels that are all known."""
+    part = item.data
+    return model.collect(part, model.scores(part).certain(part.labels, weights=part.weights)), state
+
+
+def count_uniform(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
+    """Statistics where all outputs that agree with the known labels are equally likely."""
+    part = item.data
+    return model.collect(part, model.uniform(part).clamp(part.labels).infer(weights=part.weights)), state
+
+
+def value_of_known(model: Model, item: Piece, state: Any) -> tuple[float, Any]:
+    """Σ w log p(x, y), or of a discriminative model log p(y | x)."""
+    part = item.data
+    scores = model.scores(part)
+    given = scores.score(part.labels)
+    if model.discriminative:
+        given = given - scores.infer().log_partition
+    return float(part.weights @ given), state

@@ -1,0 +1,108 @@
+"""What is done to a shard in one pass of the projection: pure work, which any process can do.
+
+    work(parameters, item, state) -> (result, new state)
+
+The state is where the solver of the shard's local rows ended, λ and curvature; λ = γθ, so that it serves any γ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.errors import InfeasibleError
+from trellis.projection.diagnosis import explain
+from trellis.projection.local import LocalState
+from trellis.projection.shard import Asked, Item, ShardAnswer
+from trellis.structures.structure import Structure
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What one pass asks of every shard.
+
+    scores_of : scores from a shard's data;  theta : (n_coupling,) duals of the coupling rows
+    curvature : whether the covariance of the coupling rows is wanted
+    """
+
+    scores_of: Callable[[Any], Structure]
+    asked: Asked
+    theta: FloatArray
+    curvature: bool = False
+
+    def moved(self, theta: FloatArray, curvature: bool = False) -> Ask:
+        return replace(self, theta=theta, curvature=curvature)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The last pass: ``then`` makes of each shard's posterior what the caller wants; ``at`` says of which parts."""
+
+    ask: Ask
+    then: Callable[[Item, ShardAnswer], Any]
+    at: Callable[[Item], IntArray] | None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the corpus dual needs of a shard; see :class:`ShardAnswer`."""
+
+    value: float
+    coupling: FloatArray
+    sparsity: tuple[FloatArray, ...]
+    covariance: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What the corpus keeps of a shard's last evaluation; worst : the instance with the largest residual."""
+
+    value: float
+    residual: float
+    worst: int
+    evaluations: int
+
+
+def evaluate(ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, ...]) -> tuple[Evaluated, LocalState]:
+    """Value and gradient of a shard at coupling and l1/linf duals, the local rows solved."""
+    answer = answer_of(ask, item, state, blocks, None)
+    wanted = ask.curvature and len(item.rows.coupling)
+    covariance = item.rows.coupling_covariance(answer, item.weights) if wanted else None
+    return Evaluated(answer.value, answer.coupling, answer.sparsity, covariance), _kept(answer.state, ask.asked.gamma)
+
+
+def finish(
+    asked: Finish, item: Item, state: LocalState, blocks: tuple[FloatArray, ...]
+) -> tuple[tuple[Any, Finished], LocalState]:
+    """The shard's posterior at the solution, handed on."""
+    gamma = asked.ask.asked.gamma
+    answer = answer_of(asked.ask, item, state, blocks, None if asked.at is None else asked.at(item))
+    local, end = answer.local, Finished(answer.value, 0.0, -1, 0)
+    kept = answer.state
+    if local is not None and len(local.residual):
+        worst = int(np.argmax(local.residual))
+        end = Finished(answer.value, float(local.residual[worst]), worst, int(local.evaluations.sum()))
+        kept = LocalState(local.theta, kept.curvature)
+    return (asked.then(item, answer), end), _kept(kept, gamma)
+
+
+def answer_of(
+    ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, ...], at: IntArray | None
+) -> ShardAnswer:
+    """What a shard answers to a pass; its conflicts are explained."""
+    scores = ask.scores_of(item.data)
+    start = LocalState(state.theta / ask.asked.gamma, state.curvature)
+    try:
+        found: ShardAnswer = item.rows.evaluate(scores, ask.theta, blocks, start, replace(ask.asked, weights=item.weights, at=at))
+        return found
+    except InfeasibleError as error:
+        explain(error, scores, item.rows.rows)
+        raise
+
+
+def _kept(state: LocalState, gamma: float) -> LocalState:
+    return LocalState(state.theta * gamma, state.curvature)
