@@ -1,5 +1,7 @@
 """Training through UEM: the objective, the tables, the constraints' effect, independence of threads."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.special import gammaln, psi
@@ -8,7 +10,7 @@ from tests.align.toy import toy_text
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
-from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
+from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.kernels.update import exp_digamma
 from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables
 from trellis.tasks.align import CONSTRAINTS
@@ -33,8 +35,9 @@ def test_the_objective_rises_at_every_round(kind, gamma, variational):
     for stage in ("model1", "hmm"):
         model.kind = stage
         # The mean of the prior, where tables start, is no variational posterior: the first round is before the bound.
-        UEM(model, CONSTRAINTS[kind], max_rounds=1, **settings).fit(batch)
-        values = UEM(model, CONSTRAINTS[kind], max_rounds=4, **settings).fit(batch).history_.objective
+        model = UEM(model, CONSTRAINTS[kind], max_rounds=1, **settings).fit(batch).model_
+        learner = UEM(model, CONSTRAINTS[kind], max_rounds=4, **settings).fit(batch)
+        model, values = learner.model_, learner.history_.objective
         # Tables are kept in single precision: what that rounds away is allowed, and no more.
         assert np.diff(values).min() >= -2e-6 * abs(values[-1]), np.diff(values)
         assert values[-1] > values[0]
@@ -219,5 +222,24 @@ def test_mistakes_in_parameters_are_named():
         AlignmentModel().encode(pairs, [[(0, 0)]], fit=True)
 
 
-def test_statistics_start_at_zero():
-    assert AlignmentStatistics.zeros(encoded(5)[0].table_).pairs.sum() == 0.0
+def test_cells_numbered_run_by_run_are_those_of_the_table(monkeypatch):
+    monkeypatch.setattr("trellis.data.shards.SMALLEST", 40)
+    monkeypatch.setattr("trellis.data.shards.LARGEST", 80)
+    model, batch = encoded(60)
+    assert len(batch.runs.bounds) > 3
+    again = model.encode(toy_text(60)[0])
+    np.testing.assert_array_equal(batch.as_one().cells, again.cells)
+    np.testing.assert_array_equal(batch.instances(3, 17).cells, again.instances(3, 17).cells)
+    for start, stop in pairwise(batch.runs.bounds.tolist()):
+        part = batch.instances(start, stop)
+        np.testing.assert_array_equal(part.entries[part.cells], again.instances(start, stop).cells)
+        whole = model.collect(again.instances(start, stop), model.scores(part).infer())
+        run = model.collect(part, model.scores(part).infer())
+        np.testing.assert_array_equal(run.total().pairs, whole.total().pairs)
+    for _ in range(3):
+        model.update(counts_of(model, batch))
+    _, moved = model.pruned()
+    found = batch.moved(moved).as_one().cells
+    np.testing.assert_array_equal(found, moved[again.cells])
+    assert (found < 0).any()
+    assert (found >= 0).any()

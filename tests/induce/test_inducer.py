@@ -33,8 +33,8 @@ def test_em_is_the_plain_learner_bit_for_bit():
     hmm = HMM(4)
     hmm.encode(TEXT, fit=True)
     hmm.randomize(np.random.default_rng(0))
-    UEM(hmm, start="model", max_rounds=12, tol=0.0).fit(TEXT)
-    np.testing.assert_array_equal(hmm.emission_, inducer.model_.emission_)
+    learner = UEM(hmm, start="model", max_rounds=12, tol=0.0).fit(TEXT)
+    np.testing.assert_array_equal(learner.model_.emission_, inducer.model_.emission_)
 
 
 def test_sparse_gives_words_fewer_states_than_em():

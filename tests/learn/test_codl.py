@@ -140,6 +140,7 @@ def test_counts_of_k_best_outputs_average_those_of_each():
     text, labels, _ = half_labelled(12, 4)
     model = hmm()
     codl = CoDL(model, (), rounds=0).fit(text, labels)
+    model = codl.model_
     batch = model.encode(text[4:]).with_labels(None)
     best = model.scores(batch).kbest(3)
     there = best.score > -np.inf

@@ -87,9 +87,9 @@ def test_alpha_scales_the_strength_of_posterior_regularization() -> None:
             model, [count("V") >= 1], alpha=alpha, max_rounds=10, tol=0.0, tolerance=1e-8, random_state=1
         ).fit(text)
         assert_rises(learner.history_, 1e-7)
-        ends.append(model.parameters()["emission"])
+        ends.append(learner.model_.parameters()["emission"])
     plain = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    UEM(plain, max_rounds=10, tol=0.0, random_state=1).fit(text)
+    plain = UEM(plain, max_rounds=10, tol=0.0, random_state=1).fit(text).model_
     np.testing.assert_allclose(ends[0], plain.parameters()["emission"], atol=1e-12)
     assert np.abs(ends[1] - ends[0]).max() > 1e-3
     assert np.abs(ends[1] - ends[2]).max() > 1e-3

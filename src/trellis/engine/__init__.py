@@ -1,9 +1,10 @@
 """Where shards run: in this thread, on a thread pool, or on a Dask cluster, with the same bits everywhere."""
 
+from trellis.engine.choice import engine_for, threads_for
 from trellis.engine.engine import Engine, Placed, place_batch, summed
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Piece, Shard, shards_of
-from trellis.engine.threads import ThreadEngine, engine_for
+from trellis.engine.threads import ThreadEngine
 
 __all__ = [
     "Engine",
@@ -16,4 +17,5 @@ __all__ = [
     "place_batch",
     "shards_of",
     "summed",
+    "threads_for",
 ]

@@ -19,7 +19,6 @@ from trellis.engine.blas import blas_at_one_thread, hold_this_thread
 from trellis.engine.engine import I, numbered, run_shard
 from trellis.engine.held import Held
 from trellis.engine.memory import keep_freed_memory
-from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Shard
 from trellis.errors import DataError
 
@@ -38,7 +37,7 @@ class ThreadEngine:
     threads: int
 
     def __post_init__(self) -> None:
-        _check_threads(self.threads)
+        check_threads(self.threads)
 
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
         pending: deque[Future[T]] = deque()
@@ -93,18 +92,6 @@ def _pool(threads: int) -> tuple[ThreadPoolExecutor, bool]:
         return _pools[key], False
 
 
-def engine_for(threads: int | None = 1) -> SerialEngine | ThreadEngine:
-    """The engine for a number of threads; None: one thread for each core this process may use.
-
-    >>> engine_for(1), engine_for(4)
-    (SerialEngine(), ThreadEngine(threads=4))
-    """
-    if threads is None:
-        threads = usable_cores()
-    _check_threads(threads)
-    return SerialEngine() if threads == 1 else ThreadEngine(threads)
-
-
 def usable_cores() -> int:
     """Cores this process may run on, which on a shared machine are fewer than there are."""
     if hasattr(os, "sched_getaffinity"):
@@ -112,6 +99,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _check_threads(threads: object) -> None:
+def check_threads(threads: object) -> None:
+    """Refuse what is no number of threads."""
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise DataError(f"threads must be a whole number, 1 or more, but is {threads!r}; None uses every core")

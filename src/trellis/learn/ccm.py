@@ -68,6 +68,7 @@ class CCM(CCMPrediction):
         evaluations: int = 50,
         random_state: int | None = None,
         threads: int | None = 1,
+        engine: Any = None,
         show_progress: bool = False,
     ) -> None:
         self.model = model
@@ -84,6 +85,7 @@ class CCM(CCMPrediction):
         self.evaluations = evaluations
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
         self.show_progress = show_progress
 
     def fit(self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
@@ -94,7 +96,7 @@ class CCM(CCMPrediction):
         batch = model.encode(X, y, weights, fit=True)
         has_labels = bool(np.any(batch.complete))
         mixes = self.beta is not None and has_labels
-        training = Training(model, batch, engine_for(self.threads), use_labelled=not mixes)
+        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=not mixes)
         rho = starting_penalties(
             model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
         )  # fmt: skip
@@ -128,6 +130,7 @@ class CCM(CCMPrediction):
             beam=self.beam,
             random_state=self.random_state,
             threads=self.threads,
+            engine=self.engine,
             show_progress=self.show_progress,
         )
 
@@ -143,6 +146,7 @@ class CCM(CCMPrediction):
             evaluations=self.evaluations,
             random_state=self.random_state,
             threads=self.threads,
+            engine=self.engine,
             track_likelihood=False,
             show_progress=self.show_progress,
         )

@@ -84,6 +84,7 @@ class CoDL(CCMPrediction):
         start_scale: float = 1.0,
         random_state: int | None = None,
         threads: int | None = 1,
+        engine: Any = None,
         checkpoint: FilePath | None = None,
         checkpoint_every: int = 1,
         show_progress: bool = False,
@@ -100,6 +101,7 @@ class CoDL(CCMPrediction):
         self.start_scale = start_scale
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.show_progress = show_progress
@@ -113,7 +115,7 @@ class CoDL(CCMPrediction):
         compile_ahead("train-codl")
         model = own_model(self.model, learned=False)
         batch = model.encode(X, y, weights, fit=True)
-        training = Training(model, batch, engine_for(self.threads), use_labelled=self._beta(batch) is None)
+        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=self._beta(batch) is None)
         return self.train(training, score=None if dev is None else lambda: float(self.score(*dev)), resume=resume)
 
     def train(
@@ -161,7 +163,7 @@ class CoDL(CCMPrediction):
         self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))
 
     def _fingerprint(self, batch: Batch, rho: FloatArray) -> dict[str, str]:
-        may_change = {"rounds", "threads", "checkpoint", "checkpoint_every", "show_progress"}
+        may_change = {"rounds", "threads", "engine", "checkpoint", "checkpoint_every", "show_progress"}
         settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in may_change}
         return {**settings, "data": fingerprint(batch, self.model_.label_names_), "penalties": fingerprint(rho)}
 

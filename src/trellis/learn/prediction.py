@@ -17,7 +17,7 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.ragged import LabelArray
-from trellis.engine import engine_for, shards_of
+from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import Solving, projector_of
 from trellis.learn.labelling import ConstrainedArgmax, Labelling
@@ -38,6 +38,9 @@ class Prediction(Estimator):
     model_: Any
     constraints: Sequence[Constraint | Rule]
     threads: int | None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _encoded(self, X: Any, y: Any = None) -> Batch:
         self._check_fitted()
@@ -149,7 +152,7 @@ class ProjectedPrediction(Prediction):
         rows = rows_of(self.model_, batch, self.constraints if constrained else ()).canonical()
         rows = replace(rows.local(), sparsity=()) if constrained else rows
         parts = [shard.of(batch) for shard in shards_of(batch)]
-        return projector_of(rows, parts, engine_for(self.threads), Solving(self.tolerance, self.evaluations))
+        return projector_of(rows, parts, threads_for(self.threads), Solving(self.tolerance, self.evaluations))
 
     def _gamma(self, constrained: bool) -> float:
         """γ of the last round; without constraints the model's own posterior, 1."""
@@ -164,9 +167,6 @@ class CCMPrediction(Prediction):
 
     beam: int
     penalties_: dict[str, float]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "penalties_")
 
     def predict(self, X: Any, *, constrained: bool = True) -> list[list[str]]:
         """Labels by name; with ``constrained=False`` the model's own best output."""
@@ -191,7 +191,7 @@ class CCMPrediction(Prediction):
         """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
         constraints = self.constraints if constrained else ()
         step = ConstrainedArgmax(
-            self.model_, batch.with_labels(None), constraints, engine_for(self.threads), beam=self.beam,
+            self.model_, batch.with_labels(None), constraints, threads_for(self.threads), beam=self.beam,
             local_only=True,
         )  # fmt: skip
         return step.run(np.array([self.penalties_[name] for name in step.names]))

@@ -106,7 +106,7 @@ class Training:
 def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]) -> Rows:
     """The constraints over the parts of a batch."""
     parts = model.parts(batch)
-    if not constraints or len(batch) == 0:
+    if not constraints:
         return Rows.none(parts)
     return compile_constraints(list(constraints), batch, model.label_names_, parts)
 

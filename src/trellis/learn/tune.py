@@ -50,7 +50,7 @@ def tune(
     gammas: Iterable[Gamma] | None = None,
     strengths: Iterable[Strength] | None = None,
     dev: tuple[Any, Any] | None = None,
-    constrained: bool = False,
+    constrained: bool = True,
     held_out: float = 0.2,
     random_state: int = 0,
 ) -> Tuned:
@@ -58,7 +58,7 @@ def tune(
 
     dev : (X, y) that decides; without it a share ``held_out`` of X decides by constraint satisfaction, and the best
         setting is trained once more on all of X
-    constrained : judge accuracy of q instead of p
+    constrained : judge accuracy of q; else that of the model alone
     """
     grid = list(product([learner.gamma] if gammas is None else gammas, [None] if strengths is None else strengths))
     if not grid:

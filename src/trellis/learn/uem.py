@@ -89,6 +89,7 @@ class UEM(ProjectedPrediction):
         evaluations: int = 200,
         few_dual_steps: int | None = None,
         threads: int | None = 1,
+        engine: Any = None,
         random_state: int | None = None,
         checkpoint: FilePath | None = None,
         checkpoint_every: int = 10,
@@ -112,14 +113,12 @@ class UEM(ProjectedPrediction):
         self.evaluations = evaluations
         self.few_dual_steps = few_dual_steps
         self.threads = threads
+        self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.track_likelihood = track_likelihood
         self.show_progress = show_progress
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "history_")
 
     def fit(
         self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
@@ -129,7 +128,7 @@ class UEM(ProjectedPrediction):
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         model = own_model(self.model, learned=self.start == "model")
         batch = model.encode(X, y, weights, fit=self.start != "model")
-        training = Training(model, batch, engine_for(self.threads), use_labelled=self.beta is None)
+        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=self.beta is None)
         score = None if dev is None else lambda: float(self.score(*dev))
         return self.train(training, score=score, resume=resume)
 
@@ -212,4 +211,13 @@ class UEM(ProjectedPrediction):
 
 MOST_COMPARED = 1_000
 """Rounds whose γ two runs must have in common."""
-_MAY_CHANGE = {"max_rounds", "threads", "checkpoint", "checkpoint_every", "show_progress", "constraints", "gamma"}
+_MAY_CHANGE = {
+    "max_rounds",
+    "threads",
+    "engine",
+    "checkpoint",
+    "checkpoint_every",
+    "show_progress",
+    "constraints",
+    "gamma",
+}

@@ -8,7 +8,6 @@ given it is ordinary supervised training.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -84,6 +83,7 @@ class CRF(LogLinearModel, SequenceModel):
         batch_size: int = 64,
         random_state: int | None = None,
         threads: int | None = 1,
+        engine: Any = None,
     ) -> None:
         self.labels = labels
         self.features = features
@@ -98,6 +98,7 @@ class CRF(LogLinearModel, SequenceModel):
         self.batch_size = batch_size
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
 
     # text in
 
@@ -172,9 +173,9 @@ class CRF(LogLinearModel, SequenceModel):
     def _objective(self, statistics: CRFStatistics, shards: Sequence[Placed[Any]]) -> CRFObjective:
         return CRFObjective(shards, statistics.vector(self.layout_), self.layout_)
 
-    def bare(self) -> CRF:
+    def bare(self) -> Self:
         """The model without the names of its features."""
-        made = copy.copy(self)
+        made = super().bare()
         made.feature_names_ = Vocabulary([], kind="feature")
         made.features = None
         return made

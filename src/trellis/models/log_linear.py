@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Piece, Placed, engine_for, place_batch
+from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, threads_for
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
@@ -36,6 +37,7 @@ class LogLinearModel(SavedEstimator):
     batch_size: int
     random_state: int | None
     threads: int | None
+    engine: Any
 
     weights_: FloatArray
     _steps: AdaGrad | None
@@ -56,6 +58,12 @@ class LogLinearModel(SavedEstimator):
 
     def collect(self, batch: Batch, q: LabelPosterior) -> Any:
         raise NotImplementedError
+
+    def bare(self) -> Self:
+        """The model as it travels to a worker."""
+        made = copy.copy(self)
+        made.engine = None
+        return made
 
     def given(self, batch: Batch) -> LabelPosterior:
         """The posterior of labels that are all known."""
@@ -83,7 +91,7 @@ class LogLinearModel(SavedEstimator):
 
     def step(self, batch: Batch, q: LabelPosterior, *, share: float) -> None:
         """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
-        _, gradient = self._objective(self.collect(batch, q), [engine_for(1).place([Piece(batch)])])(self.weights_)
+        _, gradient = self._objective(self.collect(batch, q), [threads_for(1).place([Piece(batch)])])(self.weights_)
         pull = share * self.l2 * self.weights_
         pull[self._free()] = 0.0
         if self._steps is None:
@@ -121,8 +129,8 @@ class LogLinearModel(SavedEstimator):
         if self.solver == "adagrad":
             self._fit_adagrad(batch)
             return
-        shards = place_batch(engine_for(self.threads), batch)
-        found = self.update(shards.total(_count_given, self), shards=[shards])
+        shards = place_batch(engine_for(self.threads, self.engine), batch)
+        found = self.update(shards.total(_count_given, self.bare()), shards=[shards])
         self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
         if not found.converged:
             warnings.warn(

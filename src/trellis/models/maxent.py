@@ -74,6 +74,7 @@ class MaxEnt(LogLinearModel, TabularModel):
         batch_size: int = 64,
         random_state: int | None = None,
         threads: int | None = 1,
+        engine: Any = None,
     ) -> None:
         self.labels = labels
         self.l2 = l2
@@ -85,6 +86,7 @@ class MaxEnt(LogLinearModel, TabularModel):
         self.batch_size = batch_size
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
 
     def _prepare(self) -> None:
         self._check_training()
@@ -116,10 +118,10 @@ class MaxEnt(LogLinearModel, TabularModel):
         return Categorical(batch.features @ feature + intercept, batch.first)
 
     def _objective(self, statistics: MaxEntStatistics, shards: Sequence[Placed[Any]]) -> Objective:
-        counts = self._vector(statistics)
+        counts, bare = self._vector(statistics), self.bare()
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            given = (self, weights)
+            given = (bare, weights)
             total = summed(found for placed in shards for found in placed.run(_expectations, given))
             return total.log_partition - float(counts @ weights), self._vector(total) - counts
 

@@ -13,7 +13,7 @@ from trellis.data.batch import Batch
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import engine_for, shards_of
+from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Chain, ChainParts, LabelPosterior
@@ -99,7 +99,7 @@ class SequenceModel(SavedEstimator):
         return self.encode(X, y, weights)
 
     def _over_shards(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
-        return list(engine_for(self.threads).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
+        return list(threads_for(self.threads).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
 
     def _learn_label_names(self, X: Any, y: Labels | None) -> Vocabulary:
         """From the constructor, else from the corpus, else those found in ``y``, sorted."""

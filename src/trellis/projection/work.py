@@ -97,7 +97,9 @@ def answer_of(
     scores = ask.scores_of(item.data)
     start = LocalState(state.theta / ask.asked.gamma, state.curvature)
     try:
-        found: ShardAnswer = item.rows.evaluate(scores, ask.theta, blocks, start, replace(ask.asked, weights=item.weights, at=at))
+        found: ShardAnswer = item.rows.evaluate(
+            scores, ask.theta, blocks, start, replace(ask.asked, weights=item.weights, at=at)
+        )
         return found
     except InfeasibleError as error:
         explain(error, scores, item.rows.rows)

@@ -148,6 +148,7 @@ class Aligner(SavedEstimator):
         max_evaluations: int = 3,
         random_state: int | None = None,
         threads: int | None = None,
+        engine: Any = None,
         verbose: bool = False,
     ) -> None:
         self.constraint = constraint
@@ -169,6 +170,7 @@ class Aligner(SavedEstimator):
         self.max_evaluations = max_evaluations
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
         self.verbose = verbose
 
     def fit(
@@ -208,7 +210,7 @@ class Aligner(SavedEstimator):
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        training = Training(model, batch, engine_for(self.threads))  # type: ignore[arg-type]
+        training = Training(model, batch, engine_for(self.threads, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
         for kind, rounds in (("model1", self.model1_iterations), ("hmm", self.iterations)):
             if rounds == 0:
@@ -366,7 +368,7 @@ class Aligner(SavedEstimator):
         constraints = [self._constraints(kind, None)] * len(parts)
         if given is not None:
             constraints = [self._constraints(kind, given[s.instances.start : s.instances.stop]) for s in shards]
-        placed = engine_for(self.threads).place(list(zip(parts, constraints, strict=True)), shards)
+        placed = engine_for(self.threads, self.engine).place(list(zip(parts, constraints, strict=True)), shards)
         asked = _Decoding(self._model().bare(), self._gamma, self.tolerance, self.max_evaluations + 1, best)
         for shard, (links, outputs) in zip(shards, placed.run(_decode, asked), strict=True):
             yield shard.instances, links, outputs

@@ -79,7 +79,7 @@ class Extractor(SavedEstimator):
     Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
-    not_saved = ("threads", "show_progress", "files")
+    not_saved = ("threads", "engine", "show_progress", "files")
 
     def __init__(
         self,
@@ -100,6 +100,7 @@ class Extractor(SavedEstimator):
         emission_prior: float = 1.001,
         random_state: int | None = 0,
         threads: int | None = 1,
+        engine: Any = None,
         show_progress: bool = False,
     ) -> None:
         self.rules = rules
@@ -118,6 +119,7 @@ class Extractor(SavedEstimator):
         self.emission_prior = emission_prior
         self.random_state = random_state
         self.threads = threads
+        self.engine = engine
         self.show_progress = show_progress
 
     @classmethod
@@ -173,6 +175,7 @@ class Extractor(SavedEstimator):
             beam=self.beam,
             random_state=self.random_state,
             threads=self.threads,
+            engine=self.engine,
             show_progress=self.show_progress,
         )
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]

@@ -87,6 +87,7 @@ class Inducer(Estimator):
         start_scale: float | None = None,
         decoding: str = "posterior",
         threads: int | None = 1,
+        engine: Any = None,
         random_state: int | None = None,
         show_progress: bool = False,
     ) -> None:
@@ -108,6 +109,7 @@ class Inducer(Estimator):
         self.start_scale = start_scale
         self.decoding = decoding
         self.threads = threads
+        self.engine = engine
         self.random_state = random_state
         self.show_progress = show_progress
 
@@ -129,7 +131,7 @@ class Inducer(Estimator):
             scale = SCALES[self.method] if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
         training = Training(
-            model, given if self.keep_labels else given.with_labels(None), engine_for(self.threads)
+            model, given if self.keep_labels else given.with_labels(None), engine_for(self.threads, self.engine)
         )  # fmt: skip
         constraints = self._constraints()
         plain = self.rounds if not constraints else min(self.em_rounds, self.rounds)

@@ -158,7 +158,7 @@ class AlignmentModel(SavedEstimator):
 
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
-        t, none, b = self.tables_, np.zeros(0), batch
+        t, none, b = self.tables_, np.zeros(0), batch.as_one()
         pair = t.pair if b.entries is None else t.pair[b.entries]
         words = (
             Words(none, none, pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
@@ -194,7 +194,8 @@ class AlignmentModel(SavedEstimator):
             counted = values if plain else values * np.repeat(weight, np.diff(offsets))
             counts.append(counted.astype(np.float32, copy=False))
         places = None if forward.places is None else (forward.places, backward.places)
-        entries, cells = batch.entries, batch.cells
+        one = batch.as_one()
+        entries, cells = one.entries, one.cells
         if entries is None:
             cells = cells.copy()
             entries = np.empty(len(cells), np.int32)

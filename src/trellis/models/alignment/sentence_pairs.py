@@ -138,6 +138,10 @@ class SentencePairs:
         found = np.append(runs.entries, -1)[np.where(cells >= 0, runs.offsets[run] + cells, -1)]
         return np.asarray(found, np.int32)
 
+    def as_one(self) -> SentencePairs:
+        """Itself, or where cells are numbered run by run the same pairs with cells of the whole table."""
+        return self if self.runs is None else self.instances(0, len(self))
+
     def instances(self, start: int, stop: int) -> SentencePairs:
         """Pairs start..stop−1, as views where they are a run or there are no runs."""
         entries = None if self.runs is None else self.runs.of(start, stop)

@@ -1,0 +1,260 @@
+"""Wherever shards run, the bits are those of one thread: every learner and every task, on every engine.
+
+The isolating engine copies all that goes into a shard's work and all that comes out of it. With the first version of
+this house it showed that posterior sparsity silently became plain EM.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trellis.constraints import count, few_labels_per, label, transitions, word
+from trellis.data.tokens import tokenise
+from trellis.engine import SerialEngine, ThreadEngine
+from trellis.engine.choice import engine_for
+from trellis.errors import DataError, InfeasibleError
+from trellis.learn import CCM, UEM, CoDL
+from trellis.models import CRF, HMM, MaxEnt
+from trellis.tasks.align import Aligner
+from trellis.tasks.extract import Extractor
+from trellis.tasks.induce import Inducer
+
+from align.toy import toy_text
+from learn.corpora import LABELS, tagged_sentences
+from .isolating import IsolatingEngine
+
+TEXT, TAGS = tagged_sentences(600)
+SOME = [tags if i % 40 == 0 else None for i, tags in enumerate(TAGS)]
+RULES = [
+    word.isin("the", "a").implies(label("D")).constraint().named("determiners").learned(),
+    (count("D") <= 2).named("few determiners").learned(),
+    (transitions(from_="D", to="V") <= 0).named("no D before V").learned(),
+]
+
+
+def hmm() -> HMM:
+    return HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+
+
+def uem(engine: Any, constraints: Any = (), y: Any = None, model: Any = None, **settings: Any) -> Any:
+    learner = UEM(
+        hmm() if model is None else model, constraints, engine=engine,
+        **{"tol": 0.0, "random_state": 0, "max_rounds": 3, "evaluations": 30, **settings},
+    ).fit(TEXT, y)  # fmt: skip
+    return learner.model_.parameters(), learner.history_.objective, learner.predict(TEXT[:20])
+
+
+def by_rules(engine: Any, method: str) -> Any:
+    ccm = CCM(hmm(), RULES, method=method, rounds=2, engine=engine).fit(TEXT, SOME)
+    return ccm.model_.parameters(), ccm.penalties_, ccm.duals_, ccm.history_.objective
+
+
+def codl(engine: Any, **settings: Any) -> Any:
+    learner = CoDL(hmm(), RULES, rounds=3, engine=engine, **settings).fit(TEXT, SOME)
+    return learner.model_.parameters(), learner.penalties_, learner.history_.objective, learner.converged_
+
+
+def aligned(engine: Any, **settings: Any) -> Any:
+    aligner = Aligner(engine=engine, threads=1, **settings)
+    links = [one.pharaoh(scores=True) for one in aligner.fit_align(toy_text(400)[0])]
+    return links, aligner.model_.parameters(), aligner.history_.objective
+
+
+def induced(engine: Any, method: str) -> Any:
+    inducer = Inducer(4, method=method, rounds=6, em_rounds=3, frequent=3, random_state=0, engine=engine).fit(TEXT)
+    return inducer.states(), inducer.model_.parameters(), inducer.labels_a_word_, inducer.history_.objective
+
+
+def extracted(engine: Any, method: str) -> Any:
+    rules = """
+labels = ["NAME", "YEAR"]
+[[rule]]
+name = "years"
+if_word_matches = '^(19|20)\\d\\d$'
+then_label = "YEAR"
+strength = "learned"
+"""
+    texts = [tokenise(f"{name} {year}") for name in ("Ann Lee", "Bo", "Cy Fox Day") for year in range(1900, 2020)]
+    few = [
+        replace(t, sentence=replace(t.sentence, labels=("NAME",) * (len(t) - 1) + ("YEAR",))) for t in texts[:360:60]
+    ]
+    made = Extractor(rules, method=method, rounds=2, engine=engine).fit(few, texts)
+    return made.ccm_.model_.parameters(), made.predict(texts[:30])
+
+
+def crf(engine: Any) -> Any:
+    return CRF(l2=0.1, max_iter=12, tol=0.0, engine=engine).fit(TEXT, TAGS).parameters()
+
+
+def maxent(engine: Any) -> Any:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2_000, 5))
+    return MaxEnt(max_iter=10, tol=0.0, engine=engine).fit(features, rng.integers(3, size=2_000)).parameters()
+
+
+LOCAL = [count("V") >= 1, count("N") <= 2.5]
+COUPLING = [count("V").per("corpus") <= 0.4 * count().per("corpus"), *LOCAL]
+SPARSE = [few_labels_per(word, strength=4.0, min_count=3)]
+RUNS: dict[str, Any] = {
+    "em": uem,
+    "pr": lambda e: uem(e, LOCAL),
+    "pr at another temperature": lambda e: uem(e, LOCAL, gamma=0.3),
+    "pr over the corpus": lambda e: uem(e, COUPLING),
+    "lp-em": lambda e: uem(e, LOCAL, gamma=0.0, max_rounds=2),
+    "l1/linf": lambda e: uem(e, SPARSE, evaluations=5),
+    "few dual steps": lambda e: uem(e, SPARSE, few_dual_steps=2),
+    "few dual steps while annealing": lambda e: uem(e, SPARSE, few_dual_steps=2, gamma=[2.0, 1.5, 1.0]),
+    "online": lambda e: uem(e, LOCAL, online=100),
+    "uniform start, partly labelled": lambda e: uem(e, LOCAL, SOME, start="uniform"),
+    "beta": lambda e: uem(e, LOCAL, SOME, beta=0.5),
+    "pr of a crf": lambda e: uem(e, LOCAL, SOME, CRF(LABELS, max_iter=5, l2=0.1), max_rounds=2),
+    "codl": codl,
+    "codl with k best": lambda e: codl(e, k_best=2),
+    "ccm by pr": lambda e: by_rules(e, "pr"),
+    "ccm by hard em": lambda e: by_rules(e, "hard-em"),
+    "crf": crf,
+    "maxent": maxent,
+    "align": aligned,
+    "align by grow-diag": lambda e: aligned(e, symmetrize="grow-diag", gamma=0.5),
+    "induce by em": lambda e: induced(e, "em"),
+    "induce sparse": lambda e: induced(e, "sparse"),
+    "extract by codl": lambda e: extracted(e, "codl"),
+    "extract by pr": lambda e: extracted(e, "pr"),
+}
+ON_A_CLUSTER = [
+    "pr", "pr over the corpus", "few dual steps", "pr of a crf", "codl", "crf", "align", "induce sparse",
+    "extract by codl", "extract by pr",
+]  # fmt: skip
+
+
+def assert_same(one: Any, other: Any, where: str = "") -> None:
+    if isinstance(one, dict):
+        assert list(one) == list(other), where
+        for key in one:
+            assert_same(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype, where
+        np.testing.assert_array_equal(one, other, err_msg=where)
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            assert_same(a, b, f"{where}[{number}]")
+    else:
+        assert one == other, where
+
+
+known: dict[str, Any] = {}
+
+
+def alone(name: str) -> Any:
+    """The bits of one thread."""
+    if name not in known:
+        known[name] = RUNS[name](SerialEngine())
+    return known[name]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_copies_of_everything_give_the_bits_of_one_thread(name: str) -> None:
+    assert_same(alone(name), RUNS[name](IsolatingEngine()))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_threads_give_the_bits_of_one(name: str) -> None:
+    assert_same(alone(name), RUNS[name](ThreadEngine(3)))
+
+
+def test_the_corpora_of_these_tests_have_several_shards() -> None:
+    from trellis.engine import shards_of
+
+    assert len(shards_of(hmm().encode(TEXT, fit=True))) > 2
+
+
+# on a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    pytest.importorskip("distributed")
+    from trellis.engine.dask import DaskEngine
+
+    engine = DaskEngine.local(2)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_A_CLUSTER)
+def test_two_worker_processes_give_the_bits_of_one_thread(name: str, cluster: Any) -> None:
+    assert_same(alone(name), RUNS[name](cluster))
+
+
+def _counted(parameters: float, item: int, state: float | None) -> tuple[float, float]:
+    time.sleep(0.02)
+    total = (state or 0.0) * parameters + item
+    return total, total
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_costs_time_alone(cluster: Any) -> None:
+    here, there = SerialEngine().place(list(range(30))), cluster.place(list(range(30)))
+    for turn in range(4):
+        expected = list(here.run(_counted, 0.5))
+        found = []
+        for number, result in enumerate(there.run(_counted, 0.5)):
+            found.append(result)
+            if turn in (1, 2) and number == 5:
+                pids = list(cluster.client.run(os.getpid).values())
+                os.kill(pids[0], signal.SIGKILL)
+        assert found == expected
+    assert there.states == here.states
+
+
+def _refused(parameters: None, item: int, state: None) -> tuple[None, None]:
+    if item == 2:
+        raise InfeasibleError("no way", instances=(7,), slack=0.5)
+    if item == 5:
+        raise KeyError("a bug")
+    return None, None
+
+
+@pytest.mark.slow
+def test_errors_come_back_as_themselves(cluster: Any) -> None:
+    with pytest.raises(InfeasibleError, match="no way") as found:
+        list(cluster.place(list(range(8))).run(_refused))
+    assert found.value.instances == (7,)
+    assert found.value.slack == 0.5
+    assert "in shard 2" in found.value.__notes__[0]
+
+
+@pytest.mark.slow
+def test_a_pass_that_is_left_in_the_middle_is_as_if_it_had_not_been(cluster: Any) -> None:
+    here, there = SerialEngine().place(list(range(12))), cluster.place(list(range(12)))
+    assert list(here.run(_counted, 0.5)) == list(there.run(_counted, 0.5))
+    for result in there.run(_counted, 9.0):
+        if result > 5:
+            break
+    assert list(here.run(_counted, 0.5)) == list(there.run(_counted, 0.5))
+
+
+@pytest.mark.parametrize("wrong", ["tasks", "threads", 3, SerialEngine, object()])
+def test_what_is_no_engine_is_refused(wrong: Any) -> None:
+    with pytest.raises(DataError, match="engine must be"):
+        engine_for(1, wrong)
+
+
+@pytest.mark.slow
+def test_an_address_without_a_scheduler_is_told() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(DataError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
+        engine_for(1, "tcp://127.0.0.1:1")
