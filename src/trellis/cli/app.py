@@ -24,14 +24,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from trellis._version import __version__
-from trellis.cli.align import align
-from trellis.cli.evaluate import evaluate
-from trellis.cli.explain import explain
-from trellis.cli.induce import induce
-from trellis.cli.info import info
-from trellis.cli.predict import predict
-from trellis.cli.tokens import tokens
-from trellis.cli.train import train
+from trellis.cli import align, evaluate, explain, fast_align, induce, info, predict, tokens, train
+from trellis.cli.habits import answering
 from trellis.errors import TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
@@ -45,15 +39,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-# One line a command. Its module is imported for --help too, so what is heavy is imported inside the function.
-app.command()(align)
-app.command()(train)
-app.command()(predict)
-app.command()(explain)
-app.command()(induce)
-app.command()(evaluate)
-app.command()(tokens)
-app.command()(info)
+# One line per command. Its module is imported for --help too, so what is heavy is imported inside the function.
+app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words))(align.align)
+app.command(cls=answering(train.ANSWERS))(train.train)
+app.command(cls=answering(predict.ANSWERS))(predict.predict)
+app.command(cls=answering())(explain.explain)
+app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.command(cls=answering())(evaluate.evaluate)
+app.command(cls=answering())(tokens.tokens)
+app.command(cls=answering())(info.info)
 
 
 def _show_version(wanted: bool) -> None:

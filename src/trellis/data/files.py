@@ -40,14 +40,24 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 
     A file that cannot be opened, damaged gzip data and bytes that are not UTF-8 are DataErrors.
     """
+    for number, line in lines_or_errors(path):
+        if isinstance(line, DataError):
+            raise line
+        yield number, line
+
+
+def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
+    """The same, with the error itself in the place of a line that is not UTF-8: one odd line loses no other."""
     number = 0
+    line: str | DataError
     try:
         with _opened(path) as handle:
             for number, raw in enumerate(handle, 1):
                 try:
                     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise _not_utf8(path, number, error) from None
+                    yield number, _not_utf8(path, number, error)
+                    continue
                 if number == 1:
                     line = line.removeprefix("\ufeff")
                     if not line and not raw.endswith(b"\n"):
