@@ -115,7 +115,7 @@ def align(
     gamma: Annotated[float, GAMMA] = 1.0,
     rounds: Annotated[int, ROUNDS] = 2,
     model1_rounds: Annotated[
-        int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before them.", panel=LEARNING)
+        int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before those of the HMM.", panel=LEARNING)
     ] = 4,
     prefix: Annotated[
         int, number_option("--prefix", min=0, help="Letters by which words are told apart; 0: all.", panel=LEARNING)
@@ -146,7 +146,10 @@ def align(
         file_option("--forward-links", "-f", help="Write links of the forward direction alone here.", panel=RUN),
     ] = None,
     reverse_links: Annotated[
-        str | None, file_option("--reverse-links", help="The same of the reverse direction; also `-r FILE`.", panel=RUN)
+        str | None,
+        file_option(
+            "--reverse-links", help="Write links of the reverse direction alone here. Also: `-r FILE`.", panel=RUN
+        ),
     ] = None,
     probabilities: Annotated[
         str | None, file_option("--probabilities", help="Write log t(target | source) here.", panel=RUN)

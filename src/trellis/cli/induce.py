@@ -85,7 +85,7 @@ def induce(
     ] = 11,
     rounds: Annotated[int, ROUNDS] = 200,
     em_rounds: Annotated[
-        int, number_option("--em-rounds", min=0, help="How many of them are EM, before sparsity.", panel=LEARNING)
+        int, number_option("--em-rounds", min=0, help="How many of the rounds are EM, before sparsity.", panel=LEARNING)
     ] = 30,
     dual_steps: Annotated[
         int, number_option("--dual-steps", min=1, help="Dual steps per round, towards its optimum.", panel=LEARNING)
@@ -95,7 +95,8 @@ def induce(
         number_option("--emission-prior", help="Dirichlet α of words. Default: 1; vb: 0.1.", panel=LEARNING),
     ] = None,
     transition_prior: Annotated[
-        float | None, number_option("--transition-prior", help="Dirichlet α of transitions, likewise.", panel=LEARNING)
+        float | None,
+        number_option("--transition-prior", help="Dirichlet α of transitions. Default: likewise.", panel=LEARNING),
     ] = None,
     min_count: Annotated[int, MIN_COUNT] = 2,
     gamma: Annotated[float, GAMMA] = 1.0,

@@ -37,7 +37,10 @@ def info(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show versions, cores and compiled kernels, or with `--model` what a model holds."""
+    """Show versions, cores and compiled kernels, or what a model holds.
+
+    `trellis info -m m.trellis` shows class, labels, size and settings of a model.
+    """
     check_files({"--model": model}, {"--output": output})
     rows = _installation(compile_) if model is None else _model(model)
     if wants_json(output, json):

@@ -30,6 +30,10 @@ STANDARD = "-"
 """The path that means standard input to a reader and standard output to a writer."""
 
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte order marks that such a file begins with."""
+
+
 def shown(path: FilePath) -> str:
     """What messages call a path that is read."""
     return "standard input" if path == STANDARD else os.fspath(path)
@@ -56,7 +60,10 @@ def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
                 try:
                     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
-                    yield number, _not_utf8(path, number, error)
+                    found = _not_utf8(path, number, error)
+                    if number == 1 and raw[:2] in UTF_16:
+                        raise found from None  # no odd line but another encoding
+                    yield number, found
                     continue
                 if number == 1:
                     line = line.removeprefix("\ufeff")
@@ -115,7 +122,7 @@ def _is_gzip(path: FilePath) -> bool:
 
 def _not_utf8(path: FilePath, line: int, error: UnicodeDecodeError) -> DataError:
     raw, at = error.object, error.start
-    if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if line == 1 and raw[:2] in UTF_16:
         fix = "it starts like UTF-16, convert it to UTF-8"
     else:
         fix = "convert the file to UTF-8"

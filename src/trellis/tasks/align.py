@@ -33,13 +33,13 @@ from trellis.data.files import FilePath
 from trellis.data.shards import shard_bounds
 from trellis.engine import Shard, engine_for
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.learn.history import History
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
-from trellis.models.saving import SavedEstimator, from_archive, load_model, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Projector, ShardAnswer
 from trellis.tasks.align_hints import Hint, hints_of_pieces
 from trellis.tasks.kernels import symmetrize as kernel
@@ -314,9 +314,7 @@ class Aligner(SavedEstimator):
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:
         """The aligner of a file; parameters that concern decoding or threads may be given anew."""
-        aligner = load_model(path, **overrides)
-        if not isinstance(aligner, cls):
-            raise ModelFileError(f"{path}: this file holds {type(aligner).__name__!r}, not an aligner")
+        aligner = super().load(path, **overrides)
         aligner.threshold_ = overrides.get("threshold", aligner.threshold_)
         return aligner
 
