@@ -61,6 +61,8 @@ def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
     truth, links = read_links(gold), read_links(output)
     if len(links) != len(truth):
         raise DataError(f"{output} has {len(links)} lines but {gold} has {len(truth)}")
+    if not any(row.possible for row in truth):
+        raise DataError(f"{gold}: there are no links in it to compare with")
     scores = score_links((row.possible for row in links), truth)
     return [
         ("precision", f"{100 * scores.precision:.2f}"),

@@ -68,7 +68,7 @@ class SavedEstimator(Estimator):
         with reading(path):
             kind = _class(archive.header)
         if not issubclass(kind, cls):
-            raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}; load_model opens any of them")
+            raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}")
         made: Self = _loaded(path, archive, arguments)
         return made
 

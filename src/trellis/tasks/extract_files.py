@@ -112,6 +112,8 @@ def read_labelled(path: FilePath, *, word_column: int = 0, label_column: int = 1
     """Texts with labels, "_" or null where a label is not known."""
     kind = kind_of(path)
     if kind == "text" and path != STANDARD:
+        if not os.path.exists(path):
+            raise DataError("cannot be read: No such file or directory", path=shown(path))
         raise DataError(
             f"labelled examples are columns ({' '.join(COLUMNS)}) or JSON lines ({' '.join(JSON_LINES)}), but the name "
             "ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns, ready for labels",
