@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -333,6 +334,8 @@ class Aligner(SavedEstimator):
                 raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
         if self.model1_iterations + self.iterations == 0:
             raise DataError("there must be at least one round of training")
+        if not isinstance(self.gamma, Real):
+            raise DataError(f"gamma must be a number (1: posterior regularization, 0: LP-EM) but is {self.gamma!r}")
         if not (self.gamma == 0.0 or SMALLEST_GAMMA <= self.gamma <= 10.0):
             raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
         if not 0.0 < self.reliability < 1.0:
