@@ -165,6 +165,18 @@ def test_possible_texts_get_what_predict_gives_them(folder):
     assert extractor.predict(possible) == found.labels[::2]  # rules are strict again
 
 
+def test_explain_does_not_stumble_over_impossible_texts(folder, tmp_path, capfd):
+    (tmp_path / "in.txt").write_text("Cy 1987\nno year here\nDee 2003\n")
+    (tmp_path / "gold.tsv").write_text("Cy\tNAME\n1987\tYEAR\n\nno\tNAME\nyear\tYEAR\nhere\tNAME\n")
+    assert run("explain", "-m", folder / "m", tmp_path / "in.txt", "--json") == 0
+    rules = {rule["name"]: rule for rule in map(json.loads, capfd.readouterr().out.splitlines())}
+    assert rules["words are names"]["by_output"] == 1
+    assert rules["a year"]["by_output"] == 0
+    assert run("explain", "-m", folder / "m", tmp_path / "gold.tsv", "--json") == 0
+    rules = {rule["name"]: rule for rule in map(json.loads, capfd.readouterr().out.splitlines())}
+    assert rules["(all)"]["accuracy"]["in prediction"]["alone"] == 1.0
+
+
 def test_strict_reading_still_names_the_line(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{broken\n')
     with pytest.raises(ValueError, match="in.jsonl, line 2: not JSON"):

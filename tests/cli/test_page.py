@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -82,6 +83,17 @@ def test_commands_in_the_docs_have_flags_that_exist(where, words):
     options = {one: flag.takes_value for flag in ALL[words[0]].values() for one in flag.names}
     unknown = [typed for typed in unknown_flags(words[1:], options) if " " not in typed]
     assert unknown == []
+
+
+def recorded():
+    """Command lines of tools/record_kernels.py."""
+    uses = runpy.run_path(str(ROOT / "tools" / "record_kernels.py"))["USES"]
+    return [shlex.split(use)[1:] for use in uses.values() if use.startswith("trellis ")]
+
+
+@pytest.mark.parametrize("words", recorded())
+def test_commands_whose_kernels_are_recorded_have_flags_that_exist(words):
+    test_commands_in_the_docs_have_flags_that_exist("tools", words)
 
 
 def test_there_are_commands_in_the_docs_to_look_at():

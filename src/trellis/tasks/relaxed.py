@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trellis.constraints import Kind
+from trellis.constraints import Constraint, Kind
 from trellis.data.tokens import Text
 from trellis.errors import ConstraintError, InfeasibleError
-from trellis.learn.penalties import INFINITE, soft_rows
+from trellis.learn.penalties import INFINITE, as_constraint, soft_rows
 from trellis.tasks.extract import Extractor
 
 STRICT = (Kind.HARD, Kind.SLACK)
@@ -111,9 +111,14 @@ def _take(answer: Relaxed, numbers: list[int], found: list[list[str]]) -> None:
         answer.labels[number] = labels
 
 
+def _rules(extractor: Extractor) -> list[Constraint]:
+    """Those it predicts under: all, unless somebody asks what some of them do."""
+    return [as_constraint(rule) for rule in extractor.ccm_.constraints]
+
+
 @contextmanager
 def _softened(extractor: Extractor) -> Iterator[None]:
-    ccm, rules = extractor.ccm_, extractor.constraints_
+    ccm, rules = extractor.ccm_, _rules(extractor)
     ccm.constraints = [c.penalty(INFINITE).named(c.name) if c.strength.kind in STRICT else c for c in rules]
     try:
         yield
@@ -123,7 +128,7 @@ def _softened(extractor: Extractor) -> Iterator[None]:
 
 def _broken(extractor: Extractor, texts: Sequence[Text], labels: list[list[str]]) -> dict[int, list[str]]:
     """Place of a text -> hard rules that its labels break."""
-    strict = [c for c in extractor.constraints_ if c.strength.kind in STRICT]
+    strict = [c for c in _rules(extractor) if c.strength.kind in STRICT]
     model = extractor.ccm_.model
     batch = model.encode(extractor.corpus(texts, labels=False))
     codes = extractor.label_names_.encode([label for own in labels for label in own])
