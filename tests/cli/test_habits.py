@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 
 import pytest
 
@@ -57,6 +59,21 @@ def test_eflomals_two_files_of_links(from_stdin, folder, tmp_path, capfd, monkey
     assert capfd.readouterr().out == ""
     assert (tmp_path / "f").read_text() == (folder / "forward").read_text()
     assert (tmp_path / "r").read_text() == (folder / "backward").read_text()
+
+
+@pytest.mark.parametrize("more", [["-f", "f", "-r", "r", "-o", "o"], ["--tune", "gold", "-o", "o", "--model", "m"]])
+def test_text_from_a_pipe_that_is_needed_twice_is_kept(more, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gold").write_text("".join((folder / "forward").read_text().splitlines(keepends=True)[:5]))
+    assert run("align", "-i", folder / "st", "--save", "m", "-o", "x", *QUICK) == 0
+    assert run("align", "-i", folder / "st", *more, *QUICK) == 0
+    want = {name: (tmp_path / name).read_bytes() for name in "fro" if (tmp_path / name).exists()}
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen(["cp", folder / "st", tmp_path / "pipe"])
+    assert run("align", "-i", "pipe", *more, *QUICK) == 0
+    assert writer.wait(timeout=10) == 0
+    assert {name: (tmp_path / name).read_bytes() for name in want} == want
+    assert want["o"].count(b"\n") == len(SIZES)
 
 
 def test_both_directions_and_their_union_in_one_run(folder, tmp_path, capfd):

@@ -208,7 +208,8 @@ def align(
     known = read_hints(hints) if hints is not None else None
     ways = {"--output": symmetrize.value, "--forward-links": "forward", "--reverse-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
-    text.keep = len(wanted) > 1
+    if len(wanted) > 1 or (gold and model is not None):
+        text.hold()
     with ExitStack() as files:
         # Opened before the work: a place that cannot be written to is noticed now.
         opened = [(files.enter_context(writing(path)), path, way) for path, way in wanted]
@@ -249,8 +250,7 @@ def _first_links(
         text.check_lengths()
         if gold:
             aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
-            text.forget()
-        links = aligner.align_stream(text.pairs(), hints=known)
+        links = aligner.align_stream(text.again(), hints=known)
     if gold:
         typer.echo(f"threshold {aligner.threshold_:g}, chosen on {len(gold)} pairs", err=True)
     return links
@@ -286,9 +286,7 @@ class _Text:
         if joined is None and (source is None or target is None):
             raise DataError("give --source and --target, or --input")
         self.source, self.target, self.joined = source, target, joined
-        self.keep = False
-        """Whether it is read again later, which standard input must be kept for."""
-        self.kept: list[Pair] = []
+        self.kept: list[Pair] | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -297,6 +295,9 @@ class _Text:
     def pairs(self) -> Iterator[Pair]:
         from trellis.data.bitext import LONGEST, read_joined_file, read_two_files
 
+        if self.kept is not None:
+            yield from self.kept
+            return
         if self.joined is not None:
             pairs = read_joined_file(self.joined)
         else:
@@ -304,21 +305,26 @@ class _Text:
         for left, right in pairs:
             self.n_empty += not left or not right
             self.n_long += max(len(left), len(right)) > LONGEST
-            if self.keep and "-" in (self.source, self.target, self.joined):
-                self.kept.append((left, right))
             yield left, right
+
+    def hold(self) -> None:
+        """Keep what can be read only once (standard input, a pipe), so that it can be read again."""
+        if not self._is_files():
+            self.kept = list(self.pairs())
 
     def again(self) -> Iterable[Pair]:
         """The same pairs once more."""
-        if self.kept:
-            return self.kept
-        self.forget()
+        if self.kept is None:
+            self.forget()
         return self.pairs()
+
+    def _is_files(self) -> bool:
+        names = [self.joined] if self.joined is not None else [self.source, self.target]
+        return all(name is not None and Path(name).is_file() for name in names)
 
     def check_lengths(self) -> None:
         """Read files once through before a stream begins, so that faults are found before any work."""
-        names = [self.joined] if self.joined is not None else [self.source, self.target]
-        if all(name is not None and Path(name).is_file() for name in names):
+        if self._is_files():
             for _ in self.pairs():
                 pass
             self.forget()

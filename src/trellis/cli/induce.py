@@ -179,6 +179,7 @@ def _fit(inducer: Inducer, known: list[Sentence], words: list[list[str]]) -> Non
 
 def _read(path: str) -> list[Sentence]:
     from trellis.data.columns import read_columns
+    from trellis.data.files import shown
     from trellis.data.text import read_text
 
     if path.endswith((".tsv", ".tsv.gz", ".conll")):
@@ -186,7 +187,7 @@ def _read(path: str) -> list[Sentence]:
     else:
         sentences = [s for s in read_text(path) if len(s)]
     if not sentences:
-        raise DataError(f"{path} has no sentences")
+        raise DataError(f"{shown(path)} has no sentences")
     return sentences
 
 

@@ -83,6 +83,7 @@ def predict(
 
     `trellis predict -m fields.trellis new.txt -o fields.jsonl`
     """
+    from trellis.data.files import shown
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import check_labels_writable, no_tokens, read_texts, unwritable, write_extracted
     from trellis.tasks.relaxed import predict_relaxed
@@ -98,7 +99,7 @@ def predict(
     odd: dict[int, str] = {}
     texts = read_texts(text, word_column=word_column, odd=odd)
     if not texts:
-        typer.echo(f"Warning: there is no text in {text}", err=True)
+        typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
     for number, one in enumerate(texts):
         reason = unwritable(one, kind)
         if reason is not None:

@@ -8,6 +8,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.options import Force, Json, Output, number_option, wants_json
+from trellis.data.files import shown
 from trellis.errors import DataError
 
 
@@ -31,7 +32,7 @@ def tokens(
     check_files({"text": text}, {"--output": output}, labels=("--output",), force=force)
     texts = [t for t in read_texts(text) if len(t)]
     if not texts:
-        raise DataError(f"{text}: there is no text in it")
+        raise DataError("there is no text in it", path=shown(text))
     if wants_json(output, json):
         blank = ((None,) * len(t) for t in texts[:lines])
         cut = (replace(t.sentence, labels=y, columns={}) for t, y in zip(texts[:lines], blank, strict=True))
