@@ -20,7 +20,7 @@ from trellis.cli.options import (
     Threads,
     WordColumn,
     wants_json,
-)  # fmt: skip
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from trellis.cli.options import (
     name_option,
     number_option,
     wants_json,
-)  # fmt: skip
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:

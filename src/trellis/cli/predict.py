@@ -31,7 +31,7 @@ from trellis.cli.options import (
     flag,
     name_option,
     wants_json,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

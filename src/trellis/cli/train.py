@@ -28,7 +28,7 @@ from trellis.cli.options import (
     flag,
     name_option,
     number_option,
-)  # fmt: skip
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
