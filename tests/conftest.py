@@ -31,7 +31,8 @@ def find_data() -> tuple[Path | None, str]:
 
 SLOW = {
     "align/test_aligner.py", "align/test_cli.py", "align/test_learning.py", "align/test_projection.py",
-    "constraints/test_expressions.py", "constraints/test_rows.py", "data/test_formats.py", "engine/test_compiling.py",
+    "cli/test_runs.py", "constraints/test_expressions.py", "constraints/test_rows.py", "data/test_formats.py",
+    "engine/test_compiling.py",
     "extract/test_cli.py", "extract/test_extractor.py", "extract/test_real_citations.py",
     "hostile/test_files_of_strangers.py", "hostile/test_whole_models.py", "learn/test_objective_rises.py",
     "learn/test_persistence.py", "models/test_crf.py", "projection/test_diagnosis.py", "projection/test_few_steps.py",

@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CITATIONS = ROOT / "examples" / "citations"
 MODEL = "{folder}/fields.trellis"
-TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --model {MODEL}"
+TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --save {MODEL}"
 ALIGN = "trellis align -i {folder}/pairs.txt -o {folder}/links"
 INDUCE = "trellis induce {folder}/words.txt -k 5 --rounds 6 --em-rounds 3 --frequent 2 -o {folder}/tags.tsv"
 TEXT = 'text = [line.split() for line in open("{folder}/words.txt")]\n'
@@ -34,10 +34,10 @@ USES = {
     "HMM": f"{TEXT}{PLAIN}.fit(text).predict(text)",
     "HMM+rules": re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)[0],
     "CRF": TEXT + TAGS + CRF,
-    "align": f"{ALIGN} --model-out {{folder}}/align.trellis",
+    "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
     "train-codl": TRAIN,
-    "predict": f"trellis predict {MODEL} {CITATIONS}/gold.tsv -o {{folder}}/out.tsv",
+    "predict": f"trellis predict -m {MODEL} {CITATIONS}/gold.tsv -o {{folder}}/out.tsv",
     "train-hard-em": f"{TRAIN} --method hard-em",
     "train-supervised": f"{TRAIN} --method supervised",
     "train-pr": f"{TRAIN} --method pr",

@@ -46,11 +46,13 @@ class UnknownNameError(DataError):
         *,
         path: str | Path | None = None,
         line: int | None = None,
+        within: str | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
         names = sorted(map(str, known))
-        super().__init__(f"unknown {kind} {name!r}{did_you_mean(str(name), names)}", path=path, line=line)
+        where = "" if within is None else f" in {within}"
+        super().__init__(f"unknown {kind} {name!r}{where}{did_you_mean(str(name), names)}", path=path, line=line)
 
 
 class ConstraintError(TrellisError, ValueError):

@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     write_samples("citations", path)
     (path / "rules.toml").write_text(rules_of("citations"))
     code = run(
-        "train", path / "rules.toml", "-l", path / "few.tsv", "-u", path / "text.txt", "-m", path / "m.trellis",
+        "train", path / "rules.toml", "-l", path / "few.tsv", "-u", path / "text.txt", "--save", path / "m.trellis",
         "--rounds", 3, "-q",
     )  # fmt: skip
     assert code == 0
@@ -40,7 +40,7 @@ def complaint(capfd):
 
 
 def test_from_rules_and_text_to_fields_and_scores(folder, capfd):
-    assert run("predict", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv") == 0
+    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv") == 0
     capfd.readouterr()
     assert run("evaluate", folder / "gold.tsv", folder / "out.tsv") == 0
     lines = capfd.readouterr().out.splitlines()
@@ -52,8 +52,8 @@ def test_from_rules_and_text_to_fields_and_scores(folder, capfd):
 
 def test_rules_at_prediction_raise_accuracy(folder, capfd):
     found = {}
-    for name, flag in (("with", "--rules"), ("without", "--no-rules")):
-        assert run("predict", folder / "m.trellis", folder / "gold.tsv", "-o", folder / f"{name}.tsv", flag) == 0
+    for name, flag in (("with", "--quiet"), ("without", "--no-rules")):
+        assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / f"{name}.tsv", flag) == 0
         capfd.readouterr()
         run("evaluate", "--fields", folder / "gold.tsv", folder / f"{name}.tsv")
         found[name] = float(capfd.readouterr().out.split()[1])
@@ -67,7 +67,7 @@ def test_json_spans_point_into_the_original_lines(folder, tmp_path):
         "É. Ünal. Graphs. Tech. Rep. TR-3, 1991.",
     ]
     (tmp_path / "new.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert run("predict", folder / "m.trellis", tmp_path / "new.txt", "-o", tmp_path / "out.jsonl") == 0
+    assert run("predict", "-m", folder / "m.trellis", tmp_path / "new.txt", "-o", tmp_path / "out.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [r["text"] for r in records] == lines
     assert records[1]["fields"] == []
@@ -81,8 +81,8 @@ def test_any_number_of_threads_and_a_second_run_give_the_same_bytes(folder, tmp_
     outputs = []
     for name, threads in (("a", 1), ("b", 2), ("c", 2)):
         arguments = ["train", folder / "rules.toml", "-l", folder / "few.tsv", "-u", folder / "text.txt", "--rounds", 2]
-        assert run(*arguments, "-m", tmp_path / name, "--threads", threads, "-q") == 0
-        assert run("predict", tmp_path / name, folder / "text.txt", "-o", tmp_path / f"{name}.tsv") == 0
+        assert run(*arguments, "--save", tmp_path / name, "--threads", threads, "-q") == 0
+        assert run("predict", "-m", tmp_path / name, folder / "text.txt", "-o", tmp_path / f"{name}.tsv") == 0
         outputs.append((tmp_path / f"{name}.tsv").read_bytes())
     assert outputs[0] == outputs[1] == outputs[2]
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
@@ -90,24 +90,24 @@ def test_any_number_of_threads_and_a_second_run_give_the_same_bytes(folder, tmp_
 
 def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
     arguments = ["train", folder / "rules.toml", "-l", folder / "few.tsv", "-u", folder / "text.txt", "--rounds", 1]
-    assert run(*arguments, "-m", tmp_path / "m", "--dev", folder / "gold.tsv") == 0
+    assert run(*arguments, "--save", tmp_path / "m", "--dev", folder / "gold.tsv") == 0
     err = capfd.readouterr().err
     assert "constraint-driven learning: 1/1" in err
     assert "dev 0." in err
     assert "12 rules, 5 labelled and 80 other texts" in err
-    assert run(*arguments, "-m", tmp_path / "m", "-q") == 0
+    assert run(*arguments, "--save", tmp_path / "m", "-q") == 0
     quiet = capfd.readouterr().err.splitlines()  # warnings and notes are not progress
     assert all(line.startswith(("Note:", "Warning:")) for line in quiet)
 
 
 def test_explain_prints_every_rule_with_its_sentence_figures_and_utility(folder, capfd):
-    assert run("explain", folder / "m.trellis", folder / "gold.tsv", "--json") == 0
+    assert run("explain", "-m", folder / "m.trellis", folder / "gold.tsv", "--json") == 0
     records = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [r["name"] for r in records[:3]] == ["Start", "AppearsOnce", "Punctuation"]
     assert records[-1]["name"] == "(all)"
     assert records[2]["sentence"].startswith("In every sentence the expected number of label changes")
     assert records[2]["accuracy"]["in prediction"]["alone"] > records[-2]["accuracy"]["in prediction"]["alone"]
-    assert run("explain", folder / "m.trellis", folder / "text.txt") == 0
+    assert run("explain", "-m", folder / "m.trellis", folder / "text.txt") == 0
     shown = capfd.readouterr().out
     assert "AppearsOnce" in shown
     assert "penalty" in shown
@@ -122,7 +122,9 @@ def test_tokens_makes_a_file_to_be_labelled(folder, tmp_path):
 
 def test_a_view_for_reading_has_one_field_a_line(folder, tmp_path):
     (tmp_path / "one.txt").write_text("A. Lee. Fast logic. Journal of Logic, 5(2), 1990.\n")
-    assert run("predict", folder / "m.trellis", tmp_path / "one.txt", "--format", "view", "-o", tmp_path / "v") == 0
+    assert (
+        run("predict", "-m", folder / "m.trellis", tmp_path / "one.txt", "--format", "view", "-o", tmp_path / "v") == 0
+    )
     assert "AUTHOR  A. Lee." in (tmp_path / "v").read_text()
 
 
@@ -131,63 +133,63 @@ def test_a_view_for_reading_has_one_field_a_line(folder, tmp_path):
 
 def test_a_misspelt_key_is_answered_with_its_line_and_the_right_one(folder, tmp_path, complaint):
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "a"\nif_wrod = "x"\nthen_label = "A"\n')
-    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "-m", tmp_path / "m")
+    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "r.toml, line 3: unknown key 'if_wrod'; did you mean 'if_word'" in err
 
 
 def test_an_unknown_label_in_the_rules_is_answered_with_the_right_one(folder, tmp_path, complaint):
     (tmp_path / "r.toml").write_text(rules_of("citations") + '[[rule]]\nif_word = "x"\nthen_label = "TITEL"\n')
-    err = complaint("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m")
+    err = complaint("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m")
     assert "unknown label 'TITEL'; did you mean 'TITLE'" in err
 
 
 def test_an_unknown_label_in_the_examples_is_answered_with_its_line(folder, tmp_path, complaint):
     (tmp_path / "few.tsv").write_text("Ann\tAUTHOR\nLee\tAUTOR\n")
-    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m")
     assert "few.tsv, line 2: unknown label 'AUTOR'; did you mean 'AUTHOR'?" in err
     assert "labels = [...]" in err
 
 
 def test_swapped_columns_are_noticed(folder, tmp_path, complaint):
     (tmp_path / "few.tsv").write_text("AUTHOR\tAnn\nAUTHOR\tLee\n")
-    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m")
     assert "--word-column 1 --label-column 0" in err
-    arguments = ["train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "-m", tmp_path / "m", "-q"]
+    arguments = ["train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m", "-q"]
     assert run(*arguments, "--word-column", 1, "--label-column", 0) == 0
 
 
 def test_a_labelled_file_without_labels_is_answered_with_the_format(folder, tmp_path, complaint):
     (tmp_path / "few.tsv").write_text("Ann AUTHOR\nLee AUTHOR\n")
-    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m")
     assert "expected the token in column 1 and its label in column 2 but found 1 column" in err
     assert "are they tabs?" in err
-    err = complaint("train", folder / "rules.toml", "-l", folder / "text.txt", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "-l", folder / "text.txt", "--save", tmp_path / "m")
     assert "trellis tokens" in err
 
 
 def test_no_labelled_file_at_all_is_answered_with_the_ways_on(folder, tmp_path, complaint):
-    err = complaint("train", folder / "rules.toml", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "--save", tmp_path / "m")
     assert "--labelled few.tsv, --unlabelled text.txt" in err
-    err = complaint("train", folder / "rules.toml", "-u", folder / "text.txt", "-m", tmp_path / "m")
+    err = complaint("train", folder / "rules.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "no fully labelled" in err
     assert "penalty of your own" in err
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "a"\nif_word = "x"\nthen_label = "A"\n')
-    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "-m", tmp_path / "m")
+    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "which labels there are" in err
 
 
 def test_a_rule_that_forbids_everything_is_named_with_the_line_of_the_text(folder, tmp_path, complaint):
     (tmp_path / "r.toml").write_text('labels = ["A", "B"]\n[[rule]]\nname = "never"\ncount = ["A", "B"]\nat_most = 0\n')
-    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "-m", tmp_path / "m")
+    err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "'never'" in err
     assert "penalty" in err
 
 
 def test_missing_files_and_folders_are_named_before_work_starts(folder, tmp_path, complaint):
-    assert "nowhere.toml" in complaint("train", tmp_path / "nowhere.toml", "-u", "x", "-m", tmp_path / "m")
-    assert "does not exist" in complaint("train", folder / "rules.toml", "-u", "x", "-m", tmp_path / "no" / "m")
-    assert "cannot be read" in complaint("predict", tmp_path / "no.trellis", folder / "text.txt")
-    assert "not a file that Trellis wrote" in complaint("predict", folder / "text.txt", folder / "text.txt")
+    assert "nowhere.toml" in complaint("train", tmp_path / "nowhere.toml", "-u", "x", "--save", tmp_path / "m")
+    assert "does not exist" in complaint("train", folder / "rules.toml", "-u", "x", "--save", tmp_path / "no" / "m")
+    assert "cannot be read" in complaint("predict", "-m", tmp_path / "no.trellis", folder / "text.txt")
+    assert "not a file that Trellis wrote" in complaint("predict", "-m", folder / "text.txt", folder / "text.txt")
 
 
 def test_outputs_of_other_texts_are_refused(folder, tmp_path, complaint):
@@ -197,20 +199,20 @@ def test_outputs_of_other_texts_are_refused(folder, tmp_path, complaint):
 
 
 def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
-    err = complaint("train", folder / "rules.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m", "--gamma", 0.5)
+    err = complaint("train", folder / "rules.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m", "--gamma", 0.5)
     assert "gamma goes with method 'uem'" in err
 
 
 def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "first"\nif_token = "first"\nthen_label = "TITLE"\n')
-    assert run("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "-m", tmp_path / "m") == 0
+    assert run("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m") == 0
     assert "break the strict rule 'first' in 5 places" in capfd.readouterr().err
 
 
 def test_labels_that_nobody_filled_in_are_told_with_the_file(folder, tmp_path, capfd):
     few = tmp_path / "few.tsv"
     assert run("tokens", folder / "text.txt", "-n", 2, "-o", few) == 0
-    assert run("train", folder / "rules.toml", "-l", few, "-u", folder / "text.txt", "-m", tmp_path / "m") == 2
+    assert run("train", folder / "rules.toml", "-l", few, "-u", folder / "text.txt", "--save", tmp_path / "m") == 2
     err = capfd.readouterr().err
     assert "few.tsv: no label is filled in" in err
     assert not (tmp_path / "m").exists()

@@ -39,6 +39,6 @@ def train(folder, rules=RULES, few=FEW, *more):
     (folder / "rules.toml").write_text(rules, encoding="utf-8")
     (folder / "few.tsv").write_text(few, encoding="utf-8")
     (folder / "text.txt").write_text("Cy Fox 1987\nDee Roe 2003\n", encoding="utf-8")
-    files = "-l", folder / "few.tsv", "-u", folder / "text.txt", "-m", folder / "m"
+    files = "-l", folder / "few.tsv", "-u", folder / "text.txt", "--save", folder / "m"
     assert run("train", folder / "rules.toml", *files, "--rounds", 1, "-q", "--threads", 1, *more) == 0
     return folder / "m"

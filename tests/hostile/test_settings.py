@@ -95,7 +95,7 @@ def test_random_states_elsewhere_are_refused_too():
 def test_a_seed_below_zero_is_told_as_a_mistake_of_the_command_line(command, tmp_path, capfd):
     (tmp_path / "rules.toml").write_text(RULES)
     (tmp_path / "text").write_text("a b\nb a\n")
-    files = ("rules.toml", "-u", "text", "-m", "m") if command == "train" else ("text", "-o", "out")
+    files = ("rules.toml", "-u", "text", "--save", "m") if command == "train" else ("text", "-o", "out")
     given = [str(tmp_path / f) if not f.startswith("-") else f for f in files]
     assert run(command, *given, "--seed", -1, "-q") == 2
     assert "--seed" in capfd.readouterr().err

@@ -46,8 +46,8 @@ def test_columns_and_lines_give_the_same(folder):
 
 
 def test_a_saved_model_is_applied_without_training(folder):
-    run("induce", folder / "text.txt", "--method", "em", *QUICK, "-o", folder / "a", "--model", folder / "m")
-    assert run("induce", folder / "text.txt", "--apply", folder / "m", "-o", folder / "b").exit_code == 0
+    run("induce", folder / "text.txt", "--method", "em", *QUICK, "-o", folder / "a", "--save", folder / "m")
+    assert run("induce", folder / "text.txt", "--model", folder / "m", "-o", folder / "b").exit_code == 0
     assert (folder / "a").read_text() == (folder / "b").read_text()
 
 
@@ -58,7 +58,7 @@ def test_closed_words_and_labelled_sentences_name_states(folder):
         assert [s == "D" for s in states] == [w in WORDS["D"] for w in words]
     few = (folder / "gold.tsv").read_text().split("\n\n")[:10]
     (folder / "few.tsv").write_text("\n\n".join(few) + "\n")
-    run("induce", folder / "text.txt", *QUICK, "--labelled", folder / "few.tsv", "-o", folder / "out.tsv")
+    run("induce", folder / "text.txt", *QUICK, "--labelled", folder / "few.tsv", "-o", folder / "out.tsv", "--force")
     found = words_and_states(folder / "out.tsv")
     assert len(found) == len(TEXT)
     assert {s for _, states in found for s in states} == set("DANV")

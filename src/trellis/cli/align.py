@@ -6,21 +6,50 @@ text exactly as training did.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.checks import check_files
-from trellis.cli.quiet import Quiet
+from trellis.cli.bitext import ParallelText
+from trellis.cli.checks import check_files, refuse_beside
+from trellis.cli.options import (
+    DECODING,
+    FORMAT,
+    GAMMA,
+    KNOWLEDGE,
+    LEARNING,
+    ROUNDS,
+    RUN,
+    History,
+    Json,
+    Output,
+    Quiet,
+    Save,
+    SomeModel,
+    Threads,
+    file_option,
+    flag,
+    name_option,
+    number_option,
+    wants_json,
+)
+from trellis.data.files import writing
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
-    from trellis.data.bitext import Pair
+    from trellis.metrics.alignment import GoldLinks
     from trellis.tasks.align import Aligner, Links
+    from trellis.tasks.align_hints import Hint
+
+SYMMETRIZE = (
+    "How two directions become one. One of: posterior, intersection, union, grow-diag, grow-diag-final, "
+    "grow-diag-final-and, forward, backward"
+)
 
 
 class Constraint(StrEnum):
@@ -50,89 +79,110 @@ class Format(StrEnum):
 
     PHARAOH = "pharaoh"
     ONE_BASED = "one-based"
-    JSON = "json"
 
 
 def align(
     context: typer.Context,
-    source: Annotated[str | None, typer.Option("--source", "-s", help="Source sentences, one a line.")] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="Target sentences, line by line beside.")] = None,
+    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences, one per line.")] = None,
+    target: Annotated[str | None, file_option("--target", "-t", help="Target sentences, line by line beside.")] = None,
     joined: Annotated[
-        str | None, typer.Option("--input", "-i", help="One file of `source ||| target` (or tab) lines; `-`: stdin.")
+        str | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
     ] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="Where links go (`.gz` is packed); without it, or bare, stdout.")
-    ] = "-",
-    constraint: Annotated[Constraint, typer.Option(help="In training and decoding.")] = Constraint.BOTH,
-    decode_constraint: Annotated[
-        Constraint | None, typer.Option(help="At decoding time, where it differs from training.")
-    ] = None,
-    gamma: Annotated[float, typer.Option(help="1: posterior regularization, 0: LP-EM, between: unified EM.")] = 1.0,
-    iterations: Annotated[int, typer.Option("--iterations", "-I", help="Rounds of the HMM.")] = 2,
-    model1_iterations: Annotated[int, typer.Option(help="Rounds of Model 1 before them.")] = 4,
-    symmetrize: Annotated[Symmetrize, typer.Option(help="How two directions become one.")] = Symmetrize.POSTERIOR,
+    output: Output = "-",
+    save: Save = None,
+    model: SomeModel = None,
+    symmetrize: Annotated[Symmetrize, name_option("--symmetrize", help=SYMMETRIZE, panel=DECODING)] = (
+        Symmetrize.POSTERIOR
+    ),
     threshold: Annotated[
-        float | None, typer.Option(help="Least posterior of a link. Default: 0.4, or the model's.")
+        float | None,
+        number_option("--threshold", help="Least posterior of a link. Default: 0.4, or the model's.", panel=DECODING),
     ] = None,
-    tune: Annotated[str | None, typer.Option(help="Gold links of the first lines, to choose the threshold on.")] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Write `i-j:0.93`, with each link's posterior.")] = False,
-    format: Annotated[Format, typer.Option(help="`pharaoh` counts from 0, `one-based` from 1.")] = Format.PHARAOH,
-    model: Annotated[str | None, typer.Option(help="Align with this saved model, without training.")] = None,
-    model_out: Annotated[str | None, typer.Option(help="Save the trained model here.")] = None,
+    tune: Annotated[
+        str | None,
+        file_option("--tune", help="Gold links of the first lines, to choose the threshold on.", panel=DECODING),
+    ] = None,
+    decode_constraint: Annotated[
+        Constraint | None,
+        name_option("--decode-constraint", help="Constraint at decoding, where it is another.", panel=DECODING),
+    ] = None,
+    constraint: Annotated[
+        Constraint,
+        name_option(
+            "--constraint", help="What both directions obey. One of: agreement, bijective, both, none", panel=LEARNING
+        ),
+    ] = Constraint.BOTH,
+    gamma: Annotated[float, GAMMA] = 1.0,
+    rounds: Annotated[int, ROUNDS] = 2,
+    model1_rounds: Annotated[
+        int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before those of the HMM.", panel=LEARNING)
+    ] = 4,
+    prefix: Annotated[
+        int, number_option("--prefix", min=0, help="Letters by which words are told apart; 0: all.", panel=LEARNING)
+    ] = 5,
+    mean: Annotated[
+        bool, flag("--no-variational", help="Plain means in the tables, no variational Bayes.", panel=LEARNING)
+    ] = False,
     priors: Annotated[
-        str | None, typer.Option(help="Dictionary: source TAB target [TAB weight]; below 0: never.")
+        str | None,
+        file_option("--priors", help="Dictionary: source TAB target [TAB weight]; below 0: never.", panel=KNOWLEDGE),
     ] = None,
     alike: Annotated[
-        float, typer.Option(min=0.0, help="Pseudo-count of words spelled alike on both sides; 0: none.")
+        float, number_option("--alike", min=0.0, help="Pseudo-count of words spelled alike; 0: none.", panel=KNOWLEDGE)
     ] = 1.0,
-    hints: Annotated[str | None, typer.Option(help="Known links, a line a pair; empty lines give none.")] = None,
-    reliability: Annotated[float, typer.Option(help="Least expected share of the hints that hold.")] = 0.9,
-    prefix: Annotated[int, typer.Option(help="Letters by which words are told apart; 0: all.")] = 5,
+    hints: Annotated[
+        str | None, file_option("--hints", help="Known links, one line per pair, empty: none.", panel=KNOWLEDGE)
+    ] = None,
+    reliability: Annotated[
+        float, number_option("--reliability", help="Least expected share of the hints that hold.", panel=KNOWLEDGE)
+    ] = 0.9,
+    format: Annotated[
+        Format, name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based", panel=RUN)
+    ] = Format.PHARAOH,
+    scores: Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)] = False,
+    json: Json = False,
+    forward_links: Annotated[
+        str | None,
+        file_option("--forward-links", "-f", help="Write links of the forward direction alone here.", panel=RUN),
+    ] = None,
+    reverse_links: Annotated[
+        str | None,
+        file_option(
+            "--reverse-links", help="Write links of the reverse direction alone here. Also: `-r FILE`.", panel=RUN
+        ),
+    ] = None,
     probabilities: Annotated[
-        str | None, typer.Option("--probabilities", "-p", help="Write the translation table here, with logarithms.")
+        str | None, file_option("--probabilities", help="Write log t(target | source) here.", panel=RUN)
     ] = None,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", "-r", help="Links of the target-to-source direction alone.")
-    ] = False,
-    variational: Annotated[
-        bool,
-        typer.Option("--variational/--no-variational", "-v", help="Variational Bayes in the tables, or their mean."),
-    ] = True,
-    diagonal: Annotated[
-        bool,
-        typer.Option("--diagonal", "-d", help="As in fast_align's command lines; jump widths are always modelled."),
-    ] = True,
-    seed: Annotated[int | None, typer.Option(help="Accepted for scripts; nothing here is random.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
-    ] = None,
+    history: History = None,
+    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Align the words of a parallel text.
 
-    `trellis align -s text.en -t text.fr -o links` trains on the text and aligns it. A saved model
-    (`--model-out`, then `--model`) aligns new text in a stream.
+    `trellis align -s text.en -t text.fr -o links` trains on the text and aligns it; with `--save m` it keeps the model,
+    and `trellis align -m m -s new.en -t new.fr` aligns new text without training.
     """
-    from trellis.data.files import writing
     from trellis.metrics.alignment import read_links
     from trellis.tasks.align import Aligner
     from trellis.tasks.align_hints import read_hints, read_priors
 
-    if output in ("-v", "-d"):
-        # fast_align's own -o takes no value ("-d -o -v"): what follows is a flag, and links go to standard output.
-        output = "-"
-    elif output.startswith("-") and output != "-":
-        raise DataError(f"-o needs the name of a file, or - for standard output, but is followed by {output}")
-    text = _Text(source, target, joined)
+    text = ParallelText(source, target, joined)
+    targets = {"--output": output, "--forward-links": forward_links, "--reverse-links": reverse_links}
+    if output == "-" and not _was_typed(context, "output") and (forward_links or reverse_links):
+        targets["--output"] = None  # eflomal's habit: these two files are all that is wanted
+    _check_model_name(model)
+    if model is not None:
+        refuse_beside(context, "--model", "aligns without training", TRAINING)
     check_files(
         {"--source": source, "--target": target, "--input": joined, "--tune": tune, "--model": model,
          "--priors": priors, "--hints": hints},
-        {"--output": output, "--model-out": model_out, "--probabilities": probabilities},
+        {**targets, "--save": save, "--probabilities": probabilities, "--history": history},
     )  # fmt: skip
-    if model is not None:
-        _refuse_training_options(context)
+    for option in ("--forward-links", "--reverse-links"):
+        _check_holds_links(option, targets[option])
     shared: dict[str, Any] = {
-        "symmetrize": "backward" if reverse else symmetrize.value,
+        "symmetrize": symmetrize.value,
         "decode_constraint": None if decode_constraint is None else decode_constraint.value,
         "reliability": reliability,
         "threads": threads,
@@ -145,119 +195,109 @@ def align(
         aligner = Aligner(
             constraint.value,
             gamma=gamma,
-            iterations=iterations,
-            model1_iterations=model1_iterations,
+            iterations=rounds,
+            model1_iterations=model1_rounds,
             prefix=prefix or None,
-            variational=variational,
+            variational=not mean,
             alike=alike,
             priors=None if priors is None else read_priors(priors),
-            random_state=seed,
             verbose=not quiet,
             **shared,
         )
     gold = read_links(tune) if tune is not None else []
     known = read_hints(hints) if hints is not None else None
-    # Opened before the work: a place that cannot be written to is noticed now.
-    with writing(output) as out:
-        if model is None:
-            links = aligner.fit_align(text.pairs(), hints=known, tune=gold)
-        else:
-            text.check_lengths()
-            if gold:
-                aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
-                text.forget()
-            links = aligner.align_stream(text.pairs(), hints=known)
-        if gold:
-            typer.echo(f"threshold {aligner.threshold_:g}, chosen on {len(gold)} pairs", err=True)
-        for line in _lines(links, format, scores):
-            out.write(line)
-            out.write("\n")
-        if model_out is not None:
-            aligner.save(model_out)
+    ways = {"--output": symmetrize.value, "--forward-links": "forward", "--reverse-links": "backward"}
+    wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
+    if len(wanted) > 1 or (gold and model is not None):
+        text.hold()
+    with ExitStack() as files:
+        # Opened before the work: a place that cannot be written to is noticed now.
+        opened = [(files.enter_context(writing(path)), path, way) for path, way in wanted]
+        for number, (out, path, way) in enumerate(opened):
+            aligner.symmetrize = way
+            if number == 0:
+                links = _first_links(aligner, text, known, gold, trains=model is None)
+            else:
+                links = aligner.align_stream(text.again(), hints=known)
+            for line in _lines(links, format, scores, wants_json(path, json)):
+                out.write(line)
+                out.write("\n")
+        aligner.symmetrize = symmetrize.value
+        if save is not None:
+            aligner.save(save)
+        if history is not None:
+            aligner.history_.save(history)
         if probabilities is not None:
             _write_probabilities(aligner, probabilities)
     text.warn()
 
 
-def _refuse_training_options(context: typer.Context) -> None:
-    """Options that only training reads would do nothing beside --model; fast_align's -d and -v say nothing new."""
-    training = ["constraint", "gamma", "iterations", "model1_iterations", "model_out", "priors", "alike", "prefix"]
-    if not context.params["variational"]:
-        training.append("variational")
-    for name in training:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "--no-variational" if name == "variational" else "--" + name.replace("_", "-")
-            instead = "; at decoding time it is --decode-constraint" if name == "constraint" else ""
-            raise DataError(f"--model aligns without training, so {option} has no meaning beside it{instead}")
+TRAINING = {
+    "save": "--save", "constraint": "--constraint; at decoding it is --decode-constraint", "gamma": "--gamma",
+    "rounds": "--rounds", "model1_rounds": "--model1-rounds", "prefix": "--prefix", "mean": "--no-variational",
+    "priors": "--priors", "alike": "--alike", "history": "--history",
+}  # fmt: skip
+"""Options that training alone reads."""
 
 
-class _Text:
-    """The input, counted while it is read."""
-
-    def __init__(self, source: str | None, target: str | None, joined: str | None) -> None:
-        if joined is not None and (source is not None or target is not None):
-            raise DataError("give either --input, or --source and --target, not both")
-        if joined is None and (source is None or target is None):
-            raise DataError("give --source and --target, or --input")
-        self.source, self.target, self.joined = source, target, joined
-        self.forget()
-
-    def forget(self) -> None:
-        self.n_empty = self.n_long = 0
-
-    def pairs(self) -> Iterator[Pair]:
-        from trellis.data.bitext import LONGEST, read_joined_file, read_two_files
-
-        if self.joined is not None:
-            pairs = read_joined_file(self.joined)
-        else:
-            pairs = read_two_files(str(self.source), str(self.target))
-        for left, right in pairs:
-            self.n_empty += not left or not right
-            self.n_long += max(len(left), len(right)) > LONGEST
-            yield left, right
-
-    def check_lengths(self) -> None:
-        """Read files once through before a stream begins, so that faults are found before any work."""
-        names = [self.joined] if self.joined is not None else [self.source, self.target]
-        if all(name is not None and Path(name).is_file() for name in names):
-            for _ in self.pairs():
-                pass
-            self.forget()
-
-    def warn(self) -> None:
-        from trellis.data.bitext import LONGEST
-
-        if self.n_empty:
-            have = "pair has" if self.n_empty == 1 else "pairs have"
-            typer.echo(f"Warning: {self.n_empty} {have} an empty side: no links, an empty line.", err=True)
-        if self.n_long:
-            pairs = "pair" if self.n_long == 1 else "pairs"
-            typer.echo(
-                f"Warning: more than {LONGEST} words on a side: {self.n_long} {pairs} "
-                "cut into pieces at equal shares of both sides, and aligned piece by piece.",
-                err=True,
-            )
+def _first_links(
+    aligner: Aligner,
+    text: ParallelText,
+    known: Sequence[Sequence[Hint]] | None,
+    gold: Sequence[GoldLinks],
+    *,
+    trains: bool,
+) -> Iterable[Links]:
+    """Links of the whole text, after training on it or with a model that was read."""
+    if trains:
+        links = aligner.fit_align(text.pairs(), hints=known, tune=gold)
+    else:
+        text.check_lengths()
+        if gold:
+            aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
+        links = aligner.align_stream(text.again(), hints=known)
+    if gold:
+        typer.echo(f"threshold {aligner.threshold_:g}, chosen on {len(gold)} pairs", err=True)
+    return links
 
 
-def _lines(links: Iterable[Links], format: Format, scores: bool) -> Iterator[str]:
-    for row in links:
-        if format is Format.PHARAOH:
-            yield row.pharaoh(scores=scores)
-        elif format is Format.ONE_BASED:
-            yield row.shifted(1).pharaoh(scores=scores)
-        else:
+def _was_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _check_model_name(model: str | None) -> None:
+    """eflomal's ``-m 3`` names one of its three models."""
+    if model in ("1", "2", "3") and not Path(model).exists():
+        raise DataError(f"-m {model}: eflomal's -m chooses one of its models; here it reads a saved one: leave it out")
+
+
+def _check_holds_links(option: str, path: str | None) -> None:
+    """fast_align's ``-f`` reads parameters: a file that holds anything but links is not ours to replace."""
+    if path is None or not Path(path).is_file():
+        return
+    with open(path, "rb") as file:
+        first = file.readline(1000)
+    if first.strip() and not re.match(rb"\s*(\d+[-?]\d+|\{)", first):
+        raise DataError(f"{option} {path} would overwrite a file that holds no links: choose another name")
+
+
+def _lines(links: Iterable[Links], format: Format, scores: bool, json: bool) -> Iterator[str]:
+    from json import dumps
+
+    for given in links:
+        row = given.shifted(1) if format is Format.ONE_BASED else given
+        if json:
             record: dict[str, Any] = {"links": row.pairs.tolist()}
             if scores:
                 record["scores"] = [float(f"{p:.4g}") for p in row.scores]
-            yield json.dumps(record)
+            yield dumps(record)
+        else:
+            yield row.pharaoh(scores=scores)
 
 
 def _write_probabilities(aligner: Aligner, path: str) -> None:
     import math
-
-    from trellis.data.files import writing
 
     with writing(path) as out:
         for left, right, forward, _ in aligner.translations():

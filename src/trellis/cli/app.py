@@ -17,22 +17,17 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from trellis._version import __version__
-from trellis.cli.align import align
-from trellis.cli.evaluate import evaluate
-from trellis.cli.explain import explain
-from trellis.cli.induce import induce
-from trellis.cli.info import info
-from trellis.cli.predict import predict
-from trellis.cli.tokens import tokens
-from trellis.cli.train import train
-from trellis.errors import TrellisError
+from trellis.cli import align, evaluate, explain, fast_align, induce, info, predict, tokens, train
+from trellis.cli.habits import answering
+from trellis.errors import ConvergenceWarning, TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -45,15 +40,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-# One line a command. Its module is imported for --help too, so what is heavy is imported inside the function.
-app.command()(align)
-app.command()(train)
-app.command()(predict)
-app.command()(explain)
-app.command()(induce)
-app.command()(evaluate)
-app.command()(tokens)
-app.command()(info)
+# One line per command. Its module is imported for --help too, so what is heavy is imported inside the function.
+app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words))(align.align)
+app.command(cls=answering(train.ANSWERS))(train.train)
+app.command(cls=answering(predict.ANSWERS))(predict.predict)
+app.command(cls=answering())(explain.explain)
+app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.command(cls=answering())(evaluate.evaluate)
+app.command(cls=answering())(tokens.tokens)
+app.command(cls=answering())(info.info)
 
 
 def _show_version(wanted: bool) -> None:
@@ -109,7 +104,9 @@ def _drop_output() -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        app(args=arguments, prog_name="trellis")
+        with warnings.catch_warnings():
+            _show_warnings_plainly()
+            app(args=arguments, prog_name="trellis")
     except SystemExit as stop:  # typer ends every run with one, and has turned Ctrl-C into code 130
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
@@ -128,9 +125,22 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code
 
 
-def _complain(message: str) -> None:
+def _show_warnings_plainly() -> None:
+    """Our own warnings as a sentence, without the line of the source they come from."""
+    as_python_does = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, ConvergenceWarning) and os.environ.get("TRELLIS_DEBUG") != "1":
+            _complain(f"Warning: {message}", "yellow")
+        else:
+            as_python_does(message, category, *where, **more)
+
+    warnings.showwarning = show
+
+
+def _complain(message: str, style: str = "red") -> None:
     from trellis.cli.console import plain_console, visible
 
     # soft_wrap: a file name broken over two lines cannot be copied
     with suppress(OSError):
-        plain_console(stderr=True, soft_wrap=True).print(visible(message), style="red")
+        plain_console(stderr=True, soft_wrap=True).print(visible(message), style=style)

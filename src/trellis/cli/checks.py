@@ -1,39 +1,112 @@
-"""What several commands check before work starts."""
+"""What commands check before work starts: that files can be written, and that nothing precious is in their place.
+
+found                                                        answer
+an output that is an input, by whatever links                refused
+two outputs to one place                                     refused, devices excepted
+a folder that is missing or not ours, or is the output       refused
+a file that is read-only                                     refused, although its folder would let us replace it
+a file in the place of a model that is no model              refused
+a file in the place of labels                                refused without --force: they may be hand-made
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import stat
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 
+import typer
+
+from trellis.data.files import STANDARD
 from trellis.errors import DataError
 
 Paths = Mapping[str, str | Iterable[str] | None]
 """Option, or name of an argument -> the file or files it names; None: it was not given."""
 
+MODEL, SAVE = "--model", "--save"
+MODEL_BEGINS = b"PK\x03\x04"
 
-def check_files(inputs: Paths, outputs: Paths) -> None:
-    """Refuse outputs that would overwrite an input or each other, and folders that are not there or not ours."""
-    read, written = _listed(inputs), _listed(outputs)
+
+def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), force: bool = False) -> None:
+    """Refuse what the table above says.
+
+    labels : the outputs that hold labels, which a person may have written; force : whether they are replaced
+    """
+    _tell_of_waiting(inputs)
+    read, written = _listed(inputs), [(option, path) for option, path in _listed(outputs) if path != STANDARD]
     for option, path in written:
-        if path != "-":
-            check_folder(option, path)
+        check_writable_file(option, path)
+    for option, path in read:
+        if option == MODEL and not os.path.exists(path):
+            error = DataError(f"{path}: cannot be read: No such file or directory")
+            error.add_note(f"({MODEL} reads a model; {SAVE} writes one)")
+            raise error
+    to_stdout = [option for option, path in _listed(outputs) if path == STANDARD]
+    if len(to_stdout) > 1:
+        raise DataError(f"{to_stdout[0]} and {to_stdout[1]} both write to -: name two files")
     for (one, path), (other, target) in combinations(written, 2):
-        if path == target == "-" or (path != "-" and target != "-" and _is_same(path, target)):
+        if _is_same(path, target):
             raise DataError(f"{one} and {other} both write to {path}: name two files")
     for option, path in written:
         for other, source in read:
-            if path != "-" and source != "-" and _is_same(path, source):
+            if source != STANDARD and _is_same(path, source):
                 raise DataError(f"{option} {path} would overwrite {other} {source}: choose another name")
+    for option, path in written:
+        if option == SAVE and _holds_something_else(path):
+            raise DataError(
+                f"{SAVE} {path} would overwrite a file that is no model: choose another name, or remove it first"
+            )
+        if option in labels and not force and os.path.isfile(path):
+            raise DataError(
+                f"{path} exists already, and labels written into it would be lost: choose another name, or --force"
+            )
 
 
-def check_folder(option: str, path: str) -> None:
-    """Refuse a file to be written in a folder that is not there or not ours to write to."""
+def check_writable_file(option: str, path: str) -> None:
+    """Refuse a file that could not be written when the work is done."""
+    if path.startswith("-"):
+        raise DataError(
+            f"{option} needs the name of a file, or - for standard output, but is followed by {path} "
+            f"(a file of that name is ./{path})"
+        )
+    if not path:
+        raise DataError(f"{option} needs the name of a file, but it is empty")
+    if os.path.isdir(path):
+        raise DataError(f"{option} {path} is a folder: name a file in it")
     if os.path.exists(path) and not os.path.isfile(path):
         return  # a device or a pipe is written as it is, whoever's the folder
-    folder = os.path.dirname(os.path.realpath(path))
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise DataError(f"{option} {path}: the folder {folder} does not exist or cannot be written to")
+    if os.path.exists(target) and not os.stat(target).st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise DataError(f"{option} {path} is read-only: choose another name, or make it writable")
+    longest = os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
+    if len(os.fsencode(os.path.basename(target))) > longest:
+        raise DataError(
+            f"{option} {path[:40]}...: the name is longer than the {longest} bytes that a name can have here"
+        )
+
+
+def refuse_beside(context: typer.Context, option: str, why: str, names: Mapping[str, str]) -> None:
+    """Refuse options that have no meaning beside another one.
+
+    names : parameter of the command -> the flag that the user typed, with a hint after a semicolon where there is one
+    """
+    for name, typed in names.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            flag, _, hint = typed.partition(";")
+            more = f";{hint}" if hint else ""
+            raise DataError(f"{option} {why}, so {flag} has no meaning beside it{more}")
+
+
+def _tell_of_waiting(inputs: Paths) -> None:
+    """A command that waits for a person says so, and how to end."""
+    if any(path == STANDARD for _, path in _listed(inputs)) and sys.stdin is not None and sys.stdin.isatty():
+        typer.echo("Reading from the terminal: one text per line, Ctrl-D ends.", err=True)
 
 
 def _listed(paths: Paths) -> list[tuple[str, str]]:
@@ -46,3 +119,14 @@ def _is_same(one: str, other: str) -> bool:
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other) and os.path.isfile(one)
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _holds_something_else(path: str) -> bool:
+    """Whether there is a file that does not begin as models do; an empty one holds nothing."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MODEL_BEGINS)) not in (b"", MODEL_BEGINS)
+    except OSError:
+        return True

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trellis.data.files import STANDARD, writing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +22,27 @@ def plain_console(**settings: Any) -> Console:
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False, **settings)
+
+
+@contextmanager
+def console_for(output: str) -> Iterator[Console]:
+    """A console that prints to a file, wide and without colours, or for ``-`` to standard output."""
+    if output == STANDARD:
+        yield plain_console()
+        return
+    with writing(output) as out:
+        yield plain_console(file=out, color_system=None, width=160)
+
+
+def print_lines(output: str, lines: Iterable[str]) -> None:
+    """Lines to a file, or for ``-`` to standard output."""
+    if output == STANDARD:
+        for line in lines:
+            typer.echo(line)
+        return
+    with writing(output) as out:
+        for line in lines:
+            out.write(line + "\n")
 
 
 def visible(text: str) -> str:

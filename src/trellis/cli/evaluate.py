@@ -3,53 +3,66 @@
 Without an option fields are compared, as ``trellis predict`` writes them.
 
 To add a kind: an option of :func:`evaluate` that names it, and an entry in ``MODES``: a function from the paths of gold
-and output to rows (name, value).
+and output to rows (name, value) for people, and the same figures for JSON, shares from 0 to 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from dataclasses import asdict
+from json import dumps
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.console import visible
+from trellis.cli.checks import check_files
+from trellis.cli.console import print_lines, visible
+from trellis.cli.options import Json, Output, flag, wants_json
 from trellis.errors import DataError
 
+if TYPE_CHECKING:
+    from trellis.data.sentence import Sentence
+    from trellis.metrics.fields import FieldScore
+
 Rows = list[tuple[str, str]]
+Figures = dict[str, Any]
 
 
 def evaluate(
     gold: Annotated[str, typer.Argument(help="File with the truth.")],
-    output: Annotated[str, typer.Argument(help="File to be judged, line by line beside it.")],
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Word alignments: `i-j` sure and `i?j` possible links.")
-    ] = False,
-    fields: Annotated[
-        bool, typer.Option("--fields", help="Labelled tokens, .tsv or .jsonl; so without any option.")
-    ] = False,
-    induction: Annotated[
-        bool, typer.Option("--induction", help="Induced states beside gold tags: word TAB tag, blank lines between.")
-    ] = False,
+    found: Annotated[str, typer.Argument(help="File to be judged, line by line beside it.")],
+    output: Output = "-",
+    alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
+    fields: Annotated[bool, flag("--fields", help="Labelled tokens, .tsv or .jsonl; so without an option.")] = False,
+    induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
+    json: Json = False,
 ) -> None:
     """Compare an output with gold and print its scores.
 
+    `trellis evaluate gold.tsv out.tsv`
+
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
+    check_files({"gold": gold, "found": found}, {"--output": output})
     asked = {"alignment": alignment, "fields": fields, "induction": induction}
     wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
-    for name, value in MODES[wanted[0]](gold, output):
-        typer.echo(visible(f"{name:<12}{value}"))
+    rows, figures = MODES[wanted[0]](gold, found)
+    if wants_json(output, json):
+        print_lines(output, [dumps(figures, ensure_ascii=False)])
+    else:
+        print_lines(output, [visible(f"{name:<12}{value}") for name, value in rows])
 
 
-def _alignment(gold: str, output: str) -> Rows:
+def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.alignment import read_links, score_links
 
     truth, links = read_links(gold), read_links(output)
     if len(links) != len(truth):
         raise DataError(f"{output} has {len(links)} lines but {gold} has {len(truth)}")
+    if not any(row.possible for row in truth):
+        raise DataError(f"{gold}: there are no links in it to compare with")
     scores = score_links((row.possible for row in links), truth)
     return [
         ("precision", f"{100 * scores.precision:.2f}"),
@@ -57,10 +70,10 @@ def _alignment(gold: str, output: str) -> Rows:
         ("AER", f"{100 * scores.aer:.2f}"),
         ("F", f"{100 * scores.f:.2f}"),
         ("links", f"{scores.n_links} ({scores.n_sure} sure in gold)"),
-    ]
+    ], asdict(scores)
 
 
-def _fields(gold: str, output: str) -> Rows:
+def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.fields import score_fields
     from trellis.tasks.extract_files import read_labelled
 
@@ -85,14 +98,25 @@ def _fields(gold: str, output: str) -> Rows:
     rows += [("", ""), ("gold \\ found", "".join(f"{label:>{width}}" for label in scores.labels))]
     for label, counts in zip(scores.labels, scores.confusion.tolist(), strict=True):
         rows.append((label, "".join(f"{n or '.':>{width}}" for n in counts)))
-    return rows
+    return rows, {
+        "accuracy": scores.accuracy,
+        "n_tokens": scores.n_tokens,
+        "total": _field_figures(scores.total),
+        "fields": {label: _field_figures(s) for label, s in scores.fields.items()},
+        "labels": list(scores.labels),
+        "confusion": scores.confusion.tolist(),
+    }
 
 
-def _induction(gold: str, output: str) -> Rows:
-    from trellis.data.columns import read_columns
+def _field_figures(score: FieldScore) -> Figures:
+    return {"precision": score.precision, "recall": score.recall, "f1": score.f1,
+            "n_gold": score.n_gold, "n_found": score.n_found}  # fmt: skip
+
+
+def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
 
-    truth, found = list(read_columns(gold)), list(read_columns(output))
+    truth, found = _tagged(gold), _tagged(output)
     if len(truth) != len(found):
         raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
     states: list[str] = []
@@ -120,10 +144,22 @@ def _induction(gold: str, output: str) -> Rows:
         ("l1/linf", "no word occurs more than ten times" if labels is None else f"{labels:.2f} states a frequent word"),
         ("states", " ".join(map(str, scores.state_sizes.tolist()))),
         ("tags", " ".join(map(str, scores.tag_sizes.tolist()))),
-    ]
+    ], {
+        **asdict(scores),
+        "state_sizes": scores.state_sizes.tolist(),
+        "tag_sizes": scores.tag_sizes.tolist(),
+        "states_per_frequent_word": labels,
+    }
 
 
-MODES: dict[str, Callable[[str, str], Rows]] = {
+def _tagged(path: str) -> list[Sentence]:
+    from trellis.data.columns import read_columns
+    from trellis.data.jsonlines import read_jsonlines
+
+    return list(read_jsonlines(path) if wants_json(path, False) else read_columns(path))
+
+
+MODES: dict[str, Callable[[str, str], tuple[Rows, Figures]]] = {
     "alignment": _alignment,
     "fields": _fields,
     "induction": _induction,

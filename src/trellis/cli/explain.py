@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.checks import check_files
+from trellis.cli.console import console_for, print_lines, visible
+from trellis.cli.options import (
+    LABELLED,
+    UNLABELLED,
+    Json,
+    LabelColumn,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    WordColumn,
+    wants_json,
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trellis.tasks.explain import RuleReport, Utility
 
 
 def explain(
-    model: Annotated[str, typer.Argument(help="Model that `trellis train` wrote.")],
-    text: Annotated[str, typer.Argument(help="Texts: raw, or .tsv or .jsonl; with labels, accuracies are shown too.")],
-    labelled: Annotated[
-        list[str] | None,
-        typer.Option("--labelled", "-l", help="With --unlabelled: train anew for each rule on these. Repeatable."),
-    ] = None,
-    unlabelled: Annotated[
-        list[str] | None, typer.Option("--unlabelled", "-u", help="Unlabelled texts to train anew on. Repeatable.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a rule.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: every core.")] = None,
-    word_column: Annotated[int, typer.Option(min=0, help="Column of the token in .tsv files, from 0.")] = 0,
-    label_column: Annotated[int, typer.Option(min=0, help="Column of the label in .tsv files, from 0.")] = 1,
+    model: Model,
+    text: Annotated[
+        str, typer.Argument(help="Texts: raw, .tsv or .jsonl; with labels, accuracies are shown too; `-`: stdin.")
+    ] = "-",
+    output: Output = "-",
+    labelled: Annotated[list[str] | None, LABELLED] = None,
+    unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Show for each rule its sentence, how often it is violated, its penalty or dual, and its utility.
+    """Show what each rule of a model says, costs and does.
 
-    The utility of a rule is the token accuracy with it alone and with all rules but it, and needs a text with labels.
-    With --labelled (and --unlabelled) the model is trained anew for each: supervised, and by its own method.
+    `trellis explain -m fields.trellis text.txt` shows how often each is violated, and its penalty or dual. In a text
+    with labels also its utility: the token accuracy with it alone, and with all rules but it. With `--labelled` (and
+    `--unlabelled`) the model is trained anew for each, supervised and by its own method.
     """
     from trellis.tasks.explain import explain as report
     from trellis.tasks.explain import trained_utility, utility
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, read_texts
 
+    read = {"--model": model, "text": text, "--labelled": labelled, "--unlabelled": unlabelled}
+    check_files(read, {"--output": output})
     extractor = Extractor.load(model, threads=threads)
     columns = {"word_column": word_column, "label_column": label_column}
     texts = _texts(text, word_column, label_column)
@@ -54,12 +73,14 @@ def explain(
         many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
         tables["supervised"] = trained_utility(extractor, few, many, texts, method="supervised")
         if many:
-            typer.echo(f"training {2 * len(rules) + 2} times ...", err=True)
+            if not quiet:
+                typer.echo(f"training {2 * len(rules) + 2} times ...", err=True)
             tables[extractor.method] = trained_utility(extractor, few, many, texts)
-    if json:
-        _print_json(rules, tables)
+    if wants_json(output, json):
+        print_lines(output, _json_lines(rules, tables))
     else:
-        _print(rules, tables)
+        with console_for(output) as console:
+            _print(console, rules, tables)
 
 
 def _texts(path: str, word_column: int, label_column: int) -> Any:
@@ -77,14 +98,12 @@ def _texts(path: str, word_column: int, label_column: int) -> Any:
     return read_labelled(path, word_column=word_column, label_column=label_column)
 
 
-def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
+def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from trellis.cli.console import plain_console, visible
     from trellis.learn.penalties import INFINITE
 
-    console = plain_console()
     for rule in rules:
         said = Text.assemble((visible(rule.name), "bold"), "  ", visible(rule.sentence))
         console.print(said, soft_wrap=True)
@@ -112,8 +131,6 @@ def _print(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
 def _utility_table(tables: dict[str, list[Utility]]) -> Any:
     from rich.table import Table
 
-    from trellis.cli.console import visible
-
     table = Table(title="token accuracy, in percent", title_justify="left")
     table.add_column("rule")
     for name in tables:
@@ -126,7 +143,7 @@ def _utility_table(tables: dict[str, list[Utility]]) -> Any:
     return table
 
 
-def _print_json(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:
+def _json_lines(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> Iterator[str]:
     import json
     from dataclasses import asdict
 
@@ -140,7 +157,7 @@ def _print_json(rules: list[RuleReport], tables: dict[str, list[Utility]]) -> No
         for name in [*(rule.name for rule in rules), "(none)", "(all)"]
     }
     for rule in rules:
-        typer.echo(json.dumps({**asdict(rule), "accuracy": by_name[rule.name]}, ensure_ascii=False))
+        yield json.dumps({**asdict(rule), "accuracy": by_name[rule.name]}, ensure_ascii=False)
     if tables:
         for name in ("(none)", "(all)"):
-            typer.echo(json.dumps({"name": name, "accuracy": by_name[name]}, ensure_ascii=False))
+            yield json.dumps({"name": name, "accuracy": by_name[name]}, ensure_ascii=False)

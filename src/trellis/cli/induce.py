@@ -11,13 +11,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trellis.cli.checks import check_files
-from trellis.cli.quiet import Quiet
+from trellis.cli.checks import check_files, refuse_beside
+from trellis.cli.options import (
+    DECODING,
+    GAMMA,
+    KNOWLEDGE,
+    LABELLED_KNOWLEDGE,
+    LEARNING,
+    METHOD,
+    MIN_COUNT,
+    ROUNDS,
+    SEED,
+    Force,
+    History,
+    Json,
+    Output,
+    Quiet,
+    Save,
+    SomeModel,
+    Threads,
+    file_option,
+    name_option,
+    number_option,
+    wants_json,
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.data.sentence import Sentence
     from trellis.tasks.induce import Inducer
+
+
+ANSWERS = {"--apply": "say --model", "-n": "say --states or -k"}
 
 
 class Method(StrEnum):
@@ -36,66 +61,88 @@ class Decoding(StrEnum):
 
 
 def induce(
+    context: typer.Context,
     text: Annotated[
-        str, typer.Argument(help="One tokenised sentence a line; or columns (.tsv), the word first; `-`: stdin.")
-    ],
-    states: Annotated[int, typer.Option("--states", "-k", min=1, help="Number of states.")] = 17,
-    method: Annotated[Method, typer.Option(help="EM; EM then posterior sparsity; variational Bayes.")] = Method.SPARSE,
-    strength: Annotated[float, typer.Option(min=0.0, help="σ of posterior sparsity; 0: EM.")] = 32.0,
-    frequent: Annotated[int, typer.Option(min=1, help="Words seen so often are made sparse.")] = 11,
-    rounds: Annotated[int, typer.Option("--rounds", "-I", min=1, help="Rounds in all.")] = 200,
-    em_rounds: Annotated[int, typer.Option(min=0, help="Rounds of EM before sparsity.")] = 30,
-    dual_steps: Annotated[int, typer.Option(min=1, help="Dual steps a round: more is nearer to each optimum.")] = 1,
-    emission_prior: Annotated[float | None, typer.Option(help="Dirichlet α of words. Default: 1; vb: 0.1.")] = None,
-    transition_prior: Annotated[float | None, typer.Option(help="Dirichlet α of transitions, likewise.")] = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Rarer words are one unknown word.")] = 2,
-    gamma: Annotated[float, typer.Option(help="1: EM and PR; 0: hard EM (without sparsity); between: UEM.")] = 1.0,
+        str, typer.Argument(help="Sentences, one per line, or columns (.tsv), the word first; `-`: stdin.")
+    ] = "-",
+    states: Annotated[int, number_option("--states", "-k", min=1, help="Number of states.")] = 17,
+    output: Output = "-",
+    save: Save = None,
+    model: SomeModel = None,
+    method: Annotated[
+        Method,
+        name_option(
+            "--method",
+            help=f"{METHOD} One of: em, sparse (EM, then posterior sparsity), vb (variational Bayes)",
+            panel=LEARNING,
+        ),
+    ] = Method.SPARSE,
+    strength: Annotated[
+        float, number_option("--strength", min=0.0, help="σ of posterior sparsity; 0: EM.", panel=LEARNING)
+    ] = 32.0,
+    frequent: Annotated[
+        int, number_option("--frequent", min=1, help="Words seen so often are made sparse.", panel=LEARNING)
+    ] = 11,
+    rounds: Annotated[int, ROUNDS] = 200,
+    em_rounds: Annotated[
+        int, number_option("--em-rounds", min=0, help="How many of the rounds are EM, before sparsity.", panel=LEARNING)
+    ] = 30,
+    dual_steps: Annotated[
+        int, number_option("--dual-steps", min=1, help="Dual steps per round, towards its optimum.", panel=LEARNING)
+    ] = 1,
+    emission_prior: Annotated[
+        float | None,
+        number_option("--emission-prior", help="Dirichlet α of words. Default: 1; vb: 0.1.", panel=LEARNING),
+    ] = None,
+    transition_prior: Annotated[
+        float | None,
+        number_option("--transition-prior", help="Dirichlet α of transitions. Default: likewise.", panel=LEARNING),
+    ] = None,
+    min_count: Annotated[int, MIN_COUNT] = 2,
+    gamma: Annotated[float, GAMMA] = 1.0,
+    seed: Annotated[int, SEED] = 0,
+    labelled: Annotated[list[str] | None, LABELLED_KNOWLEDGE] = None,
     closed: Annotated[
-        str | None, typer.Option(help="Closed-class words: word TAB tag lines, a word as often as it has tags.")
+        str | None, file_option("--closed", help="Closed classes: word TAB tag, one line per tag.", panel=KNOWLEDGE)
     ] = None,
     dictionary: Annotated[
-        str | None, typer.Option(help="Labels that words may have, in the same form; then -k is not needed.")
+        str | None,
+        file_option("--dictionary", help="Tags that words may have, so written; they are the states.", panel=KNOWLEDGE),
     ] = None,
-    labelled: Annotated[
-        str | None, typer.Option(help="A few labelled sentences (word TAB tag) to start from; they name the states.")
-    ] = None,
-    decoding: Annotated[Decoding, typer.Option(help="Likeliest state of each word, or likeliest sequence.")] = (
-        Decoding.POSTERIOR
-    ),
-    output: Annotated[str, typer.Option("--output", "-o", help="Where states go; `-`: stdout.")] = "-",
-    model: Annotated[str | None, typer.Option(help="Save the HMM here.")] = None,
-    apply: Annotated[str | None, typer.Option(help="Tag with this saved HMM, without training.")] = None,
-    history: Annotated[str | None, typer.Option(help="Write the rounds here, as JSON lines.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random start.")] = 0,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
-    ] = None,
+    decoding: Annotated[
+        Decoding,
+        name_option(
+            "--decoding", help="Likeliest state of each word, or sequence. One of: posterior, viterbi", panel=DECODING
+        ),
+    ] = Decoding.POSTERIOR,
+    json: Json = False,
+    force: Force = False,
+    history: History = None,
+    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Induce parts of speech from text alone, or from text and a little knowledge.
 
-    `trellis induce text.txt -k 17 --method sparse --strength 32 -o tags.tsv`
+    `trellis induce text.txt -k 17 -o tags.tsv --save tags.trellis` trains on the text and tags it;
+    `trellis induce new.txt -m tags.trellis` tags new text without training.
     """
     from trellis.data.columns import read_columns
     from trellis.tasks.induce import Inducer, tag_text
 
-    check_files(
-        {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--apply": apply},
-        {"--output": output, "--model": model, "--history": history},
-    )
-    if apply is not None and (model or closed or dictionary or labelled or history):
-        raise DataError("--apply tags without training: options of training have no meaning beside it")
+    if model is not None:
+        refuse_beside(context, "--model", "tags without training", TRAINING)
+    read = {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--model": model}
+    written = {"--output": output, "--save": save, "--history": history}
+    check_files(read, written, labels=("--output",), force=force)
     sentences = _read(text)
     words = [list(s.words) for s in sentences]
-    if apply is not None:
-        from trellis.models import HMM, load_model
+    if model is not None:
+        from trellis.models import HMM
 
-        loaded = load_model(apply)
-        if not isinstance(loaded, HMM):
-            raise DataError(f"{apply} holds a {type(loaded).__name__}, not an HMM")
-        _write(output, sentences, tag_text(loaded, words, decoding.value))
+        loaded = HMM.load(model, threads=threads)
+        _write(output, sentences, tag_text(loaded, words, decoding.value), wants_json(output, json))
         return
-    known = [] if labelled is None else list(read_columns(labelled))
+    known = [s for path in labelled or () for s in read_columns(path)]
     tags = None if dictionary is None else _word_tags(dictionary)
     names: list[str] | int = states
     if known or tags is not None:
@@ -108,11 +155,21 @@ def induce(
         decoding=decoding.value, threads=threads, random_state=seed, show_progress=not quiet,
     )  # fmt: skip
     _fit(inducer, known, words)
-    if model is not None:
-        inducer.save(model)
+    if save is not None:
+        inducer.save(save)
     if history is not None:
         inducer.history_.save(history)
-    _write(output, sentences, inducer.states()[len(known) :])
+    _write(output, sentences, inducer.states()[len(known) :], wants_json(output, json))
+
+
+TRAINING = {
+    name: "--" + name.replace("_", "-")
+    for name in (
+        "states", "save", "method", "strength", "frequent", "rounds", "em_rounds", "dual_steps", "emission_prior",
+        "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary", "history",
+    )
+}  # fmt: skip
+"""Options that training alone reads."""
 
 
 def _fit(inducer: Inducer, known: list[Sentence], words: list[list[str]]) -> None:
@@ -122,6 +179,7 @@ def _fit(inducer: Inducer, known: list[Sentence], words: list[list[str]]) -> Non
 
 def _read(path: str) -> list[Sentence]:
     from trellis.data.columns import read_columns
+    from trellis.data.files import shown
     from trellis.data.text import read_text
 
     if path.endswith((".tsv", ".tsv.gz", ".conll")):
@@ -129,7 +187,7 @@ def _read(path: str) -> list[Sentence]:
     else:
         sentences = [s for s in read_text(path) if len(s)]
     if not sentences:
-        raise DataError(f"{path} has no sentences")
+        raise DataError(f"{shown(path)} has no sentences")
     return sentences
 
 
@@ -152,9 +210,11 @@ def _word_tags(path: str) -> dict[str, list[str]]:
     return found
 
 
-def _write(output: str, sentences: list[Sentence], states: list[list[str]]) -> None:
+def _write(output: str, sentences: list[Sentence], states: list[list[str]], json: bool) -> None:
     from dataclasses import replace
 
     from trellis.data.columns import write_columns
+    from trellis.data.jsonlines import write_jsonlines
 
-    write_columns(output, (replace(s, labels=tuple(own), columns={}) for s, own in zip(sentences, states, strict=True)))
+    tagged = (replace(s, labels=tuple(own), columns={}) for s, own in zip(sentences, states, strict=True))
+    (write_jsonlines if json else write_columns)(output, tagged)

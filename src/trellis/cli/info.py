@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
-import typer
+from trellis.cli.checks import check_files
+from trellis.cli.console import print_lines, visible
+from trellis.cli.options import Json, Output, Quiet, SomeModel, flag, wants_json
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,25 @@ class KernelCache:
 
 
 def info(
-    compile_: Annotated[
-        bool, typer.Option("--compile", help="Compile all kernels now, on every core, so that no run has to wait.")
-    ] = False,
+    model: SomeModel = None,
+    output: Output = "-",
+    compile_: Annotated[bool, flag("--compile", help="Compile all kernels now, so that no run has to wait.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Show versions, cores and whether the kernels are compiled already."""
+    """Show versions, cores and compiled kernels, or what a model holds.
+
+    `trellis info -m m.trellis` shows class, labels, size and settings of a model.
+    """
+    check_files({"--model": model}, {"--output": output})
+    rows = _installation(compile_) if model is None else _model(model)
+    if wants_json(output, json):
+        print_lines(output, [dumps(rows, ensure_ascii=False)])
+    else:
+        print_lines(output, _lines(rows))
+
+
+def _installation(compile_: bool) -> dict[str, Any]:
     import platform
 
     import numba
@@ -43,21 +60,57 @@ def info(
     from trellis.engine.compiling import compile_everything
     from trellis.engine.threads import usable_cores
 
-    compiled = [("compiled now", compile_everything())] if compile_ else []
+    compiled = {"compiled now": compile_everything()} if compile_ else {}
     cache = inspect_kernel_cache()
-    rows = [
-        ("trellis", __version__),
-        ("python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
-        ("numpy", numpy.__version__),
-        ("scipy", scipy.__version__),
-        ("numba", numba.__version__),
-        ("cores", str(usable_cores())),
-        *compiled,
-        ("kernels", str(cache)),
-        *(("kernel cache", str(folder)) for folder in cache.folders),
-    ]
-    for name, value in rows:
-        typer.echo(f"{name:<14}{value}")
+    return {
+        "trellis": __version__,
+        "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+        "cores": usable_cores(),
+        **compiled,
+        "kernels": str(cache),
+        "kernel cache": [str(folder) for folder in cache.folders],
+    }
+
+
+def _model(path: str) -> dict[str, Any]:
+    """Class, settings and sizes of a model, after loading it: a file that cannot be used is told as such."""
+    from trellis.data.archive import read_archive
+    from trellis.models import load_model
+    from trellis.models.saving import missing_function
+
+    archive = read_archive(path)
+    configuration = archive.header.get("configuration", {})
+    functions = {name: _absent for name, value in configuration.items() if missing_function(value) is not None}
+    loaded = load_model(path, **functions)
+    inner = archive.header["learned"].get("model", {})
+    names = getattr(loaded, "label_names_", None)
+    return {
+        "file": path,
+        "class": archive.header["class"],
+        **({"model in it": inner["class"]} if "class" in inner else {}),
+        **({} if names is None else {"labels": list(map(str, names))}),
+        "parameters": sum(array.size for array in archive.arrays.values()),
+        "bytes": Path(path).stat().st_size,
+        "settings": {name: value for name, value in configuration.items() if name != "rules"},
+    }
+
+
+def _absent(*_: Any, **__: Any) -> NoReturn:
+    """In the place of functions that files do not hold."""
+    raise NotImplementedError
+
+
+def _lines(rows: dict[str, Any]) -> Iterator[str]:
+    for name, value in rows.items():
+        if isinstance(value, dict):
+            yield from (visible(f"{name:<14}{key} = {one!r}") for key, one in value.items() if one is not None)
+        elif name == "labels":
+            yield visible(f"{name:<14}{', '.join(value)}")
+        else:
+            yield from (visible(f"{name:<14}{one}") for one in (value if isinstance(value, list) else [value]))
 
 
 def inspect_kernel_cache() -> KernelCache:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
+from trellis.cli.checks import check_files
+from trellis.cli.options import Force, Json, Output, number_option, wants_json
+from trellis.data.files import shown
 from trellis.errors import DataError
 
 
 def tokens(
-    text: Annotated[str, typer.Argument(help="Texts, one a line; `-`: stdin.")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write to; `-`: stdout.")] = "-",
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=1, help="The first so many texts alone.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an output that exists already.")] = False,
+    text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
+    output: Output = "-",
+    lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="So many texts, the first ones.")] = None,
+    json: Json = False,
+    force: Force = False,
 ) -> None:
-    """Cut texts into tokens, one a line with `_` for its label: labelled examples are made by filling these in."""
+    """Cut texts into tokens, one per line with `_` for its label, to be filled in.
+
+    `trellis tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples.
+    """
     from dataclasses import replace
 
-    from trellis.cli.checks import check_files
     from trellis.data.columns import write_columns
+    from trellis.data.jsonlines import write_jsonlines
     from trellis.tasks.extract_files import read_texts
 
-    check_files({"text": text}, {"--output": output})
-    if not force and output != "-" and os.path.exists(output):
-        raise DataError(
-            f"{output} exists already, and labels written into it would be lost: choose another name, or --force"
-        )
+    check_files({"text": text}, {"--output": output}, labels=("--output",), force=force)
     texts = [t for t in read_texts(text) if len(t)]
     if not texts:
-        raise DataError(f"{text}: there is no text in it")
-    write_columns(output, (replace(t.sentence, labels=None, columns={}) for t in texts[:lines]))
+        raise DataError("there is no text in it", path=shown(text))
+    if wants_json(output, json):
+        blank = ((None,) * len(t) for t in texts[:lines])
+        cut = (replace(t.sentence, labels=y, columns={}) for t, y in zip(texts[:lines], blank, strict=True))
+        write_jsonlines(output, cut)
+    else:
+        write_columns(output, (replace(t.sentence, labels=None, columns={}) for t in texts[:lines]))

@@ -8,11 +8,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trellis.cli.quiet import Quiet
+from trellis.cli.options import (
+    GAMMA,
+    LABELLED,
+    LEARNING,
+    METHOD,
+    MIN_COUNT,
+    ROUNDS,
+    SAVE,
+    SEED,
+    UNLABELLED,
+    Beam,
+    History,
+    LabelColumn,
+    Quiet,
+    Threads,
+    WordColumn,
+    file_option,
+    flag,
+    name_option,
+    number_option,
+)
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.data.tokens import Text
+
+
+ANSWERS = {
+    "--model": "that reads a model, and train writes one: say --save",
+    "-m": "that reads a model, and train writes one: say --save",
+    "-o": "what train writes is a model: say --save",
+    "--output": "what train writes is a model: say --save",
+}
 
 
 class Method(StrEnum):
@@ -28,51 +56,46 @@ class Method(StrEnum):
 
 def train(
     rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/rules.md says what can stand in it.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="File to write the trained model to.")],
-    labelled: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--labelled", "-l", help="Labelled texts: .tsv columns (token, tab, label) or .jsonl. Repeatable."
-        ),
-    ] = None,
-    unlabelled: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--unlabelled", "-u", help="Unlabelled texts: raw text, one a line, or .tsv or .jsonl. Repeatable."
-        ),
-    ] = None,
-    dev: Annotated[
-        str | None, typer.Option(help="Labelled texts whose accuracy is shown after each round; not learned from.")
-    ] = None,
+    save: Annotated[str, SAVE],
+    labelled: Annotated[list[str] | None, LABELLED] = None,
+    unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     method: Annotated[
-        Method, typer.Option(help="codl: best output under the rules; pr, uem: projected posteriors.")
+        Method, name_option("--method", help=f"{METHOD} One of: codl, pr, uem, hard-em, em, supervised", panel=LEARNING)
     ] = Method.CODL,
-    gamma: Annotated[
-        float | None, typer.Option(min=0.0, help="Of --method uem; 1 is pr, 0 is hard. Default 0.5.")
-    ] = None,
+    rounds: Annotated[int, ROUNDS] = 5,
+    gamma: Annotated[float | None, GAMMA] = None,
     beta: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Weight of the labelled texts' parameters after each round.")
+        float,
+        number_option(
+            "--beta", min=0.0, max=1.0, help="Weight of the labelled texts' parameters in each round.", panel=LEARNING
+        ),
     ] = 0.7,
-    rounds: Annotated[int, typer.Option(min=0, help="Rounds over the unlabelled texts.")] = 5,
     hard: Annotated[
-        bool, typer.Option("--hard", help='Rules of strength "learned" are obeyed wherever they can be.')
+        bool, flag("--hard", help='Rules of strength "learned" hold wherever they can.', panel=LEARNING)
     ] = False,
-    k_best: Annotated[int, typer.Option(min=1, help="Outputs of each text to learn from (codl, hard-em).")] = 1,
-    beam: Annotated[int, typer.Option(min=1, help="Width of the search.")] = 50,
-    min_count: Annotated[
-        int | None, typer.Option(min=1, help="Words seen less often are known by their form. Default: by text size.")
+    k_best: Annotated[
+        int,
+        number_option("--k-best", min=1, help="Outputs of each text to learn from (codl, hard-em).", panel=LEARNING),
+    ] = 1,
+    min_count: Annotated[int | None, MIN_COUNT] = None,
+    dev: Annotated[
+        str | None,
+        file_option("--dev", help="Labelled texts whose accuracy is shown after each round.", panel=LEARNING),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random start where nothing is labelled.")] = 0,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Default: every core. Results do not depend on it.")
-    ] = None,
-    word_column: Annotated[int, typer.Option(min=0, help="Column of the token in .tsv files, from 0.")] = 0,
-    label_column: Annotated[int, typer.Option(min=0, help="Column of the label in labelled .tsv files, from 0.")] = 1,
+    seed: Annotated[int, SEED] = 0,
+    beam: Beam = 50,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    history: History = None,
+    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
 
-    `trellis train rules.toml --labelled few.tsv --unlabelled text.txt --model fields.trellis`
+    `trellis train rules.toml -l few.tsv -u text.txt --save fields.trellis`
+
+    Texts are columns (.tsv: token TAB label, a blank line between texts), JSON lines (.jsonl) or, without labels, raw
+    text, one per line. `--seed` counts where nothing is labelled, `--gamma` for `--method uem`.
     """
     from trellis.cli.checks import check_files
     from trellis.constraints import parse_rules
@@ -80,8 +103,6 @@ def train(
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, read_texts
 
-    texts_read = {"--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev}
-    check_files({"rules": rules, **texts_read}, {"--model": model})
     extractor = Extractor.from_file(
         rules,
         method=method.value,
@@ -97,13 +118,15 @@ def train(
         show_progress=not quiet,
     )
     parsed = parse_rules(extractor.rules, rules)  # a fault in the rules is told before files are read
-    check_files({"dictionary": [os.path.join(os.path.dirname(rules), f) for f in parsed.files]}, {"--model": model})
+    named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
+    read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "dictionary": named}
+    check_files(read, {"--save": save, "--history": history})
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
-    texts = {"word_column": word_column}
-    few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **texts)]
-    many = [t for path in unlabelled or () for t in read_texts(path, **texts)]
-    judged = None if dev is None else read_labelled(dev, label_column=label_column, **texts)
+    columns = {"word_column": word_column, "label_column": label_column}
+    few = [t for path in labelled or () for t in read_labelled(path, **columns)]
+    many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
+    judged = None if dev is None else read_labelled(dev, **columns)
     if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
         raise DataError(
             f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "
@@ -112,12 +135,14 @@ def train(
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
     extractor.fit(few, many, dev=judged)
-    extractor.save(model)
+    extractor.save(save)
+    if history is not None:
+        extractor.ccm_.history_.save(history)
     n_labelled = sum(t.sentence.labels is not None and None not in t.sentence.labels for t in few)
     if not quiet:
         typer.echo(
             f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
-            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_rounds_} rounds of {method.value}: {model}",
+            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_rounds_} rounds of {method.value}: {save}",
             err=True,
         )
     if unlabelled and not many:

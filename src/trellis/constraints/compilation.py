@@ -49,10 +49,13 @@ def compile_constraints(
         try:
             blocks = constraint.blocks(context)
         except UnknownNameError as unknown:
-            if constraint.origin is None or unknown.path is not None:
+            if unknown.path is not None:
                 raise
             known = label_names if unknown.kind == "label" else batch.columns
             where = constraint.origin
+            if where is None:
+                within = f"the constraint {constraint.name!r}"
+                raise UnknownNameError(unknown.kind, unknown.name, known, within=within) from None
             raise UnknownNameError(unknown.kind, unknown.name, known, path=where.path, line=where.line) from None
         except ConstraintError as error:
             place = "" if constraint.origin is None else f" of {constraint.origin.path}, line {constraint.origin.line}"

@@ -73,6 +73,8 @@ def write_archive(path: FilePath, header: Mapping[str, Any], arrays: Mapping[str
 
 def read_archive(path: FilePath) -> Archive:
     """Read a file of :func:`write_archive`; one that is not ours, damaged or of a newer format is a ModelFileError."""
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"expected the name of a file but got {path!r}")
     shown = os.fspath(path)
     with _opened(shown) as handle:
         if handle.read(4) != b"PK\x03\x04":

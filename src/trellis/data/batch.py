@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 UNKNOWN = -1
 """The label of a slot whose label is not known."""
+NOT_A_LABEL = "NaN is no label: write None where a label is not known"
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,8 @@ def _encode_labels(
                 raise DataError(f"sentence {i} has {len(sentence)} words but {len(known)} labels")
             for j, label in enumerate(known):
                 if label is not None:
+                    if label != label:
+                        raise DataError(NOT_A_LABEL)
                     coded[slot + j] = names.number(label)
         slot += len(sentence)
     return coded

@@ -87,12 +87,14 @@ def write_columns(
     separator: str | None = "\t",
     unknown: str | None = FILLER,
     comment: str | None = None,
+    keep_empty: bool = False,
 ) -> None:
     """Write sentences so that ``read_columns`` with the same arguments gives them again.
 
     What the format cannot hold (an empty sentence, a tab in a word, a label that looks like the unknown marker)
     is an error and nothing is written. Columns that nobody fills hold "_". Comments are written when
-    ``comment`` is given. ``unknown=None`` leaves the cell of an unknown label empty.
+    ``comment`` is given. ``unknown=None`` leaves the cell of an unknown label empty. With ``keep_empty`` an empty
+    sentence is a blank line more, which shows its place to people and is nothing to readers.
     """
     wanted = dict(columns or {})
     _check_layout(word, label, wanted, separator, comment)
@@ -102,6 +104,9 @@ def write_columns(
     with writing(path) as out:
         for i, sentence in enumerate(sentences):
             where = f"sentence {i} cannot be written to {path_text(path)}: "
+            if not sentence.words and keep_empty:
+                out.write("\n")
+                continue
             if not sentence.words:
                 raise DataError(where + "it is empty, and a column file cannot hold that; write text or JSON lines")
             table = {word: list(sentence.words)}

@@ -30,6 +30,10 @@ STANDARD = "-"
 """The path that means standard input to a reader and standard output to a writer."""
 
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte order marks that such a file begins with."""
+
+
 def shown(path: FilePath) -> str:
     """What messages call a path that is read."""
     return "standard input" if path == STANDARD else os.fspath(path)
@@ -40,14 +44,27 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 
     A file that cannot be opened, damaged gzip data and bytes that are not UTF-8 are DataErrors.
     """
+    for number, line in lines_or_errors(path):
+        if isinstance(line, DataError):
+            raise line
+        yield number, line
+
+
+def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
+    """The same, with the error itself in the place of a line that is not UTF-8: one odd line loses no other."""
     number = 0
+    line: str | DataError
     try:
         with _opened(path) as handle:
             for number, raw in enumerate(handle, 1):
                 try:
                     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise _not_utf8(path, number, error) from None
+                    found = _not_utf8(path, number, error)
+                    if number == 1 and raw[:2] in UTF_16:
+                        raise found from None  # no odd line but another encoding
+                    yield number, found
+                    continue
                 if number == 1:
                     line = line.removeprefix("\ufeff")
                     if not line and not raw.endswith(b"\n"):
@@ -105,7 +122,7 @@ def _is_gzip(path: FilePath) -> bool:
 
 def _not_utf8(path: FilePath, line: int, error: UnicodeDecodeError) -> DataError:
     raw, at = error.object, error.start
-    if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if line == 1 and raw[:2] in UTF_16:
         fix = "it starts like UTF-16, convert it to UTF-8"
     else:
         fix = "convert the file to UTF-8"

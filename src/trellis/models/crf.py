@@ -29,7 +29,7 @@ from trellis.models.features import FeatureFunction, describe, feature_matrix, l
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences
 from trellis.structures import Chain, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
@@ -110,7 +110,9 @@ class CRF(LogLinearModel, SequenceModel):
         y : labels, None where unknown;  weights : (n_sentences,)
         fit : learn features, labels and their pairs from X and y, and reset the weights to 0
         """
-        sentences, y, columns = _unpacked(X, y)
+        if not fit:
+            self._check_fitted()
+        sentences, y, columns = _unpacked(X, check_labels(y))
         return self._encode(sentences, y, weights, columns, self._learn_label_names(X, y) if fit else None)
 
     def _encode(
@@ -206,7 +208,7 @@ class CRF(LogLinearModel, SequenceModel):
 
         To learn from partly labelled and unlabelled text as well, give the model to a learner.
         """
-        sentences, labels, _ = _unpacked(X, y)
+        sentences, labels, _ = _unpacked(X, check_labels(y))
         complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
         if labels is None or not complete:
             raise DataError(

@@ -30,7 +30,7 @@ from trellis.models.kernels import counting
 from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
 from trellis.models.row_counts import RowCounts
 from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels
+from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
@@ -119,6 +119,8 @@ class HMM(SequenceModel):
         y : labels, None where unknown;  weights : (n_sentences,)
         fit : learn the vocabularies from X and y and reset the parameters to uniform ones
         """
+        if not fit:
+            self._check_fitted()
         if isinstance(X, Corpus):
             if y is not None:
                 raise DataError("a Corpus brings its own labels: give it without y")
@@ -128,7 +130,7 @@ class HMM(SequenceModel):
         else:
             X = check_sentences(X)
             names = self._learn_label_names(X, y) if fit else self.label_names_
-            batch = _batch_of(X, y, names, weights)
+            batch = _batch_of(X, check_labels(y), names, weights)
         words = batch.column(self.emits)
         if fit:
             self._check_settings()

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.archive import read_archive, write_archive
+from trellis.data.archive import Archive, read_archive, write_archive
 from trellis.data.files import FilePath
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError, TrellisError, UnknownNameError
@@ -64,9 +64,12 @@ class SavedEstimator(Estimator):
     @classmethod
     def load(cls, path: FilePath, **arguments: Any) -> Self:
         """Read a model of this class, as :func:`load_model` does."""
-        made = load_model(path, **arguments)
-        if not isinstance(made, cls):
-            raise ModelFileError(f"{path}: holds {type(made).__name__!r}, not {cls.__name__!r}")
+        archive = read_archive(path)
+        with reading(path):
+            kind = _class(archive.header)
+        if not issubclass(kind, cls):
+            raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}")
+        made: Self = _loaded(path, archive, arguments)
         return made
 
 
@@ -109,7 +112,10 @@ def load_model(path: FilePath, **arguments: Any) -> Any:
     ...     load_model(path).predict([["the", "dog"]])
     [['DET', 'NOUN']]
     """
-    archive = read_archive(path)
+    return _loaded(path, read_archive(path), arguments)
+
+
+def _loaded(path: FilePath, archive: Archive, arguments: Mapping[str, Any]) -> Any:
     with reading(path):
         known = _class(archive.header)._parameter_defaults()
     for argument in arguments:

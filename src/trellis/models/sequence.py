@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.batch import Batch
+from trellis.data.batch import NOT_A_LABEL, Batch
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
@@ -113,7 +113,9 @@ class SequenceModel(SavedEstimator):
             return Vocabulary(self.labels, kind="label")
         if isinstance(X, Corpus):
             return X.label_names
-        found = {label for known in y or () if known is not None for label in known if label is not None}
+        found = {label for known in check_labels(y) or () if known is not None for label in known if label is not None}
+        if any(label != label for label in found):
+            raise DataError(NOT_A_LABEL)
         if not found:
             raise DataError(
                 f"there are no labels: give y, or name the labels: {type(self).__name__}(labels=[...]) or labels=10"
@@ -135,6 +137,21 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
                 f"sentence {i} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"
             )
     return sentences
+
+
+def check_labels(y: Any) -> Labels | None:
+    """Labels as they must come: a list with, for each sentence, a list of labels or None."""
+    if y is None:
+        return None
+    if isinstance(y, str | bytes) or not (isinstance(y, Sized) and isinstance(y, Iterable)):
+        hint = "; make it a list" if isinstance(y, Iterable) and not isinstance(y, str | bytes) else ""
+        raise DataError(f"labels must be a list with one list for each sentence, but y is a {type(y).__name__}{hint}")
+    for i, own in enumerate(y):
+        if own is not None and (isinstance(own, str | bytes) or not isinstance(own, Sized)):
+            raise DataError(
+                f"the labels of sentence {i} are {own!r}: expected a list of labels, or None for unknown ones"
+            )
+    return cast(Labels, y)
 
 
 def recode_labels(labels: LabelArray, given: Vocabulary, own: Vocabulary) -> LabelArray:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -31,14 +32,14 @@ from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
 from trellis.engine import engine_for, shards_of
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConvergenceWarning, DataError, ModelFileError, NotFittedError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.learn.history import History, Round
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
-from trellis.models.saving import SavedEstimator, from_archive, load_model, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
 from trellis.tasks.align_hints import Hint, hints_of_pieces
 from trellis.tasks.kernels import symmetrize as kernel
@@ -315,9 +316,7 @@ class Aligner(SavedEstimator):
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:
         """The aligner of a file; parameters that concern decoding or threads may be given anew."""
-        aligner = load_model(path, **overrides)
-        if not isinstance(aligner, cls):
-            raise ModelFileError(f"{path}: this file holds {type(aligner).__name__!r}, not an aligner")
+        aligner = super().load(path, **overrides)
         aligner.threshold_ = overrides.get("threshold", aligner.threshold_)
         return aligner
 
@@ -336,6 +335,8 @@ class Aligner(SavedEstimator):
                 raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
         if self.model1_iterations + self.iterations == 0:
             raise DataError("there must be at least one round of training")
+        if not isinstance(self.gamma, Real):
+            raise DataError(f"gamma must be a number (1: posterior regularization, 0: LP-EM) but is {self.gamma!r}")
         if not (self.gamma == 0.0 or SMALLEST_GAMMA <= self.gamma <= 10.0):
             raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
         if not 0.0 < self.reliability < 1.0:

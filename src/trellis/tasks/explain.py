@@ -15,9 +15,10 @@ import numpy as np
 from trellis.constraints import Constraint, Kind
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.tokens import Text
-from trellis.errors import DataError
+from trellis.errors import DataError, InfeasibleError
 from trellis.learn.penalties import count_violations, soft_rows
 from trellis.tasks.extract import Extractor
+from trellis.tasks.relaxed import predict_relaxed
 
 NONE, ALL = "(none)", "(all)"
 
@@ -66,7 +67,7 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
         return count_violations(rows, batch.with_labels(labels)).excess
 
     by_model = violations(extractor.decode(texts, constrained=False).labels)
-    by_output = violations(extractor.decode(texts).labels)
+    by_output = violations(_labels(extractor, texts))
     complete = bool(np.all(batch.labels >= 0))
     by_gold = violations(batch.labels) if complete else None
     places = np.bincount(rows.constraint, minlength=len(rows.names))
@@ -83,6 +84,25 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
         )
         for i, (name, constraint) in enumerate(zip(rows.names, constraints, strict=True))
     ]
+
+
+def _labels(extractor: Extractor, texts: Sequence[Text]) -> LabelArray:
+    """Labels under the rules, of texts that cannot obey them too."""
+    found = predict_relaxed(extractor, texts)
+    for number, why in found.lost.items():
+        raise InfeasibleError(f"text {number + 1} has no possible labels: {why}", instances=(number,))
+    return extractor.label_names_.encode(label for own in found.labels for label in own)
+
+
+def _accuracy(extractor: Extractor, texts: Sequence[Text]) -> float:
+    """Share of the known labels that are found."""
+    known = [(i, label) for i, label in enumerate(y for t in texts for y in _known(t)) if label is not None]
+    found = _labels(extractor, texts).tolist()
+    return float(np.mean([extractor.label_names_[found[i]] == label for i, label in known]))
+
+
+def _known(text: Text) -> Sequence[str | None]:
+    return text.sentence.labels or (None,) * len(text)
 
 
 def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) -> dict[str, int]:
@@ -113,7 +133,7 @@ def utility(extractor: Extractor, texts: Sequence[Text]) -> list[Utility]:
         ccm = extractor.ccm_
         ccm.constraints = kept
         try:
-            return extractor.score(texts)
+            return _accuracy(extractor, texts)
         finally:
             ccm.constraints = extractor.constraints_
 
@@ -138,7 +158,7 @@ def trained_utility(
     settings.update(show_progress=False, **({} if method is None else {"method": method, "gamma": None}))
 
     def accuracy(left_out: Sequence[str]) -> float:
-        return Extractor(**settings).fit(labelled, unlabelled, without=left_out).score(texts)
+        return _accuracy(Extractor(**settings).fit(labelled, unlabelled, without=left_out), texts)
 
     return _table(extractor, accuracy, without)
 

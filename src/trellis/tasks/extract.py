@@ -197,6 +197,7 @@ class Extractor(SavedEstimator):
 
     def predict(self, texts: Sequence[Text], *, constrained: bool = True) -> list[list[str]]:
         """A label for every token of every text."""
+        self._check_fitted()
         if not texts:
             return []
         labels = self.label_names_.decode(self.decode(texts, constrained=constrained).labels.tolist())

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from trellis.data.columns import FILLER, blocks, check_cell, read_columns, write_columns, written_labels
-from trellis.data.files import STANDARD, FilePath, numbered_lines, shown, writing
+from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
+from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import Text, fields_of, joined, read_raw, tokenise
 from trellis.errors import DataError, did_you_mean
@@ -31,18 +32,88 @@ def kind_of(path: FilePath) -> str:
     return "json" if name.endswith(JSON_LINES) else "text"
 
 
-def read_texts(path: FilePath, *, word_column: int = 0) -> list[Text]:
-    """Texts of any kind of file; labels beside them are not looked at."""
+def read_texts(path: FilePath, *, word_column: int = 0, odd: dict[int, str] | None = None) -> list[Text]:
+    """Texts of any kind of file; labels beside them are not looked at.
+
+    odd : where given, a text that cannot be read is none the less one, without tokens, and why goes in here by the
+        number of the text; where not, it is an error. If none at all can be read, that is an error either way.
+    """
     kind = kind_of(path)
+    if odd is not None:
+        reader = {"columns": _any_columns, "json": _any_json}.get(kind, _any_raw)
+        return _kept(reader(path, word_column), odd)
     if kind == "columns":
         return [joined(sentence) for sentence in read_columns(path, word=word_column, label=None)]
     return list(_json_texts(path)) if kind == "json" else list(read_raw(path))
+
+
+def _kept(texts: Iterator[Text | DataError], odd: dict[int, str]) -> list[Text]:
+    found: list[Text] = []
+    first: DataError | None = None
+    for text in texts:
+        if isinstance(text, DataError):
+            first = first or text
+            odd[len(found)] = str(text)
+            found.append(no_tokens("", text.path, text.line))
+        else:
+            found.append(text)
+    if first is not None and not any(map(len, found)):
+        raise first
+    return found
+
+
+def no_tokens(text: str, path: str | None, line: int | None) -> Text:
+    """A text that nothing can be said about."""
+    return Text(Sentence((), path=path, line=line), text, ())
+
+
+def _any_raw(path: FilePath, _: int) -> Iterator[Text | DataError]:
+    for number, line in lines_or_errors(path):
+        yield line if isinstance(line, DataError) else tokenise(line, path=shown(path), line=number)
+
+
+def _any_json(path: FilePath, _: int) -> Iterator[Text | DataError]:
+    for number, line in lines_or_errors(path):
+        if isinstance(line, DataError):
+            yield line
+        elif not line.strip():
+            yield no_tokens(line, shown(path), number)
+        else:
+            try:
+                yield _of_line(line, shown(path), number)
+            except DataError as error:
+                yield error
+
+
+def _any_columns(path: FilePath, word_column: int) -> Iterator[Text | DataError]:
+    block: list[tuple[int, str | DataError]] = []
+    for number, line in chain(lines_or_errors(path), [(0, "")]):
+        if isinstance(line, DataError) or line.strip(BLANK):
+            block.append((number, line))
+        elif block:
+            yield _of_block(block, word_column, shown(path))
+            block = []
+
+
+def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Text | DataError:
+    words = []
+    for number, line in block:
+        if isinstance(line, DataError):
+            return line
+        cells = line.split("\t")
+        if "\r" in line or len(cells) <= word_column or not cells[word_column]:
+            found = "a carriage return" if "\r" in line else f"{len(cells)} columns, and none in its place"
+            return DataError(f"expected a token in column {word_column} but found {found}", path=name, line=number)
+        words.append(cells[word_column])
+    return joined(Sentence(tuple(words), path=name, line=block[0][0]))
 
 
 def read_labelled(path: FilePath, *, word_column: int = 0, label_column: int = 1) -> list[Text]:
     """Texts with labels, "_" or null where a label is not known."""
     kind = kind_of(path)
     if kind == "text" and path != STANDARD:
+        if not os.path.exists(path):
+            raise DataError("cannot be read: No such file or directory", path=shown(path))
         raise DataError(
             f"labelled examples are columns ({' '.join(COLUMNS)}) or JSON lines ({' '.join(JSON_LINES)}), but the name "
             "ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns, ready for labels",
@@ -76,15 +147,22 @@ def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
 def _json_texts(path: FilePath) -> Iterator[Text]:
     name = shown(path)
     for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON: {error}", path=name, line=number) from None
-        if not isinstance(record, dict):
-            raise DataError("expected a JSON object on each line", path=name, line=number)
-        yield _of_record(record, name, number)
+        if line.strip():
+            yield _of_line(line, name, number)
+
+
+def _of_line(line: str, name: str, number: int) -> Text:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {error}", path=name, line=number) from None
+    if not isinstance(record, dict):
+        raise DataError("expected a JSON object on each line", path=name, line=number)
+    text = _of_record(record, name, number)
+    for string in (text.text, *text.sentence.words):
+        if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
+            raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=name, line=number)
+    return text
 
 
 def _of_record(record: dict[str, Any], name: str, line: int) -> Text:
@@ -133,29 +211,47 @@ def _labels(cut: Text, fields: Any, name: str, line: int) -> tuple[str | None, .
     return tuple(labels)
 
 
-def check_writable(texts: Sequence[Text], names: Iterable[str], kind: str) -> None:
-    """Refuse before any work what :func:`write_extracted` would refuse after it: columns cannot hold every string."""
+def check_labels_writable(names: Iterable[str], kind: str) -> None:
+    """Refuse before any work labels that :func:`write_extracted` would refuse after it: columns hold no tabs."""
     if kind != "columns":
         return
     instead = "write JSON lines (.jsonl) in place of columns: "
     labels = tuple(names)
     for label in written_labels(Sentence(labels, labels), FILLER, instead):
         check_cell(label, "\t", instead)
-    for text in texts:
-        for word in text.sentence.words:
-            if not word.isprintable():
-                check_cell(word, "\t", f"{text.sentence.path}, line {text.sentence.line}: {instead}")
 
 
-def write_extracted(path: FilePath, texts: Iterable[tuple[Text, Sequence[str]]], kind: str) -> None:
-    """Write texts with labels as columns (texts without tokens have no place there) or as JSON lines."""
+def unwritable(text: Text, kind: str) -> str | None:
+    """Why columns cannot hold a text, where they cannot."""
+    if kind != "columns":
+        return None
+    for word in text.sentence.words:
+        if not word.isprintable():
+            try:
+                check_cell(word, "\t", "write JSON lines (.jsonl) in place of columns: ")
+            except DataError as error:
+                return f"{text.sentence.path}, line {text.sentence.line}: {error}"
+    return None
+
+
+def write_extracted(
+    path: FilePath,
+    texts: Iterable[tuple[Text, Sequence[str]]],
+    kind: str,
+    remarks: Mapping[int, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
+
+    remarks : further keys of the JSON of a text, by its number
+    """
     if kind == "columns":
-        labelled = (replace(t.sentence, labels=tuple(y), columns={}, comments=()) for t, y in texts if len(t))
-        write_columns(path, labelled)
+        labelled = (replace(t.sentence, labels=tuple(y), columns={}, comments=()) for t, y in texts)
+        write_columns(path, labelled, keep_empty=True)
         return
     with writing(path) as out:
-        for text, labels in texts:
-            out.write(json.dumps(json_record(text, labels), ensure_ascii=False) + "\n")
+        for number, (text, labels) in enumerate(texts):
+            record = {**json_record(text, labels), **(remarks or {}).get(number, {})}
+            out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def json_record(text: Text, labels: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""The parallel text that a command line names: read as often as needed, its empty and long pairs counted on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.data.bitext import Pair
+
+
+class ParallelText:
+    """Sentence pairs of two files or of one, whose odd ones are counted while it is read."""
+
+    def __init__(self, source: str | None, target: str | None, joined: str | None) -> None:
+        if joined is not None and (source is not None or target is not None):
+            raise DataError("give either --input, or --source and --target, not both")
+        if joined is None and (source is None or target is None):
+            raise DataError("give --source and --target, or --input")
+        self.source, self.target, self.joined = source, target, joined
+        self.kept: list[Pair] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        self.n_empty = self.n_long = 0
+
+    def pairs(self) -> Iterator[Pair]:
+        from trellis.data.bitext import LONGEST, read_joined_file, read_two_files
+
+        if self.kept is not None:
+            yield from self.kept
+            return
+        if self.joined is not None:
+            pairs = read_joined_file(self.joined)
+        else:
+            pairs = read_two_files(str(self.source), str(self.target))
+        for left, right in pairs:
+            self.n_empty += not left or not right
+            self.n_long += max(len(left), len(right)) > LONGEST
+            yield left, right
+
+    def hold(self) -> None:
+        """Keep what can be read only once (standard input, a pipe), so that it can be read again."""
+        if not self._is_files():
+            self.kept = list(self.pairs())
+
+    def again(self) -> Iterable[Pair]:
+        """The same pairs once more."""
+        if self.kept is None:
+            self.forget()
+        return self.pairs()
+
+    def _is_files(self) -> bool:
+        names = [self.joined] if self.joined is not None else [self.source, self.target]
+        return all(name is not None and Path(name).is_file() for name in names)
+
+    def check_lengths(self) -> None:
+        """Read files once through before a stream begins, so that faults are found before any work."""
+        if self._is_files():
+            for _ in self.pairs():
+                pass
+            self.forget()
+
+    def warn(self) -> None:
+        from trellis.data.bitext import LONGEST
+
+        if self.n_empty:
+            have = "pair has" if self.n_empty == 1 else "pairs have"
+            typer.echo(f"Warning: {self.n_empty} {have} an empty side: no links, an empty line.", err=True)
+        if self.n_long:
+            pairs = "pair" if self.n_long == 1 else "pairs"
+            typer.echo(
+                f"Warning: more than {LONGEST} words on a side: {self.n_long} {pairs} "
+                "cut into pieces at equal shares of both sides, and aligned piece by piece.",
+                err=True,
+            )

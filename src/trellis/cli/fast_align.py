@@ -1,0 +1,83 @@
+"""Command lines of fast_align and eflomal, as their users type them, in the words of ``trellis align``.
+
+typed                       by users of    becomes
+-d                          fast_align     nothing: how far links jump is always learned
+-o, with no file after it   fast_align     nothing: that too is always learned, and links go to standard output
+-v                          fast_align     nothing: tables are variational unless --no-variational is given
+-r, with no file after it   fast_align     --symmetrize backward
+-r FILE                     eflomal        --reverse-links FILE
+-dov, -dovr                 fast_align     the same, letter by letter
+
+``-o`` is taken for fast_align's only beside its ``-d`` or ``-v``; else a file is missing, and that is told.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from trellis.cli.habits import Answers
+
+TAKEN = "dovr"
+"""The letters above, which may stand behind one dash together."""
+
+ANSWERS: Answers = {
+    "--iterations": "say --rounds, and --model1-rounds for those of Model 1",
+    "--model1-iterations": "say --model1-rounds",
+    "--seed": "nothing is random in align: leave it out",
+    "--reverse": "say --symmetrize backward",
+    "--variational": "this is so unless --no-variational is given: leave it out",
+    "--diagonal": "how far links jump is always learned: leave it out",
+    "--format json": "say --json",
+    "-p": "eflomal's -p reads a dictionary: say --priors; fast_align's -p writes probabilities: say --probabilities",
+    "-F": "say --scores: every link is written with its posterior",
+    "--forward-scores": "say --scores: every link is written with its posterior",
+    "-R": "say --scores: every link is written with its posterior",
+    "--reverse-scores": "say --scores: every link is written with its posterior",
+    "-c": "say --probabilities FILE",
+    "-l": "rounds do not depend on the length of the text here: say --rounds",
+    "--length": "rounds do not depend on the length of the text here: say --rounds",
+    "-n": "there are no samplers here, and nothing is random: leave it out",
+    "--n-samplers": "there are no samplers here, and nothing is random: leave it out",
+    "-N": "how many words stay without a link is not set here: leave it out",
+    "--null-prior": "how many words stay without a link is not set here: leave it out",
+    "-a": "the strength of the prior is fixed here: leave it out, or say --no-variational",
+    "-T": "how far links jump is always learned: leave it out",
+    "--source-prefix": "say --prefix, which serves both sides",
+    "--target-prefix": "say --prefix, which serves both sides",
+    "--overwrite": "links are replaced anyhow: leave it out",
+}
+
+
+def in_our_words(arguments: list[str]) -> list[str]:
+    """The command line with the flags above translated.
+
+    >>> in_our_words(["-i", "text.fr-en", "-d", "-o", "-v"])
+    ['-i', 'text.fr-en']
+    >>> in_our_words(["-i", "text.fr-en", "-dovr"])
+    ['-i', 'text.fr-en', '--symmetrize', 'backward']
+    >>> in_our_words(["-s", "s", "-t", "t", "-f", "fwd", "-r", "rev"])
+    ['-s', 's', '-t', 't', '-f', 'fwd', '--reverse-links', 'rev']
+    """
+    rest = [one for typed in arguments for one in _letters(typed)]
+    theirs = bool({"-d", "-v"} & set(rest))
+    ours: list[str] = []
+    dropped: list[str] = []
+    while rest:
+        typed = rest.pop(0)
+        alone = not rest or (rest[0].startswith("-") and rest[0] != "-")
+        if typed in ("-d", "-v") or (typed == "-o" and alone and theirs):
+            dropped.append(typed)
+        elif typed == "-r":
+            ours += ["--symmetrize", "backward"] if alone else ["--reverse-links"]
+        else:
+            ours.append(typed)
+    if dropped and not {"-q", "--quiet"} & set(ours):
+        where = "; links go to standard output, -o FILE names a file" if "-o" in dropped else ""
+        sys.stderr.write(f"Note: {' '.join(dropped)}: what these ask of fast_align is always so here{where}\n")
+    return ours
+
+
+def _letters(typed: str) -> list[str]:
+    if len(typed) > 2 and typed[0] == "-" and set(typed[1:]) <= set(TAKEN):
+        return [f"-{letter}" for letter in typed[1:]]
+    return [typed]

@@ -1,0 +1,83 @@
+"""Flags that people type out of habit, from other programs or from before: a command answers with the one to use.
+
+A command lists them in its ``ANSWERS``, flag -> what to say; a flag that the command has is never looked up. What can
+be understood without loss is translated instead, before anything is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from typer.core import TyperCommand
+
+from trellis.errors import DataError
+
+Answers = Mapping[str, str]
+Translation = Callable[[list[str]], list[str]]
+
+COMMON: Answers = {
+    "--verbose": "progress is shown unless --quiet is given: leave it out",
+    "--iterations": "say --rounds",
+    "--max-iter": "say --rounds",
+    "--random-state": "say --seed",
+    "--jobs": "say --threads",
+    "--n-jobs": "say --threads",
+    "-j": "say --threads",
+    "--model-out": "say --save",
+    "--out": "say --output",
+}
+
+
+def answering(answers: Answers | None = None, translate: Translation | None = None) -> type[TyperCommand]:
+    """A class of commands that know these habits, for ``app.command(cls=...)``."""
+
+    class Answering(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if translate is not None:
+                args = translate(args)
+            options = {option: not is_flag(p) for p in self.params for option in (*p.opts, *p.secondary_opts)}
+            known = {**COMMON, **(answers or {})}
+            for typed in unknown_flags(args, options):
+                if typed in known:
+                    raise DataError(f"{typed}: {known[typed]}")
+            return super().parse_args(ctx, args)
+
+    return Answering
+
+
+def is_flag(parameter: Any) -> bool:
+    """Whether an option stands alone."""
+    return bool(getattr(parameter, "is_flag", False))
+
+
+def unknown_flags(arguments: list[str], options: Mapping[str, bool]) -> Iterator[str]:
+    """Flags that no option has, and known ones with their values (``--format json``), some of which are habits too.
+
+    options : flag -> whether a value follows it
+
+    >>> list(unknown_flags(["-x", "-oa", "--out", "-q", "b", "--to=c"], {"-o": True, "--to": True, "-q": False}))
+    ['-x', '-o a', '--out', '--to c']
+    """
+    rest = list(arguments)
+    while rest:
+        typed = rest.pop(0)
+        if typed == "--":
+            return
+        if typed.startswith("--"):
+            name, has_value, value = typed.partition("=")
+            if name not in options:
+                yield name
+            elif options[name] and (has_value or rest):
+                yield f"{name} {value if has_value else rest.pop(0)}"
+        elif typed.startswith("-"):
+            letters = typed[1:]
+            while letters:
+                name, letters = f"-{letters[0]}", letters[1:]
+                if name not in options:
+                    yield name
+                    break
+                if options[name]:
+                    if letters or rest:
+                        yield f"{name} {letters or rest.pop(0)}"
+                    break

@@ -1,0 +1,94 @@
+"""The options that several commands have, each said once: one flag, one meaning, one sentence of help.
+
+A command takes one by its type (``threads: Threads = None``) or, where it is of another type there, by its constant
+(``save: Annotated[str, SAVE]``: one that must be given). To add one to every command that trains: a line here, one in
+each of them, and one in the table of docs/command-line.md, which a test holds to these.
+
+The first sentence of a help text is what the flag means, in every command. What follows may differ. Options of the
+common path have no panel and so come first; the others stand in the panels below. Metavars are short: ``--help`` fits
+80 columns.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+LEARNING = "Learning"
+KNOWLEDGE = "What is known"
+DECODING = "Decoding"
+COLUMNS = "Columns"
+RUN = "Output and run"
+
+
+def file_option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that names a file."""
+    return typer.Option(*names, metavar="FILE", help=help, rich_help_panel=panel, show_default=False, **more)
+
+
+def number_option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that is a number."""
+    return typer.Option(*names, metavar="N", help=help, rich_help_panel=panel, **more)
+
+
+def name_option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that is one of a few names; the help lists them, since a column of its own would be too wide."""
+    return typer.Option(*names, metavar="NAME", help=help, rich_help_panel=panel, **more)
+
+
+def flag(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option without a value."""
+    return typer.Option(*names, metavar="", help=help, rich_help_panel=panel, **more)
+
+
+def _hush(quiet: bool) -> bool:
+    if quiet:
+        from trellis.engine.compiling import silence
+
+        silence()
+    return quiet
+
+
+MODEL = file_option("--model", "-m", help="Read this model, which `--save` wrote.")
+SAVE = file_option("--save", help="Write the trained model to this file.")
+SEED = number_option("--seed", min=0, help="Seed of the random start.", panel=LEARNING)
+ROUNDS = number_option("--rounds", "-I", min=0, help="Rounds of training.", panel=LEARNING)
+GAMMA = number_option("--gamma", help="Temperature γ of the posteriors. 1: PR, 0: hard.", panel=LEARNING)
+LABELLED = file_option("--labelled", "-l", help="Labelled texts, token TAB label; repeatable.")
+LABELLED_KNOWLEDGE = file_option(
+    "--labelled", "-l", help="Labelled texts, token TAB label; repeatable. They name the states.", panel=KNOWLEDGE
+)
+UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")
+MIN_COUNT = number_option("--min-count", min=1, help="Words seen less often are not told apart.", panel=LEARNING)
+METHOD = "How to learn."
+"""What ``--method`` means; each command lists its own after it."""
+FORMAT = "How the output is written."
+"""What ``--format`` means, likewise."""
+
+Model = Annotated[str, MODEL]
+SomeModel = Annotated[str | None, MODEL]
+Save = Annotated[str | None, SAVE]
+Output = Annotated[str, file_option("--output", "-o", help="Where the output goes; `-`: standard output.")]
+History = Annotated[
+    str | None, file_option("--history", help="Write the rounds to this file, as JSON lines.", panel=RUN)
+]
+Json = Annotated[bool, flag("--json", help="Write the output as JSON.", panel=RUN)]
+Force = Annotated[bool, flag("--force", help="Replace an output file that exists.", panel=RUN)]
+Threads = Annotated[
+    int | None,
+    number_option("--threads", min=1, help="Threads, without effect on the output. Default: every core.", panel=RUN),
+]
+Quiet = Annotated[bool, flag("--quiet", "-q", help="No progress on standard error.", panel=RUN, callback=_hush)]
+Beam = Annotated[int | None, number_option("--beam", min=1, help="Width of the search.", panel=DECODING)]
+WordColumn = Annotated[
+    int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)
+]
+LabelColumn = Annotated[
+    int, number_option("--label-column", min=0, help="Column of the label in .tsv files, from 0.", panel=COLUMNS)
+]
+
+
+def wants_json(output: str, json: bool) -> bool:
+    """Whether an output is JSON lines: it was asked for, or the name of the file says so."""
+    return json or output.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))

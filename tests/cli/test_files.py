@@ -1,0 +1,235 @@
+"""What is written where: nothing is lost, and what cannot be written is told before the work."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.cli.tree import COMMANDS, flags
+from tests.hostile.command import run, train
+from trellis.errors import DataError
+
+BEGINS = {
+    "align": "trellis.tasks.align.Aligner._train",
+    "train": "trellis.tasks.extract.Extractor.fit",
+    "predict": "trellis.tasks.relaxed.predict_relaxed",
+    "explain": "trellis.tasks.explain.explain",
+    "induce": "trellis.tasks.induce.Inducer.fit",
+    "evaluate": "trellis.tasks.extract_files.read_labelled",
+    "tokens": "trellis.tasks.extract_files.read_texts",
+    "info": "trellis.engine.threads.usable_cores",
+}
+"""Command -> where its work starts."""
+REST = {
+    "align": ["-s", "s", "-t", "t"],
+    "train": ["rules.toml", "-l", "few.tsv", "-u", "text.txt"],
+    "predict": ["-m", "m", "text.txt"],
+    "explain": ["-m", "m", "few.tsv"],
+    "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
+    "evaluate": ["few.tsv", "few.tsv"],
+    "tokens": ["text.txt"],
+    "info": [],
+}
+WRITES = ("--output", "--save", "--history", "--probabilities", "--forward-links", "--reverse-links")
+OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
+
+
+@pytest.fixture
+def folder(tmp_path_factory, monkeypatch):
+    path = tmp_path_factory.mktemp("work")
+    train(path)
+    (path / "s").write_text("a b\nb a\n")
+    (path / "t").write_text("x y\ny x\n")
+    monkeypatch.chdir(path)
+    return path
+
+
+def line(command, flag, target):
+    more = [] if command != "train" or flag == "--save" else ["--save", "other"]
+    return [command, *REST[command], *more, flag, str(target)]
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_every_place_that_can_be_written_to_is_in_these_tests():
+    files = {
+        name for c in COMMANDS for name, f in flags(c).items() if "rite" in f.meaning or "output goes" in f.meaning
+    }
+    assert files - {"--scores", "--json", "--format"} <= set(WRITES)
+
+
+@pytest.mark.parametrize("command, flag", OUTPUTS)
+@pytest.mark.parametrize("wrong", ["missing", "folder", "read-only", "flag", "empty", "long", "below a file"])
+def test_a_place_that_cannot_be_written_is_told_before_the_work(command, flag, wrong, folder, monkeypatch, capfd):
+    (folder / "old").write_text("0-0\n")
+    (folder / "old").chmod(0o444)
+    target, told = {
+        "missing": ("no/such/x", "does not exist or cannot be written to"),
+        "folder": (str(folder), "is a folder: name a file in it"),
+        "read-only": ("old", "is read-only"),
+        "flag": ("--quiet", "needs the name of a file, or - for standard output"),
+        "empty": ("", "needs the name of a file, but it is empty"),
+        "long": ("x" * 300, "the name is longer than"),
+        "below a file": ("s/x", "does not exist or cannot be written to"),
+    }[wrong]
+    monkeypatch.setattr(BEGINS[command], lambda *_, **__: pytest.fail("the work began"))
+    before = contents(folder)
+    assert run(*line(command, flag, target)) == 2
+    err = capfd.readouterr().err
+    assert told in err
+    assert flag in err
+    assert contents(folder) == before
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_ours_is_told(folder, capfd):
+    (folder / "theirs").mkdir(mode=0o555)
+    assert run(*line("train", "--save", "theirs/m2")) == 2
+    assert "cannot be written to" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["align", "train", "induce"])
+def test_save_replaces_models_and_nothing_else(command, folder, capfd):
+    assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
+    assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
+    (folder / "precious").write_text("hand-made\n")
+    capfd.readouterr()
+    assert run(*line(command, "--save", "precious"), "-q") == 2
+    assert "--save precious would overwrite a file that is no model" in capfd.readouterr().err
+    assert (folder / "precious").read_text() == "hand-made\n"
+
+
+@pytest.mark.parametrize("name", ["gold.tsv", "gold.jsonl"])
+@pytest.mark.parametrize("command", ["predict", "induce", "tokens"])
+def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
+    (folder / name).write_text("Ann\tNAME\n")
+    assert run(*line(command, "--output", name)) == 2
+    assert f"{name} exists already, and labels written into it would be lost" in capfd.readouterr().err
+    assert (folder / name).read_text() == "Ann\tNAME\n"
+    assert run(*line(command, "--output", name), "--force") == 0
+    assert (folder / name).read_text() != "Ann\tNAME\n"
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert run(*line(command, "--output", "-")) == 0
+    shown = capfd.readouterr().out
+    assert run(*line(command, "--output", "out.tsv")) == 0
+    assert capfd.readouterr().out == ""
+    assert [row.rstrip() for row in (folder / "out.tsv").read_text().splitlines()] == [
+        row.rstrip() for row in shown.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
+    assert run(*line(command, "--output", "-"), "--json") == 0
+    shown = capfd.readouterr().out
+    assert all(isinstance(json.loads(row), dict) for row in shown.splitlines())
+    assert shown.strip()
+    assert run(*line(command, "--output", "out.jsonl")) == 0
+    assert (folder / "out.jsonl").read_text() == shown
+
+
+@pytest.mark.parametrize("command", ["predict", "induce", "tokens"])
+def test_standard_input_is_read_where_no_text_is_named(command, folder, capfd, monkeypatch):
+    rest = [word for word in REST[command] if word not in ("text.txt", "s")]
+    with (folder / "s").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run(command, *rest) == 0
+    from_stdin = capfd.readouterr().out
+    assert run(command, *rest, "s") == 0
+    assert capfd.readouterr().out == from_stdin != ""
+
+
+def test_a_terminal_as_input_is_told_of(folder, capfd, monkeypatch):
+    with (folder / "s").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("trellis.cli.checks.sys.stdin.isatty", lambda: True, raising=False)
+        assert run("tokens") == 0
+    assert "Ctrl-D ends" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["align", "train", "induce"])
+def test_the_history_of_a_run_is_written_where_it_is_asked_for(command, folder):
+    assert run(*line(command, "--history", "rounds.jsonl"), "-q", "--threads", 1) == 0
+    rounds = [json.loads(row) for row in (folder / "rounds.jsonl").read_text().splitlines()]
+    assert rounds
+    assert all("objective" in one for one in rounds)
+
+
+@pytest.mark.parametrize("command", ["align", "induce"])
+def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, capfd):
+    assert run(*line(command, "--save", "own"), "-q", "--threads", 1) == 0
+    text = ["-s", "s", "-t", "t"] if command == "align" else ["s"]
+    values = {"--constraint": "none", "--method": "em", "--no-variational": None}
+    files = {"--save", "--history", "--priors", "--closed", "--dictionary", "--labelled"}
+    learning = {name for name, flag in flags(command).items() if flag.panel == "Learning"}
+    for name in sorted(learning | (files & set(flags(command)))):
+        value = values.get(name, "f" if name in files else "1")
+        capfd.readouterr()
+        assert run(command, *text, "-m", "own", name, *([] if value is None else [value])) == 2, name
+        assert f"so {name} has no meaning beside it" in capfd.readouterr().err
+
+
+def test_an_empty_model_file_and_a_text_are_no_models(folder, capfd):
+    (folder / "empty").write_text("")
+    for command, name in (("predict", "empty"), ("info", "text.txt"), ("explain", "text.txt")):
+        rest = [] if command == "info" else ["text.txt"]
+        assert run(command, "-m", name, *rest) == 2
+        assert "not a file that Trellis wrote" in capfd.readouterr().err
+
+
+def test_a_model_of_another_task_is_named(folder, capfd):
+    assert run("induce", "s", "-k", 2, "--method", "em", "--rounds", 1, "-o", os.devnull, "--save", "tagger", "-q") == 0
+    for command in (["predict", "-m", "tagger", "text.txt"], ["align", "-m", "tagger", "-s", "s", "-t", "t"]):
+        assert run(*command) == 2
+        assert "'HMM', not" in capfd.readouterr().err
+    assert run("induce", "-m", "m", "s") == 2
+    assert "'Extractor', not 'HMM'" in capfd.readouterr().err
+
+
+def test_info_says_what_a_model_holds(folder, capfd):
+    assert run("info", "-m", "m") == 0
+    shown = capfd.readouterr().out
+    assert "class         Extractor" in shown
+    assert "labels        NAME, YEAR" in shown
+    assert "method = 'codl'" in shown
+    assert run("info", "-m", "m", "--json") == 0
+    record = json.loads(capfd.readouterr().out)
+    assert record["class"] == "Extractor"
+    assert record["model in it"] == "HMM"
+    assert record["bytes"] == os.path.getsize("m")
+
+
+def test_evaluate_gives_figures_as_json(folder, capfd):
+    (folder / "links").write_text("0-0 1-1\n0-0\n")
+    assert run("evaluate", "few.tsv", "few.tsv", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["total"]["f1"] == 1.0
+    assert run("evaluate", "--alignment", "links", "links", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["aer"] == 0.0
+    assert run("tokens", "s", "-o", "tokens.jsonl") == 0
+    assert run("induce", "s", "-k", 2, "--method", "em", "--rounds", 1, "-o", "tags.jsonl", "-q") == 0
+    assert run("evaluate", "--induction", "tags.jsonl", "tags.jsonl", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["many_to_one"] == 1.0
+
+
+def test_warnings_of_ours_are_a_sentence(folder, capfd, monkeypatch):
+    import warnings
+
+    from trellis.errors import ConvergenceWarning
+
+    def warn(*_, **__):
+        warnings.warn("did not converge; raise it", ConvergenceWarning, stacklevel=1)
+        raise DataError("enough")
+
+    monkeypatch.setattr("trellis.tasks.extract_files.read_texts", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("tokens", "text.txt") == 2
+    assert capfd.readouterr().err == "Warning: did not converge; raise it\nError: enough\n"

@@ -1,0 +1,54 @@
+"""--help: 80 columns, no name cut short, the common path first and the rest by what it is about."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.tree import COMMANDS, PANELS, flags
+from tests.hostile.command import run
+
+
+@pytest.fixture
+def help_of(monkeypatch, capfd):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+
+    def of(*command):
+        assert run(*command, "--help") == 0
+        return capfd.readouterr().out
+
+    return of
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
+    shown = help_of(*command.split())
+    assert "…" not in shown
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    for name in flags(command) if command else COMMANDS:
+        assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", shown), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_stand_in_panels_the_common_path_first(command, help_of):
+    shown = help_of(command)
+    panels = re.findall(r"╭─ (.*?) ─", shown)
+    names = [{None: "Options"}.get(panel, panel) for panel in PANELS]
+    order = [names.index(panel) for panel in panels if panel != "Arguments"]
+    assert order[0] == 0
+    assert set(order) <= set(range(len(names)))
+    own = flags(command).values()
+    assert sum(flag.panel is None for flag in own) <= 6  # a short first panel
+    assert len({flag.panel for flag in own}) >= (4 if len(own) > 10 else 1)
+    first = shown.partition("Options ─")[2]
+    for name in ("--output", "--model", "--save"):
+        if name in flags(command):
+            assert first.index(name) < first.index("--help")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_gives_a_command_to_copy(command, help_of):
+    assert f"trellis {command} " in help_of(command).partition("╭")[0].replace("Usage: trellis", "")

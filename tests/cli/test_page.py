@@ -1,0 +1,100 @@
+"""docs/command-line.md is held to the program, and the program to one meaning per flag."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.tree import COMMANDS, TRAIN, flags, rows
+from trellis.cli.habits import unknown_flags
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+ALL = {name: flags(name) for name in COMMANDS}
+NAMES = sorted({flag for own in ALL.values() for flag in own})
+
+
+def test_the_table_of_the_page_is_that_of_the_program():
+    shown = [line for line in PAGE.splitlines() if line.startswith("| ") and line.count("|") > 9]
+    assert shown == rows(), "docs/command-line.md should have:\n" + "\n".join(sorted(set(rows()) - set(shown)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flag_means_the_same_and_is_spelt_the_same_in_every_command(name):
+    own = [found[name] for found in ALL.values() if name in found]
+    assert len({flag.meaning for flag in own}) == 1
+    assert len({flag.names for flag in own}) == 1
+    assert len({flag.takes_value for flag in own}) == 1
+
+
+def test_a_short_flag_belongs_to_one_long_one():
+    of = {}
+    for found in ALL.values():
+        for name, flag in found.items():
+            for short in flag.names[1:]:
+                assert of.setdefault(short, name) == name
+    assert of["-o"] == "--output"
+    assert of["-m"] == "--model"
+
+
+def having(flag):
+    return {command for command in COMMANDS if flag in ALL[command]}
+
+
+def test_model_reads_and_save_writes_everywhere():
+    assert having("--save") == set(TRAIN)
+    assert having("--model") == {"align", "predict", "explain", "induce", "info"}
+    for command in COMMANDS:
+        positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
+        assert "model" not in positional
+
+
+def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_threads():
+    printing = set(COMMANDS) - {"train"}
+    assert having("--output") == having("--json") == printing
+    assert having("--threads") == {*TRAIN, "predict", "explain"}
+    assert having("--quiet") == {*TRAIN, "predict", "explain", "info"}
+    assert having("--rounds") == having("--history") == having("--gamma") == set(TRAIN)
+    assert not any("iter" in flag for flag in NAMES)
+
+
+def test_a_seed_is_where_something_is_random():
+    assert having("--seed") == {"train", "induce"}
+
+
+def command_lines():
+    """Every command of the docs, where it stands, as a list of words."""
+    for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for found in re.findall(rf"trellis +((?:{'|'.join(COMMANDS)}) +[^`#]*)", line):
+                if line.startswith(("    ", "trellis")) or f"`trellis {found}`" in line:
+                    cut = re.split(r" [|>] ", found)[0].replace("...", "")
+                    yield path.name, shlex.split(cut)
+
+
+@pytest.mark.parametrize("where, words", list(command_lines()))
+def test_commands_in_the_docs_have_flags_that_exist(where, words):
+    if words[0] == "align" and {"-d", "-r"} & set(words):
+        return  # habits of others, tried in test_habits.py
+    options = {one: flag.takes_value for flag in ALL[words[0]].values() for one in flag.names}
+    unknown = [typed for typed in unknown_flags(words[1:], options) if " " not in typed]
+    assert unknown == []
+
+
+def recorded():
+    """Command lines of tools/record_kernels.py."""
+    uses = runpy.run_path(str(ROOT / "tools" / "record_kernels.py"))["USES"]
+    return [shlex.split(use)[1:] for use in uses.values() if use.startswith("trellis ")]
+
+
+@pytest.mark.parametrize("words", recorded())
+def test_commands_whose_kernels_are_recorded_have_flags_that_exist(words):
+    test_commands_in_the_docs_have_flags_that_exist("tools", words)
+
+
+def test_there_are_commands_in_the_docs_to_look_at():
+    assert len(list(command_lines())) > 25

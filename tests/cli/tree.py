@@ -1,0 +1,58 @@
+"""The commands as the program itself has them: which flags, and what their help says they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import typer
+
+from trellis.cli.app import app
+from trellis.cli.options import COLUMNS, DECODING, KNOWLEDGE, LEARNING, RUN
+
+PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
+"""In the order of the page."""
+COMMANDS = typer.main.get_command(app).commands
+TRAIN = ("align", "train", "induce")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag of one command."""
+
+    names: tuple[str, ...]
+    meaning: str
+    panel: str | None
+    takes_value: bool
+
+
+def flags(command):
+    """Long name -> flag, of a command; ``--help`` is left out."""
+    found = {}
+    for parameter in COMMANDS[command].params:
+        if parameter.param_type_name != "option":
+            continue
+        names = tuple(sorted(parameter.opts, key=len, reverse=True))
+        panel = getattr(parameter, "rich_help_panel", None)
+        found[names[0]] = Flag(names, meaning(parameter.help), panel, not parameter.is_flag)
+    return found
+
+
+def meaning(text):
+    """The first sentence of a help text."""
+    return text.split(". ")[0].rstrip(".")
+
+
+def rows():
+    """The table of docs/command-line.md, row by row."""
+    by_command = {name: flags(name) for name in COMMANDS}
+    every = {}
+    for own in by_command.values():
+        every = {**own, **every}  # where panels differ, that of the first command
+    every = {name: every[name] for own in by_command.values() for name in own}
+    order = sorted(every, key=lambda name: (PANELS.index(every[name].panel), list(every).index(name)))
+    lines = [["flag", *COMMANDS, "means"], ["---", *[":-:"] * len(COMMANDS), "---"]]
+    for name in order:
+        has = ["●" if name in by_command[command] else "" for command in COMMANDS]
+        spelt = ", ".join(f"`{one}`" for one in every[name].names)
+        lines.append([spelt, *has, every[name].meaning.replace("|", "\\|")])
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
