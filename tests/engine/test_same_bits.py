@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from align.toy import toy_text
+from learn.corpora import LABELS, tagged_sentences
 
 from trellis.constraints import count, few_labels_per, label, transitions, word
 from trellis.data.tokens import tokenise
@@ -27,8 +29,6 @@ from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
 from trellis.tasks.induce import Inducer
 
-from align.toy import toy_text
-from learn.corpora import LABELS, tagged_sentences
 from .isolating import IsolatingEngine
 
 TEXT, TAGS = tagged_sentences(600)
