@@ -35,13 +35,6 @@ TAGGERS = {
     "CRF": CRF,
     **{name: (lambda make=make: make(hmm())) for name, make in LEARNERS.items()},
 }
-waits = pytest.mark.xfail(reason="learn/ does not answer this yet", strict=True)
-
-
-def waiting(*names):
-    """All learners as parameters, of which some are known not to answer."""
-    return [pytest.param(name, marks=waits if name in names else ()) for name in LEARNERS]
-
 
 # before fit
 
@@ -79,14 +72,14 @@ def test_what_is_not_fitted_says_call_fit_first(case):
 # constraints
 
 
-@pytest.mark.parametrize("learner", waiting(*LEARNERS))
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("constraint", [count("X") >= 1, word.isin("a").implies(label("X"))])
 def test_one_constraint_in_place_of_a_list_is_told(learner, constraint):
     with pytest.raises(TrellisError, match="list of constraints"):
         LEARNERS[learner](hmm(), constraint).fit(X, Y)
 
 
-@pytest.mark.parametrize("learner", waiting(*LEARNERS))
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("constraints", ["X >= 1", ["X >= 1"], [count], None])
 def test_what_is_no_constraint_is_told_with_what_one_is(learner, constraints):
     with pytest.raises(TrellisError, match="constraint"):
@@ -103,7 +96,7 @@ def test_an_unknown_label_in_a_constraint_is_told_with_the_constraint_and_the_ri
         LEARNERS[learner](verbs(), [word.isin("a").implies(label("VREB"))]).fit(X)
 
 
-@pytest.mark.parametrize("learner", waiting("UEM"))
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_an_unknown_label_in_a_constraint_is_told_where_every_text_is_labelled_too(learner):
     with pytest.raises(UnknownNameError, match="unknown label 'Z' in the constraint 'zed'; known: 'X', 'Y'"):
         LEARNERS[learner](hmm(), [(count("Z") >= 1).named("zed")]).fit(X, Y)
@@ -119,7 +112,7 @@ def test_compiling_names_the_constraint_too():
 # models
 
 
-@pytest.mark.parametrize("learner", waiting(*LEARNERS))
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("model", [HMM, "HMM", None])
 def test_a_class_in_place_of_a_model_is_told(learner, model):
     with pytest.raises(TrellisError, match="model"):
@@ -135,7 +128,7 @@ GAMMAS = {
 }
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=waits if case == "CCM" else ()) for case in GAMMAS])
+@pytest.mark.parametrize("case", GAMMAS)
 def test_gamma_is_a_number_and_no_name(case):
     with pytest.raises(DataError, match="(γ|gamma) must be a number"):
         GAMMAS[case]()
@@ -144,7 +137,7 @@ def test_gamma_is_a_number_and_no_name(case):
 # data
 
 
-@pytest.mark.parametrize("learner", waiting(*LEARNERS))
+@pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("dev", [X, (X,), (X, Y, Y)])
 def test_dev_is_a_pair_of_texts_and_labels(learner, dev):
     with pytest.raises(DataError, match="dev"):
@@ -181,7 +174,7 @@ def test_nan_is_no_class(model):
         model().fit(TABLE, [0.0, NAN])
 
 
-@pytest.mark.parametrize("learner", waiting("CCM"))
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_sentences_from_a_generator_are_taken_once(learner):
     LEARNERS[learner](hmm()).fit((sentence for sentence in X), Y)
 
@@ -194,10 +187,10 @@ def test_resume_without_a_checkpoint_is_told():
         UEM(hmm()).fit(X, Y, resume=True)
 
 
-@waits
-def test_resume_from_a_checkpoint_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(TrellisError, match="nowhere"):
-        UEM(hmm(), checkpoint=tmp_path / "nowhere").fit(X, Y, resume=True)
+def test_resume_starts_anew_where_there_is_no_file_yet(tmp_path):
+    learner = UEM(hmm(), checkpoint=tmp_path / "run", max_rounds=2, tol=0.0).fit(X, Y, resume=True)
+    assert learner.n_rounds_ == 2
+    assert (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("path, told", [(3, "name of a file"), (None, "name of a file"), ("nowhere", "cannot be read")])

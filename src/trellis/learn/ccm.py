@@ -30,6 +30,7 @@ from trellis.learn.codl import CoDL, starting_penalties
 from trellis.learn.loop import own_model
 from trellis.learn.penalties import with_penalties
 from trellis.learn.prediction import CCMPrediction
+from trellis.learn.schedule import gamma_at
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 
@@ -164,6 +165,8 @@ class CCM(CCMPrediction):
         self._check_learner(dev)
         self._check_whole(rounds=0, k_best=1, beam=1, evaluations=1, random_state=0)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), tolerance=(1e-15, np.inf))
+        if self.gamma is not None:
+            gamma_at(self.gamma, 0)
         if self.gamma is not None and self.method != "uem":
             fixed = {"em": "EM at γ = 1", "pr": "UEM at γ = 1"}.get(self.method, "a method without γ")
             raise DataError(f"gamma goes with method 'uem'; {self.method!r} is {fixed}")

@@ -120,7 +120,7 @@ class Loop:
 
     def _resumed(self) -> Checkpoint | None:
         if self.settings.checkpoint is None:
-            raise DataError("resume goes on from a checkpoint: name its file, checkpoint=path")
+            raise DataError("resume goes on from a checkpoint: name its file, UEM(..., checkpoint=path)")
         like = self.step.nothing(self.settings.gamma_at(0))
         return read_checkpoint(self.settings.checkpoint, self.known, self.training.model, like)
 
@@ -252,8 +252,6 @@ def mix(one: dict[str, FloatArray], other: dict[str, FloatArray], share: float) 
 
 def own_model(model: Any, *, learned: bool) -> Model:
     """A model like the one given, to be trained: with what it has learned, or without."""
-    if isinstance(model, type):
-        raise DataError(f"model must be a model, such as {model.__name__}(), not the class {model.__name__} itself")
     if not hasattr(model, "get_params"):
         made: Model = copy.deepcopy(model)
         return made

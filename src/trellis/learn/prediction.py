@@ -49,6 +49,11 @@ class Prediction(Estimator):
 
     def _check_learner(self, dev: Any) -> None:
         """Refuse arguments of the wrong kind with a word about the right one."""
+        if isinstance(self.model, type):
+            name = self.model.__name__
+            raise DataError(f"model must be a model, {name}(...), and not the class {name} itself")
+        if not callable(getattr(self.model, "scores", None)):
+            raise DataError(f"model must be a model, such as HMM(labels), got {self.model!r}")
         given: Any = self.constraints
         if isinstance(given, Constraint | Rule):
             raise DataError("constraints must be a list of constraints, so put the one there is in brackets: [...]")
