@@ -18,27 +18,63 @@ from trellis._version import __version__ as __version__
 
 # public name -> module that defines it
 _EXPORTS = {
+    "Aligner": "trellis.tasks.align",
     "Anneal": "trellis.learn.schedule",
     "Batch": "trellis.data.batch",
+    "CCM": "trellis.learn.ccm",
     "CRF": "trellis.models.crf",
     "Categorical": "trellis.structures.categorical",
     "Chain": "trellis.structures.chain",
+    "CoDL": "trellis.learn.codl",
+    "ConstraintError": "trellis.errors",
     "ConvergenceWarning": "trellis.errors",
+    "DataError": "trellis.errors",
+    "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
+    "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
     "InfeasibleError": "trellis.errors",
     "MaxEnt": "trellis.models.maxent",
+    "ModelFileError": "trellis.errors",
     "NaiveBayes": "trellis.models.naive_bayes",
+    "NotFittedError": "trellis.errors",
+    "ShardError": "trellis.errors",
     "TrellisError": "trellis.errors",
     "UEM": "trellis.learn.uem",
+    "UnknownNameError": "trellis.errors",
     "Vocabulary": "trellis.data.vocabulary",
     "agree": "trellis.projection.agreement",
+    "at_least": "trellis.constraints.comparison",
+    "at_most": "trellis.constraints.comparison",
+    "backward": "trellis.constraints.links",
+    "changed": "trellis.constraints.labels",
+    "column": "trellis.constraints.condition",
     "compile_constraints": "trellis.constraints.compilation",
+    "count": "trellis.constraints.count",
     "decode": "trellis.search.decode",
+    "dictionary": "trellis.constraints.dictionary",
+    "each": "trellis.constraints.links",
+    "each_label": "trellis.constraints.each_label",
+    "exactly": "trellis.constraints.comparison",
+    "exists": "trellis.constraints.comparison",
+    "few_labels_per": "trellis.constraints.few_labels",
+    "following": "trellis.constraints.condition",
+    "forward": "trellis.constraints.links",
+    "given": "trellis.constraints.given",
+    "label": "trellis.constraints.labels",
+    "links": "trellis.constraints.links",
     "load_model": "trellis.models.saving",
+    "position": "trellis.constraints.condition",
+    "preceding": "trellis.constraints.condition",
+    "previous": "trellis.constraints.labels",
     "project": "trellis.projection.projector",
     "read_rules": "trellis.constraints.rules.reading",
+    "share": "trellis.constraints.count",
+    "starts": "trellis.constraints.count",
+    "transitions": "trellis.constraints.count",
+    "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
+    "word": "trellis.constraints.condition",
 }
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
@@ -72,13 +108,47 @@ if TYPE_CHECKING:
     from trellis import search as search
     from trellis import structures as structures
     from trellis import tasks as tasks
+    from trellis.constraints.comparison import at_least as at_least
+    from trellis.constraints.comparison import at_most as at_most
+    from trellis.constraints.comparison import exactly as exactly
+    from trellis.constraints.comparison import exists as exists
     from trellis.constraints.compilation import compile_constraints as compile_constraints
+    from trellis.constraints.condition import column as column
+    from trellis.constraints.condition import following as following
+    from trellis.constraints.condition import position as position
+    from trellis.constraints.condition import preceding as preceding
+    from trellis.constraints.condition import word as word
+    from trellis.constraints.count import count as count
+    from trellis.constraints.count import share as share
+    from trellis.constraints.count import starts as starts
+    from trellis.constraints.count import transitions as transitions
+    from trellis.constraints.dictionary import dictionary as dictionary
+    from trellis.constraints.each_label import each_label as each_label
+    from trellis.constraints.few_labels import few_labels_per as few_labels_per
+    from trellis.constraints.given import given as given
+    from trellis.constraints.given import trusted as trusted
+    from trellis.constraints.labels import changed as changed
+    from trellis.constraints.labels import label as label
+    from trellis.constraints.labels import previous as previous
+    from trellis.constraints.links import backward as backward
+    from trellis.constraints.links import each as each
+    from trellis.constraints.links import forward as forward
+    from trellis.constraints.links import links as links
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
+    from trellis.errors import ConstraintError as ConstraintError
     from trellis.errors import ConvergenceWarning as ConvergenceWarning
+    from trellis.errors import DataError as DataError
     from trellis.errors import InfeasibleError as InfeasibleError
+    from trellis.errors import ModelFileError as ModelFileError
+    from trellis.errors import NotFittedError as NotFittedError
+    from trellis.errors import ShardError as ShardError
     from trellis.errors import TrellisError as TrellisError
+    from trellis.errors import UnknownNameError as UnknownNameError
+    from trellis.learn.ccm import CCM as CCM
+    from trellis.learn.codl import CoDL as CoDL
+    from trellis.learn.history import History as History
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM
@@ -92,6 +162,8 @@ if TYPE_CHECKING:
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.tasks.align import Aligner as Aligner
+    from trellis.tasks.extract import Extractor as Extractor
     from trellis.tasks.induce import Inducer as Inducer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.

@@ -7,8 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from trellis.constraints import COUPLING, Groups, Kind, Norm, Rows
 from trellis.constraints.conflict import Conflict, find_conflict, forbidden_as_rows, strict_rows
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.structures import CategoricalParts
 
 NAMES = ("a", "b", "c", "d", "soft")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trellis.constraints import COUPLING, Strength, count, hard, learned, penalty, price, slack
-from trellis.constraints.price import expected_price
+from trellis.constraints import Strength, count, hard, learned, penalty, slack
+from trellis.constraints.price import expected_price, price
+from trellis.constraints.rows import COUPLING
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trellis.constraints import COUPLING, Rows, few_labels_per, word
+from trellis.constraints import few_labels_per, word
+from trellis.constraints.rows import COUPLING, Rows
 from trellis.errors import InfeasibleError
 from trellis.structures import CategoricalParts, ChainParts, PartPosterior, Parts
 

@@ -15,7 +15,8 @@ import numpy as np
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
-from trellis.constraints import Groups, Kind, Norm, Rows
+from trellis.constraints.rows import Groups, Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.structures import Alignment, Categorical, Chain, Joint, Parts, Structure
 
 from .permutations import Permutations

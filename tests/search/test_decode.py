@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 from trellis.constraints import (
-    Kind,
-    Norm,
-    Rows,
     backward,
     compile_constraints,
     count,
@@ -27,6 +24,8 @@ from trellis.constraints import (
     transitions,
     word,
 )
+from trellis.constraints.rows import Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, InfeasibleError, UnknownNameError

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trellis.constraints import Kind, Norm, Rows, compile_constraints, count, label, position, previous, starts, word
+from trellis.constraints import compile_constraints, count, label, position, previous, starts, word
+from trellis.constraints.rows import Rows
+from trellis.constraints.strength import Kind, Norm
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
-from trellis.constraints import Kind, Norm
+from trellis.constraints.strength import Kind, Norm
 from trellis.errors import ConvergenceWarning, InfeasibleError
 from trellis.search import Plan, decode, decode_kbest, penalised_value
 from trellis.structures import Alignment, Categorical, Chain, ChainParts, Joint, Structure

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from trellis.constraints import Kind, Norm
+from trellis.constraints.strength import Kind, Norm
 from trellis.errors import ConstraintError
 from trellis.search.ilp import program_of
 from trellis.search.program import Program

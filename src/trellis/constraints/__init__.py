@@ -1,6 +1,6 @@
 """What is known: expressions over counts of parts, compiled to sparse rows."""
 
-from trellis.constraints.comparison import Comparison, at_least, at_most, exactly, exists
+from trellis.constraints.comparison import at_least, at_most, exactly, exists
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, following, position, preceding, word
 from trellis.constraints.constraint import Constraint
@@ -10,20 +10,14 @@ from trellis.constraints.each_label import each_label
 from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
-from trellis.constraints.linear_count import Count
-from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.links import backward, each, forward, links
-from trellis.constraints.price import price
-from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules import RulesFile, parse_rules, read_rules
-from trellis.constraints.sparsity import Sparsity
-from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, penalty, slack
+from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 
 __all__ = [
-    "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "LinkRows", "Norm", "Rows", "Rule",
-    "RulesFile", "Sparsity", "Strength", "at_least", "at_most", "backward", "changed", "column",
+    "Constraint", "Rule", "RulesFile", "Strength", "at_least", "at_most", "backward", "changed", "column",
     "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
     "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
-    "preceding", "previous", "price", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
+    "preceding", "previous", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

@@ -9,11 +9,12 @@ character.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.sentence import Sentence
+from trellis.errors import DataError
 
 _TOKEN = re.compile(
     r"""
@@ -55,6 +56,43 @@ def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> 
     spans = tuple(found.span() for found in _TOKEN.finditer(text))
     words = tuple(text[start:end] for start, end in spans)
     return Text(Sentence(words, path=path, line=line), text, spans)
+
+
+TextLike = Text | str | Sequence[str]
+"""A text, a string that is cut into tokens, or the tokens."""
+
+
+def as_texts(items: Iterable[TextLike], labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Text]:
+    """Texts in any of their forms; ``labels`` are of their tokens, None where nothing is known of a text.
+
+    >>> [one] = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
+    >>> one.sentence.words, one.sentence.labels
+    (('Ann', 'Lee', '1999'), ('NAME', 'NAME', 'YEAR'))
+    """
+    if isinstance(items, str | Text) or not isinstance(items, Iterable):
+        raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [text]")
+    texts = []
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            texts.append(tokenise(item))
+        elif isinstance(item, Text):
+            texts.append(item)
+        elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
+            texts.append(joined(Sentence(tuple(item))))
+        else:
+            raise DataError(f"text {number} is {item!r}: expected a string, or a list of tokens")
+    if labels is None:
+        return texts
+    given = list(labels)
+    if len(given) != len(texts):
+        raise DataError(f"expected labels for {len(texts)} texts but got {len(given)}; None: of a text without labels")
+    for number, (text, own) in enumerate(zip(texts, given, strict=True)):
+        if own is None:
+            continue
+        if isinstance(own, str) or len(own) != len(text):
+            raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
+        texts[number] = replace(text, sentence=replace(text.sentence, labels=tuple(own)))
+    return texts
 
 
 def joined(sentence: Sentence) -> Text:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rows, Rule
+from trellis.constraints import Constraint, Rule
+from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, LabelArray
 from trellis.engine import Engine, Placed, shards_of

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trellis.constraints import Constraint, Groups, Kind, Norm, Rows, Rule, compile_constraints, learned
+from trellis.constraints import Constraint, Rule, compile_constraints, learned
 from trellis.constraints.few_labels import FewLabels
-from trellis.constraints.strength import Strength
+from trellis.constraints.rows import Groups, Rows
+from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.errors import DataError

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rows, Rule, compile_constraints
+from trellis.constraints import Constraint, Rule, compile_constraints
+from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Piece, Placed, place_batch, shards_of

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.constraints import Constraint, Kind
+from trellis.constraints import Constraint
+from trellis.constraints.strength import Kind
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.tokens import Text
 from trellis.errors import DataError, InfeasibleError

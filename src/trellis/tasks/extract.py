@@ -135,21 +135,25 @@ class Extractor(SavedEstimator):
 
     def fit(
         self,
-        labelled: Sequence[Text],
-        unlabelled: Sequence[Text] = (),
+        X: Iterable[TextLike],
+        y: Iterable[Sequence[str | None] | None] | None = None,
         *,
-        dev: Sequence[Text] | None = None,
+        unlabelled: Iterable[TextLike] = (),
+        dev: Iterable[TextLike] | None = None,
         without: Sequence[str] = (),
     ) -> Self:
-        """Learn. Texts of ``labelled`` may lack labels in part; accuracy on ``dev`` goes into the history.
+        """Learn from texts (strings, lists of tokens, or texts that were read with their labels).
 
+        y : labels of the tokens of each text, None where none is known, or of a single token
+        unlabelled : more texts;  dev : accuracy on these goes into the history
         without : names of rules that are left out
         """
         self._check_settings()
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
-        texts = [text for text in (*labelled, *unlabelled) if len(text)]
+        labelled = as_texts(X, y)
+        texts = [text for text in (*labelled, *as_texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
         self.label_names_ = _label_names(rules, labelled)
@@ -180,7 +184,7 @@ class Extractor(SavedEstimator):
         )
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         with _naming(free):
-            self.ccm_ = ccm.fit(self.corpus(texts), dev=None if dev is None else (self.corpus(dev), None))
+            self.ccm_ = ccm.fit(self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None))
         return self
 
     def corpus(self, texts: Sequence[Text], *, labels: bool = True) -> Corpus:
@@ -204,22 +208,31 @@ class Extractor(SavedEstimator):
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
 
-    def decode(self, texts: Sequence[Text], *, constrained: bool = True) -> Labelling:
+    def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
+        texts = as_texts(texts)
         if constrained:
             compile_ahead("predict")
         with _naming(texts):
             batch = self.ccm_.model_.encode(self.corpus(texts, labels=False))
             return self.ccm_.decode(batch, constrained=constrained)
 
-    def extract(self, texts: Sequence[Text], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
+    def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
         """Each text with its fields."""
+        texts = as_texts(texts)
         for text, labels in zip(texts, self.predict(texts, constrained=constrained), strict=True):
             yield text, fields_of(text, labels)
 
-    def score(self, texts: Sequence[Text], *, constrained: bool = True) -> float:
+    def score(
+        self,
+        X: Iterable[TextLike],
+        y: Iterable[Sequence[str | None] | None] | None = None,
+        *,
+        constrained: bool = True,
+    ) -> float:
         """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
+        texts = as_texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [
             a == b

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trellis.constraints import Constraint, Kind
+from trellis.constraints import Constraint
+from trellis.constraints.strength import Kind
 from trellis.data.tokens import Text
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.learn.penalties import INFINITE, as_constraint, soft_rows
