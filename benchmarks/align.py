@@ -185,7 +185,7 @@ def grids(training: list, path: Path) -> None:
     aligner = Aligner("none", **PLAIN).fit([*training, (source, target)])
     rows = {}
     for name, decode in (("regular", "none"), ("bijective", "bijective"), ("symmetric", "agreement")):
-        aligner.set_params(decode_constraint=decode, tolerance=1e-3, max_evaluations=300)
+        aligner.set_params(decode_constraint=decode, projection_tol=1e-3, max_evaluations=300)
         rows[name] = aligner.posteriors([(source, target)])[0]
     plot_posterior_grids(source.split(), target.split(), rows, path, parse_links(gold))
     print(f"  posteriors of one sentence drawn in {path}")

@@ -79,9 +79,9 @@ def _upper(text: Text) -> Text:
 
 def accuracy(data: Citations, few: list[Text], settings: dict[str, object], constrained: bool) -> float:
     if settings["method"] != "uem":
-        made = Extractor.from_file(RULES, **settings).fit(few, data.unlabelled)
+        made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
-    tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, data.unlabelled) for g in GAMMAS]
+    tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, unlabelled=data.unlabelled) for g in GAMMAS]
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
 
 
@@ -104,7 +104,7 @@ def utility(data: Citations, draws: int) -> None:
     supervised: dict[str, list[float]] = {}
     semi: dict[str, list[float]] = {}
     for few in data.draws(5, draws):
-        made = Extractor.from_file(RULES, hard=True, rounds=5).fit(few, data.unlabelled)
+        made = Extractor.from_file(RULES, hard=True, max_iter=5).fit(few, unlabelled=data.unlabelled)
         for method, into in (("supervised", supervised), ("codl", semi)):
             for row in trained_utility(made, few, data.unlabelled, data.test, method=method, without=False):
                 into.setdefault(row.name, []).append(100 * row.alone)
@@ -115,10 +115,10 @@ def utility(data: Citations, draws: int) -> None:
 
 def speed(data: Citations) -> None:
     few = data.draw(5, 0)
-    made = Extractor.from_file(RULES, rounds=2, threads=1).fit(few, data.unlabelled)
+    made = Extractor.from_file(RULES, max_iter=2, n_jobs=1).fit(few, unlabelled=data.unlabelled)
     rounds = [entry.seconds for entry in made.ccm_.history_]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    made = Extractor.from_file(RULES, rounds=10, threads=1).fit(few, data.unlabelled)
+    made = Extractor.from_file(RULES, max_iter=10, n_jobs=1).fit(few, unlabelled=data.unlabelled)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rounds = [entry.seconds for entry in made.ccm_.history_]
     print(

@@ -80,7 +80,7 @@ def train(
         hmm.update(hmm.collect(batch, hmm.uniform(batch).infer(weights=batch.weights)))
     before = task.accuracy(hmm)[0]
     UEM(
-        hmm, gamma=gamma, start="model", max_rounds=rounds, tol=0.0, threads=threads, track_likelihood=False
+        hmm, gamma=gamma, start="model", max_iter=rounds, tol=0.0, n_jobs=threads, track_likelihood=False
     ).fit(text)  # fmt: skip
     return before, *task.accuracy(hmm)
 

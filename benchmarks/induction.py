@@ -126,7 +126,7 @@ def run_one(corpus: Corpus, method: str, seed: int, args, *, closed: bool = Fals
     if closed:
         settings["closed_classes"] = corpus.closed_classes()
     start = time.perf_counter()
-    inducer = Inducer(corpus.n_tags, rounds=args.rounds, random_state=seed, threads=args.threads, **settings)
+    inducer = Inducer(corpus.n_tags, max_iter=args.rounds, random_state=seed, n_jobs=args.threads, **settings)
     inducer.fit(corpus.words)
     seconds = time.perf_counter() - start
     scores = score_induction(inducer.posterior_states.tolist(), corpus.flat)
@@ -241,7 +241,7 @@ def part_features(corpora: list[Corpus], args) -> None:
                     train, test = order[:n].tolist(), order[n : n + 1000].tolist()
                     tagger = train_tagger(
                         [corpus.words[i] for i in train], [corpus.tags[i] for i in train],
-                        [[model[i] for i in train] for model in models], threads=args.threads,
+                        [[model[i] for i in train] for model in models], n_jobs=args.threads,
                     )  # fmt: skip
                     predicted = tag_with_states(
                         tagger, [corpus.words[i] for i in test], [[model[i] for i in test] for model in models]
@@ -259,20 +259,20 @@ def part_cost(corpora: list[Corpus], args) -> None:
     corpus = corpora[0]
     n = len(corpus.flat)
     print(f"\nCost: {corpus.name}, {n:,} tokens, {corpus.n_tags} states, {args.cost_threads} threads")
-    short = Inducer(corpus.n_tags, rounds=2, em_rounds=1, random_state=0)
+    short = Inducer(corpus.n_tags, max_iter=2, em_iter=1, random_state=0)
     short.fit(corpus.words[:200])  # compiles
     wall: dict[str, list[float]] = {"em": [], "sparse": []}
     processor: dict[str, list[float]] = {"em": [], "sparse": []}
     for _ in range(args.repeats):
         for method in wall:
             inducer = Inducer(
-                corpus.n_tags, method=method, rounds=args.rounds, random_state=0, threads=args.cost_threads
+                corpus.n_tags, method=method, max_iter=args.rounds, random_state=0, n_jobs=args.cost_threads
             )
             begin = time.process_time()
             inducer.fit(corpus.words)
             processor[method].append(time.process_time() - begin)
             wall[method].append(sum(r.seconds for r in inducer.history_))
-    theirs, theirs_processor = hmmlearn_seconds(corpus, rounds=args.peer_rounds)
+    theirs, theirs_processor = hmmlearn_seconds(corpus, max_iter=args.peer_rounds)
     em, sparse = (min(wall[method]) for method in wall)
     em_processor, sparse_processor = (min(processor[method]) for method in processor)
     print(f"{'':10}{'rounds':>8}{'seconds':>10}{'of processors':>16}{'M tokens/s':>12}")
@@ -328,7 +328,7 @@ def large_run(copies: int, threads: int) -> None:
                 yield Sentence(tuple([f"{w}~{copy}" for w in words]))
 
     coded = corpus_of(sentences())
-    inducer = Inducer(17, rounds=7, em_rounds=2, random_state=0, threads=threads)
+    inducer = Inducer(17, max_iter=7, em_iter=2, random_state=0, n_jobs=threads)
     inducer.fit(coded)
     plain = np.mean([r.seconds for r in list(inducer.history_)[:2]])
     sparse = np.mean([r.seconds for r in list(inducer.history_)[3:]])

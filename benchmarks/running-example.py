@@ -70,13 +70,13 @@ def main() -> int:
         for name, constraints in (("EM", []), ("PR", rules)):
             model = HMM(tags, min_count=2, emission_prior=1.01, transition_prior=1.1)
             learner = UEM(
-                model, constraints, max_rounds=chosen.rounds, tol=0.0, threads=chosen.threads, start="labelled",
+                model, constraints, max_iter=chosen.rounds, tol=0.0, n_jobs=chosen.threads, start="labelled",
                 track_likelihood=False,
             ).fit(text, labels)  # fmt: skip
             decodings = {f"{name}, decoded with p": False}
             if constraints:
                 decodings[f"{name}, decoded with q"] = True
-            watcher = UEM(model, rules, start="model", max_rounds=1, threads=chosen.threads)
+            watcher = UEM(model, rules, start="model", max_iter=1, n_jobs=chosen.threads)
             for title, constrained in decodings.items():
                 predicted = learner.predict(rest_text, constrained=constrained)
                 expected = watcher.violations(rest_text, constrained=constrained)

@@ -101,7 +101,7 @@ def main() -> None:
     print(f"  {'trained with':44}{'precision':>10}{'recall':>8}{'AER':>7}")
     found: dict[str, list[set[tuple[int, int]]]] = {}
     for name, constraint, symmetrize in ROWS:
-        aligner = Aligner(constraint, symmetrize=symmetrize, prefix=None, threads=1)
+        aligner = Aligner(constraint, symmetrize=symmetrize, prefix=None, n_jobs=1)
         found[name] = [set(links) for links in aligner.fit_align([(s, t) for s, t, _ in pairs])]
         scores = score_links(found[name], gold)
         print(f"  {name:44}{scores.precision:>10.3f}{scores.recall:>8.3f}{scores.aer:>7.3f}")

@@ -34,7 +34,7 @@ def show(domain: str, title: str) -> None:
     outputs: dict[tuple[str, bool], list[list[str]]] = {}
     for name, method, ruled in ROWS:
         if method not in made:
-            made[method] = Extractor.from_file(folder / "rules.toml", method=method).fit(few, many)
+            made[method] = Extractor.from_file(folder / "rules.toml", method=method).fit(few, unlabelled=many)
         outputs[method, ruled] = made[method].predict(gold, constrained=ruled)
         scores = score_fields(truth, outputs[method, ruled])
         print(f"  {name:44}{100 * scores.accuracy:>16.1f}{100 * scores.total.f1:>10.1f}")

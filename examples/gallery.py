@@ -48,7 +48,7 @@ def posterior_sparsity() -> None:
     labels = list(LEXICON)
     model = HMM(labels, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
     known = [y if i < 8 else None for i, y in enumerate(tags)]
-    UEM(model, gamma=2.0, max_rounds=2, tol=0.0).fit(text, known)
+    UEM(model, gamma=2.0, max_iter=2, tol=0.0).fit(text, known)
     batch = model.encode(text)
     parts = model.parts(batch)
     constraint = few_labels_per(word, strength=32.0).named("few labels a word")
@@ -79,7 +79,7 @@ def counting_constraint() -> None:
     text, tags = generated_text(200, seed=2)
     labels = list(LEXICON)
     model = HMM(labels, min_count=1, unknown=None, emission_prior=1.5, transition_prior=1.5)
-    UEM(model, max_rounds=1, tol=0.0).fit(text, [y if i < 6 else None for i, y in enumerate(tags)])
+    UEM(model, max_iter=1, tol=0.0).fit(text, [y if i < 6 else None for i, y in enumerate(tags)])
     sentence = [["the", "old", "green", "light"]]
     batch = model.encode(sentence)
     scores = model.scores(batch)
@@ -97,7 +97,7 @@ def history() -> None:
     text, _ = generated_text(300, seed=3)
     model = HMM(list(LEXICON), min_count=1, unknown=None, emission_prior=1.05, transition_prior=1.05)
     must = [(count("VERB") >= 1).named("a verb"), (count("NOUN") >= 1).named("a noun")]
-    learner = UEM(model, must, max_rounds=40, tol=0.0, random_state=0).fit(text)
+    learner = UEM(model, must, max_iter=40, tol=0.0, random_state=0).fit(text)
     save_figure(
         plot_history(learner.history_, "PR: at least one verb and one noun a sentence"), GALLERY / "history.png"
     )

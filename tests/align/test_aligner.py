@@ -26,22 +26,22 @@ def toy():
 
 @pytest.mark.parametrize("constraint", ["agreement", "bijective", "both", "none"])
 def test_a_one_to_one_language_is_learned(toy, constraint):
-    assert error(Aligner(constraint, threads=1).fit(toy[0]), *toy) < 0.02
+    assert error(Aligner(constraint, n_jobs=1).fit(toy[0]), *toy) < 0.02
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
 def test_every_temperature_learns_it(toy, gamma):
-    assert error(Aligner(gamma=gamma, threads=1).fit(toy[0]), *toy) < 0.03
+    assert error(Aligner(gamma=gamma, n_jobs=1).fit(toy[0]), *toy) < 0.03
 
 
 @pytest.mark.parametrize("method", sorted(SYMMETRIZE))
 def test_every_symmetrisation_finds_the_links(toy, method):
-    aligner = Aligner(symmetrize=method, threads=1).fit(toy[0])
+    aligner = Aligner(symmetrize=method, n_jobs=1).fit(toy[0])
     assert error(aligner, *toy) < 0.03
 
 
 def test_new_text_with_unknown_words_is_aligned(toy):
-    aligner = Aligner(threads=1).fit(toy[0])
+    aligner = Aligner(n_jobs=1).fit(toy[0])
     source = ["the", "old", "cat", "sees", "zanzibar"]
     target = [WORD["the"], WORD["cat"], WORD["old"], WORD["sees"], "zanzibaro"]
     links = set(aligner.align([(source, target)])[0])
@@ -50,11 +50,11 @@ def test_new_text_with_unknown_words_is_aligned(toy):
 
 def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
     path = tmp_path / "toy.trellis"
-    aligner = Aligner(threads=2)
+    aligner = Aligner(n_jobs=2)
     trained = [row.pharaoh(scores=True) for row in aligner.fit_align(toy[0])]
     assert trained == [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
     aligner.save(path)
-    loaded = Aligner.load(path, threads=1)
+    loaded = Aligner.load(path, n_jobs=1)
     assert trained == [row.pharaoh(scores=True) for row in loaded.align(toy[0])]
     again = tmp_path / "again.trellis"
     loaded.save(again)
@@ -62,7 +62,7 @@ def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
 
 
 def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
-    aligner = Aligner(threads=1).fit(toy[0])
+    aligner = Aligner(n_jobs=1).fit(toy[0])
     whole = [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
     monkeypatch.setattr("trellis.tasks.align.CHUNK", 7)
     assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
@@ -71,14 +71,14 @@ def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
 
 
 def test_posteriors_of_both_directions_agree_under_agreement(toy):
-    aligner = Aligner(threads=1, tolerance=1e-3, max_evaluations=100).fit(toy[0])
+    aligner = Aligner(n_jobs=1, tolerance=1e-3, max_evaluations=100).fit(toy[0])
     for (forward, backward), (source, target) in zip(aligner.posteriors(toy[0][:20]), toy[0], strict=False):
         assert forward.shape == (len(source), len(target))
         np.testing.assert_allclose(forward, backward, atol=2e-3)
 
 
 def test_a_forbidden_pair_is_never_linked(toy):
-    aligner = Aligner(threads=1, priors={("cat", WORD["cat"]): -1.0}).fit(toy[0])
+    aligner = Aligner(n_jobs=1, priors={("cat", WORD["cat"]): -1.0}).fit(toy[0])
     for (source, target), row in zip(toy[0], aligner.align(toy[0]), strict=True):
         assert not any(source[i] == "cat" and target[j] == WORD["cat"] for i, j in row)
 
@@ -86,16 +86,16 @@ def test_a_forbidden_pair_is_never_linked(toy):
 def test_a_dictionary_decides_what_the_text_cannot():
     # Two words that always occur together on both sides: only the dictionary tells which is which.
     pairs = [(["alpha", "beta"], ["uno", "due"]) for _ in range(20)]
-    straight = Aligner(threads=1, priors={("alpha", "uno"): 20.0, ("beta", "due"): 20.0}).fit(pairs)
-    crossed = Aligner(threads=1, priors={("alpha", "due"): 20.0, ("beta", "uno"): 20.0}).fit(pairs)
+    straight = Aligner(n_jobs=1, priors={("alpha", "uno"): 20.0, ("beta", "due"): 20.0}).fit(pairs)
+    crossed = Aligner(n_jobs=1, priors={("alpha", "due"): 20.0, ("beta", "uno"): 20.0}).fit(pairs)
     assert set(straight.align(pairs[:1])[0]) == {(0, 0), (1, 1)}
     assert set(crossed.align(pairs[:1])[0]) == {(0, 1), (1, 0)}
 
 
 def test_words_spelled_alike_decide_what_the_text_cannot():
     pairs = [(["alpha", "beta"], ["beta", "alpha"]) for _ in range(20)]
-    assert set(Aligner(threads=1).fit(pairs).align(pairs[:1])[0]) == {(0, 1), (1, 0)}
-    assert set(Aligner(threads=1, alike=0.0).fit(pairs).align(pairs[:1])[0]) == {(0, 0), (1, 1)}
+    assert set(Aligner(n_jobs=1).fit(pairs).align(pairs[:1])[0]) == {(0, 1), (1, 0)}
+    assert set(Aligner(n_jobs=1, alike=0.0).fit(pairs).align(pairs[:1])[0]) == {(0, 0), (1, 1)}
 
 
 def test_what_a_dictionary_says_is_added_to_like_spelling_and_can_forbid_it():
@@ -110,16 +110,16 @@ def test_what_a_dictionary_says_is_added_to_like_spelling_and_can_forbid_it():
 def test_names_that_training_never_saw_are_linked_in_new_text(toy):
     new = [("the red Oslo sees the Bergen Bergen", "la olsO Oslo der Bergen la Bergen")]
     source, target = (line.split() for line in new[0])
-    links = set(Aligner(threads=1).fit(toy[0]).align(new)[0])
+    links = set(Aligner(n_jobs=1).fit(toy[0]).align(new)[0])
     assert (2, 2) in links
     assert all(source[i] == target[j] for i, j in links if source[i] in ("Oslo", "Bergen"))
     assert len([1 for i, _ in links if source[i] == "Bergen"]) == 2
-    without = set(Aligner(threads=1, alike=0.0).fit(toy[0]).align(new)[0])
+    without = set(Aligner(n_jobs=1, alike=0.0).fit(toy[0]).align(new)[0])
     assert (2, 2) not in without
 
 
 def test_a_rare_word_does_not_collect_a_name_that_training_never_saw(toy):
-    aligner = Aligner(threads=1).fit([*toy[0], ("quux the cat", "la taco")])
+    aligner = Aligner(n_jobs=1).fit([*toy[0], ("quux the cat", "la taco")])
     assert (1, 1) in set(aligner.align([("quux Oslo cat", "taco Oslo")])[0])
 
 
@@ -146,7 +146,7 @@ def test_a_loaded_aligner_gives_what_training_gave_where_words_are_shared(toy, t
         (["on", "a"] * 150, ["a", "on"] * 150),
     ]
     pairs = [*shared, *toy[0][:150]]
-    aligner = Aligner(threads=1, reach=float("inf"), **settings)
+    aligner = Aligner(n_jobs=1, reach=float("inf"), **settings)
     trained = [row.pharaoh(scores=True) for row in aligner.fit_align(pairs)]
     aligner.save(tmp_path / "m")
     loaded = Aligner.load(tmp_path / "m")
@@ -161,7 +161,7 @@ def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
     ]
     distance = []
     for reach in (2.0, float("inf")):
-        aligner = Aligner("none", threads=1, reach=reach, model1_iterations=1, iterations=0).fit(pairs)
+        aligner = Aligner("none", n_jobs=1, reach=reach, model1_iter=1, max_iter=0).fit(pairs)
         forward = aligner.posteriors(pairs)[0][0]
         away = np.abs(np.arange(30)[:, None] - np.arange(30))
         distance.append((forward * away).sum() / forward.sum())
@@ -179,23 +179,23 @@ def _coded(pairs):
 def test_hints_are_followed():
     pairs = [(["alpha", "beta"], ["uno", "due"]) for _ in range(20)]
     hints = [[(0, 1), (1, 0)]] * 20
-    aligner = Aligner(threads=1)
+    aligner = Aligner(n_jobs=1)
     rows = list(aligner.fit_align(pairs, hints=hints))
     assert set(rows[0]) == {(0, 1), (1, 0)}
     with pytest.raises(DataError, match="pair 1 has 2 and 2 words, so it has no link 2-0"):
-        Aligner(threads=1).fit(pairs, hints=[[(2, 0)]] * 20)
+        Aligner(n_jobs=1).fit(pairs, hints=[[(2, 0)]] * 20)
 
 
 def test_threshold_is_tuned_on_gold(toy):
     gold = [GoldLinks(frozenset(row), frozenset(row)) for row in toy[1][:10]]
-    aligner = Aligner(threads=1, threshold=0.99)
+    aligner = Aligner(n_jobs=1, threshold=0.99)
     list(aligner.fit_align(toy[0], tune=gold))
     assert 0.1 <= aligner.threshold_ <= 0.9
 
 
 def test_empty_sides_give_no_links_and_keep_their_place(toy):
     pairs = [*toy[0][:50], ([], ["la"]), (["the"], []), ([], []), *toy[0][50:100]]
-    rows = list(Aligner(threads=1).fit_align(pairs))
+    rows = list(Aligner(n_jobs=1).fit_align(pairs))
     assert len(rows) == len(pairs)
     assert [len(row) for row in rows[50:53]] == [0, 0, 0]
     assert len(rows[53]) > 0
@@ -205,7 +205,7 @@ def test_long_pairs_are_cut_and_not_dropped(toy):
     source = [word for pair in toy[0] for word in pair[0]]
     target = [word for pair in toy[0] for word in pair[1]]
     assert len(source) > 5 * LONGEST
-    aligner = Aligner(threads=1).fit(toy[0])
+    aligner = Aligner(n_jobs=1).fit(toy[0])
     row = aligner.align([(source, target)])[0]
     right = [WORD[source[i]] == target[j] for i, j in row]
     assert len(row) > 0.8 * len(source)

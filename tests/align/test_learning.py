@@ -31,12 +31,12 @@ def counts_of(model, batch):
 )
 def test_the_objective_rises_at_every_round(kind, gamma, variational):
     model, batch = encoded(variational=variational, concentration=0.1)
-    settings = {"gamma": gamma, "start": "model", "tol": 0.0, "tolerance": 1e-5, "evaluations": 3000}
+    settings = {"gamma": gamma, "start": "model", "tol": 0.0, "tolerance": 1e-5, "max_evaluations": 3000}
     for stage in ("model1", "hmm"):
         model.kind = stage
         # The mean of the prior, where tables start, is no variational posterior: the first round is before the bound.
-        model = UEM(model, CONSTRAINTS[kind], max_rounds=1, **settings).fit(batch).model_
-        learner = UEM(model, CONSTRAINTS[kind], max_rounds=4, **settings).fit(batch)
+        model = UEM(model, CONSTRAINTS[kind], max_iter=1, **settings).fit(batch).model_
+        learner = UEM(model, CONSTRAINTS[kind], max_iter=4, **settings).fit(batch)
         model, values = learner.model_, learner.history_.objective
         # Tables are kept in single precision: what that rounds away is allowed, and no more.
         assert np.diff(values).min() >= -2e-6 * abs(values[-1]), np.diff(values)
@@ -47,7 +47,7 @@ def test_likelihood_violation_and_divergence_are_told_where_asked_for():
     model, batch = encoded(30)
     model.update(counts_of(model, batch))
     learner = UEM(
-        model, CONSTRAINTS["both"], start="model", max_rounds=2, tol=0.0, tolerance=1e-5, evaluations=2000
+        model, CONSTRAINTS["both"], start="model", max_iter=2, tol=0.0, tolerance=1e-5, max_evaluations=2000
     ).fit(batch)  # fmt: skip
     last = learner.history_[-1]
     assert set(last.violation) == {c.code() for c in CONSTRAINTS["both"]}
@@ -158,8 +158,8 @@ def test_one_and_four_threads_give_the_same_bits(gamma):
         for kind in ("model1", "hmm"):
             model.kind = kind
             UEM(
-                model, CONSTRAINTS["both"], gamma=gamma if kind == "hmm" else 1.0, start="model", max_rounds=2, tol=0.0,
-                tolerance=0.05, evaluations=3, threads=threads, track_likelihood=False,
+                model, CONSTRAINTS["both"], gamma=gamma if kind == "hmm" else 1.0, start="model", max_iter=2, tol=0.0,
+                tolerance=0.05, max_evaluations=3, n_jobs=threads, track_likelihood=False,
             ).fit(batch)  # fmt: skip
         found.append((model.tables_.pair.tobytes(), model.places_[0].jump.tobytes()))
     assert found[0] == found[1]

@@ -47,18 +47,18 @@ def hmm() -> HMM:
 def uem(engine: Any, constraints: Any = (), y: Any = None, model: Any = None, **settings: Any) -> Any:
     learner = UEM(
         hmm() if model is None else model, constraints, engine=engine,
-        **{"tol": 0.0, "random_state": 0, "max_rounds": 3, "evaluations": 30, **settings},
+        **{"tol": 0.0, "random_state": 0, "max_iter": 3, "max_evaluations": 30, **settings},
     ).fit(TEXT, y)  # fmt: skip
     return learner.model_.parameters(), learner.history_.objective, learner.predict(TEXT[:20])
 
 
 def by_rules(engine: Any, method: str) -> Any:
-    ccm = CCM(hmm(), RULES, method=method, rounds=2, engine=engine).fit(TEXT, SOME)
+    ccm = CCM(hmm(), RULES, method=method, max_iter=2, engine=engine).fit(TEXT, SOME)
     return ccm.model_.parameters(), ccm.penalties_, ccm.duals_, ccm.history_.objective
 
 
 def codl(engine: Any, **settings: Any) -> Any:
-    learner = CoDL(hmm(), RULES, rounds=3, engine=engine, **settings).fit(TEXT, SOME)
+    learner = CoDL(hmm(), RULES, max_iter=3, engine=engine, **settings).fit(TEXT, SOME)
     return learner.model_.parameters(), learner.penalties_, learner.history_.objective, learner.converged_
 
 
@@ -69,7 +69,7 @@ def aligned(engine: Any, **settings: Any) -> Any:
 
 
 def induced(engine: Any, method: str) -> Any:
-    inducer = Inducer(4, method=method, rounds=6, em_rounds=3, frequent=3, random_state=0, engine=engine).fit(TEXT)
+    inducer = Inducer(4, method=method, max_iter=6, em_iter=3, frequent=3, random_state=0, engine=engine).fit(TEXT)
     return inducer.states(), inducer.model_.parameters(), inducer.labels_a_word_, inducer.history_.objective
 
 
@@ -86,7 +86,7 @@ strength = "learned"
     few = [
         replace(t, sentence=replace(t.sentence, labels=("NAME",) * (len(t) - 1) + ("YEAR",))) for t in texts[:360:60]
     ]
-    made = Extractor(rules, method=method, rounds=2, engine=engine).fit(few, texts)
+    made = Extractor(rules, method=method, max_iter=2, engine=engine).fit(few, unlabelled=texts)
     return made.ccm_.model_.parameters(), made.predict(texts[:30])
 
 
@@ -108,14 +108,14 @@ RUNS: dict[str, Any] = {
     "pr": lambda e: uem(e, LOCAL),
     "pr at another temperature": lambda e: uem(e, LOCAL, gamma=0.3),
     "pr over the corpus": lambda e: uem(e, COUPLING),
-    "lp-em": lambda e: uem(e, LOCAL, gamma=0.0, max_rounds=2),
-    "l1/linf": lambda e: uem(e, SPARSE, evaluations=5),
+    "lp-em": lambda e: uem(e, LOCAL, gamma=0.0, max_iter=2),
+    "l1/linf": lambda e: uem(e, SPARSE, max_evaluations=5),
     "few dual steps": lambda e: uem(e, SPARSE, few_dual_steps=2),
     "few dual steps while annealing": lambda e: uem(e, SPARSE, few_dual_steps=2, gamma=[2.0, 1.5, 1.0]),
     "online": lambda e: uem(e, LOCAL, online=100),
     "uniform start, partly labelled": lambda e: uem(e, LOCAL, SOME, start="uniform"),
     "beta": lambda e: uem(e, LOCAL, SOME, beta=0.5),
-    "pr of a crf": lambda e: uem(e, LOCAL, SOME, CRF(LABELS, max_iter=5, l2=0.1), max_rounds=2),
+    "pr of a crf": lambda e: uem(e, LOCAL, SOME, CRF(LABELS, max_iter=5, l2=0.1), max_iter=2),
     "codl": codl,
     "codl with k best": lambda e: codl(e, k_best=2),
     "ccm by pr": lambda e: by_rules(e, "pr"),

@@ -95,7 +95,7 @@ def make_extractor(path: str) -> None:
         out.write(FEW)
     files = {"names.tsv": "Cy\tNAME\nFox\tNAME YEAR\n"}
     few = read_labelled(path + ".tsv")
-    Extractor(RULES_OF_ALL_KINDS, files=files, rounds=1).fit(few, [tokenise("Cy Fox 1987")]).save(path)
+    Extractor(RULES_OF_ALL_KINDS, files=files, max_iter=1).fit(few, unlabelled=[tokenise("Cy Fox 1987")]).save(path)
 
 
 def extracted(extractor: Any) -> str:
@@ -107,7 +107,7 @@ def extracted(extractor: Any) -> str:
 
 
 def make_induced(path: str) -> None:
-    Inducer(3, rounds=3, em_rounds=1, frequent=2, random_state=0, method="vb").fit(TEXT[:4]).save(path)
+    Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0, method="vb").fit(TEXT[:4]).save(path)
 
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -119,7 +119,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 def learner(kind: str, path: str, rounds: int) -> UEM:
     model = HMM(["D", "N", "V"], min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    settings = {"tol": 0.0, "random_state": 0, "n_init": 2, "max_rounds": rounds, "evaluations": 20}
+    settings = {"tol": 0.0, "random_state": 0, "n_init": 2, "max_iter": rounds, "max_evaluations": 20}
     return UEM(model, **{**settings, **LEARNERS[kind]}, checkpoint=path, checkpoint_every=1)
 
 

@@ -32,10 +32,10 @@ def as_array(lists):
 
 
 LEARNERS = {
-    "UEM": lambda c: UEM(hmm(), c, max_rounds=2, tol=0.0, random_state=0),
-    "UEM in small batches": lambda c: UEM(hmm(), c, max_rounds=2, tol=0.0, random_state=0, online=1),
-    "CoDL": lambda c: CoDL(hmm(), c, rounds=2),
-    "CCM": lambda c: CCM(hmm(), c, rounds=2, method="pr"),
+    "UEM": lambda c: UEM(hmm(), c, max_iter=2, tol=0.0, random_state=0),
+    "UEM in small batches": lambda c: UEM(hmm(), c, max_iter=2, tol=0.0, random_state=0, online=1),
+    "CoDL": lambda c: CoDL(hmm(), c, max_iter=2),
+    "CCM": lambda c: CCM(hmm(), c, max_iter=2, method="pr"),
 }
 
 
@@ -56,7 +56,7 @@ def test_a_list_for_all_sentences_is_cut_to_those_that_constraints_act_on(kind, 
 
 
 def test_what_is_given_holds_in_the_posterior_of_a_crf():
-    learned = UEM(CRF(NAMES, max_iter=20, tol=1e-3), [given(GIVEN)], max_rounds=2, tol=0.0).fit(TEXT, LABELS)
+    learned = UEM(CRF(NAMES, max_iter=20, tol=1e-3), [given(GIVEN)], max_iter=2, tol=0.0).fit(TEXT, LABELS)
     posterior = learned.predict_proba(TEXT, constrained=True)
     for i in range(len(TEXT)):
         for t, name in enumerate(GIVEN[i] or ()):
@@ -67,16 +67,16 @@ def test_what_is_given_holds_in_the_posterior_of_a_crf():
 def test_learning_with_a_list_equals_learning_with_the_same_labels_known():
     """Hard labels for all free tokens are what y says when it has them."""
     whole = [None, ["Z", "Y", "X"], ["Y"], None, ["Y", "X", "X"]]
-    told = UEM(hmm(), [given(whole)], max_rounds=3, tol=0.0, start="labelled").fit(TEXT, LABELS)
+    told = UEM(hmm(), [given(whole)], max_iter=3, tol=0.0, start="labelled").fit(TEXT, LABELS)
     known = [LABELS[i] if own is None else own for i, own in enumerate(whole)]
-    plain = UEM(hmm(), max_rounds=3, tol=0.0, start="labelled").fit(TEXT, known)
+    plain = UEM(hmm(), max_iter=3, tol=0.0, start="labelled").fit(TEXT, known)
     for name, table in plain.model_.parameters().items():
         np.testing.assert_allclose(told.model_.parameters()[name], table, atol=1e-6)
 
 
 def test_trusted_lists_count_what_is_given_for_free_sentences():
-    told = UEM(hmm(), [trusted(GIVEN, at_least=1.0)], max_rounds=2, tol=0.0, random_state=0).fit(TEXT, LABELS)
-    cut = UEM(hmm(), [trusted([GIVEN[i] for i in FREE], at_least=1.0)], max_rounds=2, tol=0.0, random_state=0)
+    told = UEM(hmm(), [trusted(GIVEN, at_least=1.0)], max_iter=2, tol=0.0, random_state=0).fit(TEXT, LABELS)
+    cut = UEM(hmm(), [trusted([GIVEN[i] for i in FREE], at_least=1.0)], max_iter=2, tol=0.0, random_state=0)
     cut.fit(TEXT, LABELS)
     for name, table in cut.model_.parameters().items():
         np.testing.assert_array_equal(told.model_.parameters()[name], table)
@@ -84,7 +84,7 @@ def test_trusted_lists_count_what_is_given_for_free_sentences():
 
 def test_a_list_of_another_length_is_told():
     with pytest.raises(DataError, match="labels are given for 4 instances"):
-        UEM(hmm(), [given(GIVEN[:4])], max_rounds=2).fit(TEXT, LABELS)
+        UEM(hmm(), [given(GIVEN[:4])], max_iter=2).fit(TEXT, LABELS)
 
 
 def test_batches_know_where_they_were_taken_from():

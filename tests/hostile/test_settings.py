@@ -24,11 +24,11 @@ def hmm(**settings):
 
 
 FITS = {
-    "UEM": lambda **s: UEM(hmm(), [count("X") >= 1], start="random", **{"max_rounds": 1, **s}).fit(TEXT),
-    "CoDL": lambda **s: CoDL(hmm(), [count("X") >= 1], **{"rounds": 1, **s}).fit(TEXT),
-    "CCM": lambda **s: CCM(hmm(), [count("X") >= 1], **{"rounds": 1, **s}).fit(TEXT),
-    "Inducer": lambda **s: Inducer(**{"labels": 2, "rounds": 2, "em_rounds": 1, "frequent": 1, **s}).fit(TEXT),
-    "Extractor": lambda **s: Extractor(RULES, **s).fit([], [tokenise("a b")]),
+    "UEM": lambda **s: UEM(hmm(), [count("X") >= 1], start="random", **{"max_iter": 1, **s}).fit(TEXT),
+    "CoDL": lambda **s: CoDL(hmm(), [count("X") >= 1], **{"max_iter": 1, **s}).fit(TEXT),
+    "CCM": lambda **s: CCM(hmm(), [count("X") >= 1], **{"max_iter": 1, **s}).fit(TEXT),
+    "Inducer": lambda **s: Inducer(**{"labels": 2, "max_iter": 2, "em_rounds": 1, "frequent": 1, **s}).fit(TEXT),
+    "Extractor": lambda **s: Extractor(RULES, **s).fit([], unlabelled=[tokenise("a b")]),
     "HMM": lambda **s: hmm(**s).fit(TEXT, TAGS),
     "CRF": lambda **s: CRF(**s).fit(TEXT, TAGS),
     "MaxEnt": lambda **s: MaxEnt(**s).fit(np.eye(2), ["a", "b"]),
@@ -38,16 +38,16 @@ NO_SEED = [-1, 1.5, "x"]
 NO_AMOUNT = [-1.0, "x", NAN]
 WRONG = {
     "UEM": {
-        "checkpoint_every": NO_COUNT, "max_rounds": NO_COUNT, "n_init": NO_COUNT, "evaluations": NO_COUNT,
+        "checkpoint_every": NO_COUNT, "max_iter": NO_COUNT, "n_init": NO_COUNT, "max_evaluations": NO_COUNT,
         "online": NO_COUNT, "few_dual_steps": NO_COUNT, "patience": NO_COUNT, "random_state": NO_SEED,
-        "tolerance": [0, *NO_AMOUNT], "tol": NO_AMOUNT, "start_scale": NO_AMOUNT, "alpha": [1.5, *NO_AMOUNT],
-        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "threads": NO_COUNT,
+        "projection_tol": [0, *NO_AMOUNT], "tol": NO_AMOUNT, "start_scale": NO_AMOUNT, "alpha": [1.5, *NO_AMOUNT],
+        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "n_jobs": NO_COUNT,
     },
     "CoDL": {
         "rounds": [-1, 1.5, "3"], "k_best": NO_COUNT, "beam": NO_COUNT, "random_state": NO_SEED, "beta": NO_AMOUNT,
         "smoothing": NO_AMOUNT, "start_scale": NO_AMOUNT,
     },
-    "CCM": {"random_state": NO_SEED, "tolerance": [0, *NO_AMOUNT], "evaluations": NO_COUNT, "smoothing": NO_AMOUNT},
+    "CCM": {"random_state": NO_SEED, "projection_tol": [0, *NO_AMOUNT], "max_evaluations": NO_COUNT, "smoothing": NO_AMOUNT},
     "Inducer": {
         "labels": [0, 1.5, "12"], "rounds": NO_COUNT, "em_rounds": [-1, 0.5], "frequent": NO_COUNT,
         "dual_steps": NO_COUNT, "random_state": NO_SEED, "strength": NO_AMOUNT, "gamma": NO_AMOUNT,
@@ -88,7 +88,7 @@ def test_random_states_elsewhere_are_refused_too():
     with pytest.raises(DataError, match="random_state"):
         hmm().fit(TEXT, TAGS).sample([2], random_state=-1)
     with pytest.raises(DataError, match="random_state"):
-        tune(UEM(hmm(), [count("X") >= 1], max_rounds=1), TEXT * 5, gammas=[1.0], random_state=-1)
+        tune(UEM(hmm(), [count("X") >= 1], max_iter=1), TEXT * 5, gammas=[1.0], random_state=-1)
 
 
 @pytest.mark.parametrize("command", ["train", "induce"])

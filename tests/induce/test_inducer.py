@@ -17,7 +17,7 @@ from trellis.tasks.state_features import tag_with_states, train_tagger
 from .toy import WORDS, sentences
 
 TEXT, TAGS = sentences(300)
-SMALL = {"frequent": 5, "rounds": 12, "em_rounds": 4, "random_state": 0}
+SMALL = {"frequent": 5, "max_iter": 12, "em_rounds": 4, "random_state": 0}
 
 
 def test_without_strength_sparse_is_em_bit_for_bit():
@@ -33,7 +33,7 @@ def test_em_is_the_plain_learner_bit_for_bit():
     hmm = HMM(4)
     hmm.encode(TEXT, fit=True)
     hmm.randomize(np.random.default_rng(0))
-    learner = UEM(hmm, start="model", max_rounds=12, tol=0.0).fit(TEXT)
+    learner = UEM(hmm, start="model", max_iter=12, tol=0.0).fit(TEXT)
     np.testing.assert_array_equal(learner.model_.emission_, inducer.model_.emission_)
 
 
@@ -44,7 +44,7 @@ def test_sparse_gives_words_fewer_states_than_em():
 
 
 def test_the_objective_of_sparse_rounds_falls_by_no_more_than_the_gap():
-    inducer = Inducer(6, strength=20.0, frequent=5, rounds=60, em_rounds=5, random_state=1).fit(TEXT)
+    inducer = Inducer(6, strength=20.0, frequent=5, max_iter=60, em_iter=5, random_state=1).fit(TEXT)
     rounds = list(inducer.history_)[5:]
     for before, after in pairwise(rounds):
         assert after.objective >= before.objective - after.gap - 1e-6
@@ -58,7 +58,7 @@ def test_more_dual_steps_end_with_a_smaller_gap():
 
 @pytest.mark.parametrize("method", ["em", "sparse", "vb"])
 def test_threads_leave_the_bits_alone(method):
-    one, two = (Inducer(4, method=method, threads=n, **SMALL).fit(TEXT) for n in (1, 2))
+    one, two = (Inducer(4, method=method, n_jobs=n, **SMALL).fit(TEXT) for n in (1, 2))
     np.testing.assert_array_equal(one.model_.emission_, two.model_.emission_)
     assert one.states() == two.states()
 
@@ -112,7 +112,7 @@ def test_hard_em_works_without_sparsity():
 
 def test_sparse_finds_the_classes_of_a_regular_language():
     best = max(
-        (Inducer(4, strength=10.0, frequent=5, rounds=60, em_rounds=10, random_state=s).fit(TEXT) for s in range(4)),
+        (Inducer(4, strength=10.0, frequent=5, max_iter=60, em_iter=10, random_state=s).fit(TEXT) for s in range(4)),
         key=lambda inducer: inducer.history_[-1].objective,
     )
     flat = [t for tags in TAGS for t in tags]

@@ -17,15 +17,15 @@ SPARSE = few_labels_per(word, strength=3.0, min_count=4)
 
 
 def learner(constraints=(SPARSE,), **settings):
-    settings = {"max_rounds": 4, "tol": 0.0, "random_state": 0, **settings}
+    settings = {"max_iter": 4, "tol": 0.0, "random_state": 0, **settings}
     return UEM(HMM(4, min_count=1, unknown=None), list(constraints), **settings)
 
 
 @pytest.mark.filterwarnings("ignore:the projection was not solved")  # at γ = 0.5 the general solver ends near 1e-5
 @pytest.mark.parametrize("gamma", [0.5, 1.0])
 def test_steps_to_convergence_learn_what_the_general_solver_learns(gamma):
-    few = learner(few_dual_steps=3_000, tolerance=1e-5, gamma=gamma).fit(TEXT)
-    general = learner(tolerance=1e-6, evaluations=3_000, gamma=gamma).fit(TEXT)
+    few = learner(few_dual_steps=3_000, projection_tol=1e-5, gamma=gamma).fit(TEXT)
+    general = learner(projection_tol=1e-6, max_evaluations=3_000, gamma=gamma).fit(TEXT)
     np.testing.assert_allclose(few.history_.objective, general.history_.objective, rtol=1e-6)
     np.testing.assert_allclose(few.model_.transition_, general.model_.transition_, atol=1e-4)
     for one, other in zip(few.history_, general.history_, strict=True):
@@ -35,18 +35,22 @@ def test_steps_to_convergence_learn_what_the_general_solver_learns(gamma):
 
 def test_labelled_and_partly_labelled_sentences_go_along():
     y = [TAGS[0], [TAGS[1][0], *([None] * (len(TEXT[1]) - 1))], *([None] * (len(TEXT) - 2))]
-    settings = {"start": "random", "max_rounds": 3, "tol": 0.0, "random_state": 0}
-    few = UEM(HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], few_dual_steps=3_000, tolerance=1e-5, **settings)
-    general = UEM(HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], tolerance=1e-6, evaluations=3_000, **settings)
+    settings = {"start": "random", "max_iter": 3, "tol": 0.0, "random_state": 0}
+    few = UEM(
+        HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], few_dual_steps=3_000, projection_tol=1e-5, **settings
+    )
+    general = UEM(
+        HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], projection_tol=1e-6, max_evaluations=3_000, **settings
+    )
     few.fit(TEXT, y), general.fit(TEXT, y)
     np.testing.assert_allclose(few.history_.objective, general.history_.objective, rtol=1e-6)
 
 
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path):
     path = tmp_path / "run"
-    whole = learner(few_dual_steps=2, max_rounds=9).fit(TEXT)
-    learner(few_dual_steps=2, max_rounds=5, checkpoint=path).fit(TEXT)
-    resumed = learner(few_dual_steps=2, max_rounds=9, checkpoint=path).fit(TEXT, resume=True)
+    whole = learner(few_dual_steps=2, max_iter=9).fit(TEXT)
+    learner(few_dual_steps=2, max_iter=5, checkpoint=path).fit(TEXT)
+    resumed = learner(few_dual_steps=2, max_iter=9, checkpoint=path).fit(TEXT, resume=True)
     assert resumed.history_.objective == whole.history_.objective
     np.testing.assert_array_equal(resumed.model_.emission_, whole.model_.emission_)
 
@@ -60,7 +64,7 @@ def test_restarts_do_not_share_duals():
 
 
 def test_a_schedule_of_gammas_carries_the_duals_along():
-    falling = learner(few_dual_steps=2, gamma=[2.0, 1.0, 0.5, 0.5], max_rounds=4).fit(TEXT)
+    falling = learner(few_dual_steps=2, gamma=[2.0, 1.0, 0.5, 0.5], max_iter=4).fit(TEXT)
     assert np.all(np.isfinite(falling.history_.objective))
     assert falling.duals_.sparsity[0].max() > 0
 

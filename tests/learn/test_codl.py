@@ -34,7 +34,7 @@ RULES = [
 def test_penalties_are_log_odds_of_the_share_of_tokens_that_violate():
     text = [["the", "dog", "the"], ["a", "cat"]]
     tags = [["D", "N", "N"], ["D", "N"]]  # one of five tokens breaks the first rule, none the second
-    learner = CoDL(hmm(), RULES[:2], rounds=0, smoothing=0.5).fit(text, tags)
+    learner = CoDL(hmm(), RULES[:2], max_iter=0, smoothing=0.5).fit(text, tags)
     once, never = (1 + 0.5) / (5 + 1.0), 0.5 / (5 + 1.0)
     assert learner.penalties_["determiners"] == pytest.approx(-math.log(once / (1 - once)))
     assert learner.penalties_["few determiners"] == pytest.approx(-math.log(never / (1 - never)))
@@ -43,19 +43,19 @@ def test_penalties_are_log_odds_of_the_share_of_tokens_that_violate():
 def test_violations_of_a_count_are_counted_as_often_as_it_is_exceeded():
     once = each_label(lambda name: starts(name) <= 1).named("once").learned()
     tags = [["D", "N", "D", "N", "D"]]  # D starts three times, N twice: 2 + 1 too many
-    learner = CoDL(hmm(), [once], rounds=0, smoothing=0.0).fit([["a", "b", "c", "d", "e"]], tags)
+    learner = CoDL(hmm(), [once], max_iter=0, smoothing=0.0).fit([["a", "b", "c", "d", "e"]], tags)
     assert learner.penalties_["once"] == pytest.approx(max(0.0, -math.log((3 / 5) / (2 / 5))))
 
 
 def test_a_rule_that_fails_more_often_than_not_has_no_price():
     rule = word.isin("the").implies(label("V")).constraint().named("wrong").learned()
-    assert CoDL(hmm(), [rule], rounds=0).fit([["the", "the"]], [["D", "D"]]).penalties_["wrong"] == 0.0
+    assert CoDL(hmm(), [rule], max_iter=0).fit([["the", "the"]], [["D", "D"]]).penalties_["wrong"] == 0.0
 
 
 def test_without_constraints_codl_is_hard_em():
     text, labels, _ = half_labelled()
-    codl = CoDL(hmm(), (), beta=0.6, rounds=4).fit(text, labels)
-    hard_em = UEM(hmm(), (), gamma=0.0, beta=0.6, max_rounds=4, tol=0.0, start="labelled").fit(text, labels)
+    codl = CoDL(hmm(), (), beta=0.6, max_iter=4).fit(text, labels)
+    hard_em = UEM(hmm(), (), gamma=0.0, beta=0.6, max_iter=4, tol=0.0, start="labelled").fit(text, labels)
     for name, table in hard_em.model_.parameters().items():
         np.testing.assert_allclose(codl.model_.parameters()[name], table, atol=1e-12)
 
@@ -63,14 +63,14 @@ def test_without_constraints_codl_is_hard_em():
 def test_constraints_that_no_output_violates_change_nothing():
     text, labels, _ = half_labelled()
     idle = (count("D") <= 99).named("idle").learned()
-    one, two = (CoDL(hmm(), rules, rounds=3).fit(text, labels) for rules in ((), (idle,)))
+    one, two = (CoDL(hmm(), rules, max_iter=3).fit(text, labels) for rules in ((), (idle,)))
     assert np.array_equal(one.model_.emission_, two.model_.emission_)
 
 
 def test_with_beta_1_parameters_and_penalties_stay_supervised():
     text, labels, _ = half_labelled()
-    supervised = CoDL(hmm(), RULES, rounds=0).fit(text, labels)
-    learner = CoDL(hmm(), RULES, rounds=3, beta=1.0).fit(text, labels)
+    supervised = CoDL(hmm(), RULES, max_iter=0).fit(text, labels)
+    learner = CoDL(hmm(), RULES, max_iter=3, beta=1.0).fit(text, labels)
     for name, table in supervised.model_.parameters().items():
         np.testing.assert_allclose(learner.model_.parameters()[name], table, atol=1e-15)
     assert learner.penalties_ == pytest.approx(supervised.penalties_)
@@ -78,7 +78,7 @@ def test_with_beta_1_parameters_and_penalties_stay_supervised():
 
 def test_beta_0_learns_from_the_labelling_alone_and_none_counts_both_together():
     text, labels, _ = half_labelled()
-    first = CoDL(hmm(), RULES, rounds=0).fit(text, labels)
+    first = CoDL(hmm(), RULES, max_iter=0).fit(text, labels)
     found = first.predict(text[4:])
     free, both = hmm(), hmm()
     for model in (free, both):
@@ -86,16 +86,16 @@ def test_beta_0_learns_from_the_labelling_alone_and_none_counts_both_together():
     free.update(free.count(free.encode(text[4:], found)))
     both.update(both.count(both.encode(text, [*labels[:4], *found])))
     for beta, want in ((0.0, free), (None, both)):
-        got = CoDL(hmm(), RULES, rounds=1, beta=beta).fit(text, labels).model_
+        got = CoDL(hmm(), RULES, max_iter=1, beta=beta).fit(text, labels).model_
         np.testing.assert_allclose(got.transition_, want.transition_, atol=1e-12)
         np.testing.assert_allclose(got.emission_, want.emission_, atol=1e-12)
 
 
 def test_hard_is_the_limit_of_ever_larger_penalties():
     text, labels, _ = half_labelled()
-    hard = CoDL(hmm(), RULES, hard=True, rounds=3).fit(text, labels)
+    hard = CoDL(hmm(), RULES, hard=True, max_iter=3).fit(text, labels)
     assert set(hard.penalties_.values()) == {INFINITE}
-    large = CoDL(hmm(), [r.penalty(1e4) for r in RULES], rounds=3).fit(text, labels)
+    large = CoDL(hmm(), [r.penalty(1e4) for r in RULES], max_iter=3).fit(text, labels)
     assert np.array_equal(hard.model_.emission_, large.model_.emission_)
     assert hard.predict(text) == large.predict(text)
     few = [t for t in text if sum(w in ("the", "a") for w in t) <= 2]  # where the rules can all hold
@@ -107,16 +107,16 @@ def test_hard_rules_that_conflict_still_leave_an_output_with_fewest_violations()
         word.isin("x").implies(label("D")).constraint().named("x is D").learned(),
         word.isin("x").implies(label("N")).constraint().named("x is N").learned(),
     ]
-    learner = CoDL(hmm(), rules, hard=True, rounds=1).fit([["x", "dog"], ["x"]], [["D", "N"], None])
+    learner = CoDL(hmm(), rules, hard=True, max_iter=1).fit([["x", "dog"], ["x"]], [["D", "N"], None])
     assert learner.predict([["x"]])[0][0] in {"D", "N"}
 
 
 def test_constraints_of_a_strength_of_their_own_keep_it():
     rules = [RULES[0], RULES[2].penalty(3.0)]
     text, labels, _ = half_labelled()
-    learner = CoDL(hmm(), rules, rounds=2).fit(text, labels)
+    learner = CoDL(hmm(), rules, max_iter=2).fit(text, labels)
     scores = learner.predict(text)
-    again = CoDL(hmm(), rules, rounds=2, hard=True).fit(text, labels)
+    again = CoDL(hmm(), rules, max_iter=2, hard=True).fit(text, labels)
     assert again.penalties_["determiners"] == INFINITE
     assert again.penalties_["no D before V"] == 0.0  # not learned: its own 3.0 is in the rows
     assert scores
@@ -125,13 +125,13 @@ def test_constraints_of_a_strength_of_their_own_keep_it():
 @pytest.mark.parametrize("k", [2, 4])
 def test_k_best_learns_from_k_outputs_of_equal_weight(k):
     text, labels, _ = half_labelled(20, 4)
-    learner = CoDL(hmm(), RULES, rounds=1, beta=0.0, k_best=k).fit(text, labels)
-    supervised = CoDL(hmm(), RULES, rounds=0).fit(text, labels)
+    learner = CoDL(hmm(), RULES, max_iter=1, beta=0.0, k_best=k).fit(text, labels)
+    supervised = CoDL(hmm(), RULES, max_iter=0).fit(text, labels)
     batch = supervised.model_.encode(text[4:])
     best = supervised.model_.scores(batch).kbest(k)
     assert best.labels.shape[0] == k
     assert not np.allclose(
-        learner.model_.emission_, CoDL(hmm(), RULES, rounds=1, beta=0.0).fit(text, labels).model_.emission_
+        learner.model_.emission_, CoDL(hmm(), RULES, max_iter=1, beta=0.0).fit(text, labels).model_.emission_
     )
     np.testing.assert_allclose(learner.model_.emission_.sum(axis=0), 1.0)
 
@@ -139,7 +139,7 @@ def test_k_best_learns_from_k_outputs_of_equal_weight(k):
 def test_counts_of_k_best_outputs_average_those_of_each():
     text, labels, _ = half_labelled(12, 4)
     model = hmm()
-    codl = CoDL(model, (), rounds=0).fit(text, labels)
+    codl = CoDL(model, (), max_iter=0).fit(text, labels)
     model = codl.model_
     batch = model.encode(text[4:]).with_labels(None)
     best = model.scores(batch).kbest(3)
@@ -161,26 +161,26 @@ def test_without_beta_and_with_fixed_prices_every_round_raises_the_objective():
     text, labels, _ = half_labelled(80, 5, seed=3)
     rules = [r.penalty(2.0) for r in RULES]
     model = HMM(["D", "N", "V"], min_count=1, transition_prior=1.5, emission_prior=1.5)
-    history = CoDL(model, rules, beta=None, rounds=6).fit(text, labels).history_
+    history = CoDL(model, rules, beta=None, max_iter=6).fit(text, labels).history_
     assert len(history) >= 3
     assert all(b >= a - 1e-9 * abs(a) for a, b in zip(history.objective, history.objective[1:], strict=False))
 
 
 def test_known_labels_of_partly_labelled_sentences_are_kept():
     text = [["the", "dog", "runs"], ["walk", "walk"], ["walk"]]
-    learner = CoDL(hmm(), (), beta=0.0, rounds=1).fit(text, [["D", "N", "V"], ["V", None], ["V"]])
+    learner = CoDL(hmm(), (), beta=0.0, max_iter=1).fit(text, [["D", "N", "V"], ["V", None], ["V"]])
     assert learner.model_.start_[2] > 0.8
 
 
 def test_any_number_of_threads_gives_the_same_bits():
     text, labels, _ = half_labelled(3000, 10)
-    one, four = (CoDL(hmm(), RULES, rounds=2, threads=t).fit(text, labels).model_.emission_ for t in (1, 4))
+    one, four = (CoDL(hmm(), RULES, max_iter=2, n_jobs=t).fit(text, labels).model_.emission_ for t in (1, 4))
     assert np.array_equal(one, four)
 
 
 def test_codl_takes_a_crf():
     text, labels, tags = half_labelled(40, 6)
-    learner = CoDL(CRF(["D", "N", "V"], l2=1.0), RULES, rounds=2, beta=0.5).fit(text, labels)
+    learner = CoDL(CRF(["D", "N", "V"], l2=1.0), RULES, max_iter=2, beta=0.5).fit(text, labels)
     assert learner.score(text, tags) > 0.7
     assert sum(learner.violations(text, constrained=True).values()) <= sum(learner.violations(text).values())
 
@@ -192,7 +192,7 @@ def test_nothing_labelled_and_a_price_to_be_learned_is_refused_with_the_ways_out
 
 def test_nothing_labelled_is_fine_with_prices_of_ones_own():
     text, _, tags = half_labelled(60)
-    learner = CoDL(hmm(), [r.penalty(20.0) for r in RULES], rounds=5, random_state=0).fit(text)
+    learner = CoDL(hmm(), [r.penalty(20.0) for r in RULES], max_iter=5, random_state=0).fit(text)
     assert learner.score(text, tags) > 1 / 3
     assert learner.predict([["the", "dog"]])[0][0] == "D"
 
@@ -200,22 +200,22 @@ def test_nothing_labelled_is_fine_with_prices_of_ones_own():
 @pytest.mark.parametrize("method", ["codl", "pr", "uem", "hard-em", "em", "supervised"])
 def test_one_class_runs_every_method_on_the_same_constraints(method):
     text, labels, tags = half_labelled()
-    ccm = CCM(hmm(), RULES, method=method, rounds=3).fit(text, labels)
+    ccm = CCM(hmm(), RULES, method=method, max_iter=3).fit(text, labels)
     assert set(ccm.penalties_) == {"determiners", "few determiners", "no D before V"}
     assert ccm.score(text, tags) > 0.75
-    assert ccm.n_rounds_ <= 3
+    assert ccm.n_iter_ <= 3
 
 
 def test_ccm_codl_is_codl_and_em_and_pr_are_uem():
     text, labels, _ = half_labelled()
-    codl, ccm = CoDL(hmm(), RULES, rounds=2).fit(text, labels), CCM(hmm(), RULES, rounds=2).fit(text, labels)
+    codl, ccm = CoDL(hmm(), RULES, max_iter=2).fit(text, labels), CCM(hmm(), RULES, max_iter=2).fit(text, labels)
     assert np.array_equal(codl.model_.emission_, ccm.model_.emission_)
-    em = CCM(hmm(), RULES, method="em", rounds=2, beta=0.5).fit(text, labels)
-    uem = UEM(hmm(), (), gamma=1.0, beta=0.5, max_rounds=2, tol=0.0).fit(text, labels)
+    em = CCM(hmm(), RULES, method="em", max_iter=2, beta=0.5).fit(text, labels)
+    uem = UEM(hmm(), (), gamma=1.0, beta=0.5, max_iter=2, tol=0.0).fit(text, labels)
     assert np.array_equal(em.model_.emission_, uem.model_.emission_)
-    pr = CCM(hmm(), RULES, method="pr", rounds=2).fit(text, labels)
+    pr = CCM(hmm(), RULES, method="pr", max_iter=2).fit(text, labels)
     assert np.array_equal(
-        pr.model_.emission_, CCM(hmm(), RULES, method="uem", gamma=1.0, rounds=2).fit(text, labels).model_.emission_
+        pr.model_.emission_, CCM(hmm(), RULES, method="uem", gamma=1.0, max_iter=2).fit(text, labels).model_.emission_
     )
     assert set(pr.duals_) == set(pr.penalties_)
 
@@ -227,7 +227,7 @@ def test_constraints_over_the_corpus_are_for_projections_and_have_no_learned_pri
         CoDL(hmm(), [few_verbs]).fit(text, labels)
     with pytest.raises(ConstraintError, match="price of 'few verbs' cannot be learned"):
         CCM(hmm(), [few_verbs.learned()], method="pr").fit(text, labels)
-    made = CCM(hmm(), [few_verbs, *RULES], method="pr", rounds=2).fit(text, labels)
+    made = CCM(hmm(), [few_verbs, *RULES], method="pr", max_iter=2).fit(text, labels)
     assert len(made.predict(text)) == 20
 
 

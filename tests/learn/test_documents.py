@@ -44,7 +44,13 @@ CONSTRAINTS: dict[str, list[Any]] = {
 def test_objective_never_falls(model: Any, kind: str, gamma: float) -> None:
     X, y = documents(80)
     learner = UEM(
-        model(labels=CLASSES), CONSTRAINTS[kind], gamma=gamma, max_rounds=6, tol=0.0, tolerance=1e-8, evaluations=2_000
+        model(labels=CLASSES),
+        CONSTRAINTS[kind],
+        gamma=gamma,
+        max_iter=6,
+        tol=0.0,
+        projection_tol=1e-8,
+        max_evaluations=2_000,
     )
     learner.fit(X, partly(y, 9))
     values = np.array(learner.history_.objective)
@@ -56,7 +62,7 @@ def test_known_shares_of_classes_help_a_classifier_with_few_labels() -> None:
     X, y = documents(400, seed=3)
     scores = {}
     for name in ("none", "shares"):
-        learner = UEM(NaiveBayes(labels=CLASSES), CONSTRAINTS[name], max_rounds=20, tol=0.0, tolerance=1e-4)
+        learner = UEM(NaiveBayes(labels=CLASSES), CONSTRAINTS[name], max_iter=20, tol=0.0, projection_tol=1e-4)
         learner.fit(X, partly(y, 6))
         scores[name] = learner.score(X, list(y))
         predicted = learner.predict(X)
@@ -69,7 +75,7 @@ def test_known_shares_of_classes_help_a_classifier_with_few_labels() -> None:
 
 def test_projected_shares_lie_in_their_bands() -> None:
     X, y = documents(200, seed=5)
-    learner = UEM(NaiveBayes(labels=CLASSES), CONSTRAINTS["shares"], max_rounds=5, tol=0.0, tolerance=1e-6)
+    learner = UEM(NaiveBayes(labels=CLASSES), CONSTRAINTS["shares"], max_iter=5, tol=0.0, projection_tol=1e-6)
     learner.fit(X, partly(y, 6))
     shares = np.asarray(learner.predict_proba(X, constrained=True)).mean(axis=0)
     assert np.all(shares >= np.array([0.45, 0.25, 0.15]) - 1e-5)

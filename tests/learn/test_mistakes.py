@@ -122,7 +122,7 @@ def test_a_class_in_place_of_a_model_is_told(learner, model):
 GAMMAS = {
     "UEM": lambda: UEM(hmm(), gamma="pr").fit(X, Y),
     "Inducer": lambda: Inducer(2, gamma="pr").fit(X),
-    "Extractor": lambda: Extractor(RULES, method="uem", gamma="pr").fit([], WORDS),
+    "Extractor": lambda: Extractor(RULES, method="uem", gamma="pr").fit([], unlabelled=WORDS),
     "Aligner": lambda: Aligner(gamma="pr").fit(PAIRS),
     "CCM": lambda: CCM(hmm(), method="uem", gamma="pr").fit(X, Y),
 }
@@ -188,8 +188,8 @@ def test_resume_without_a_checkpoint_is_told():
 
 
 def test_resume_starts_anew_where_there_is_no_file_yet(tmp_path):
-    learner = UEM(hmm(), checkpoint=tmp_path / "run", max_rounds=2, tol=0.0).fit(X, Y, resume=True)
-    assert learner.n_rounds_ == 2
+    learner = UEM(hmm(), checkpoint=tmp_path / "run", max_iter=2, tol=0.0).fit(X, Y, resume=True)
+    assert learner.n_iter_ == 2
     assert (tmp_path / "run").exists()
 
 

@@ -50,7 +50,14 @@ def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
     text, _ = tagged_sentences(25)
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
     learner = UEM(
-        model, CONSTRAINTS[kind], gamma=gamma, max_rounds=8, tol=0.0, tolerance=1e-8, evaluations=5_000, random_state=1
+        model,
+        CONSTRAINTS[kind],
+        gamma=gamma,
+        max_iter=8,
+        tol=0.0,
+        projection_tol=1e-8,
+        max_evaluations=5_000,
+        random_state=1,
     )
     learner.fit(text)
     assert_rises(learner.history_, 1e-10 if kind == "none" else 1e-7)
@@ -61,7 +68,9 @@ def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
 def test_discriminative_objective_never_falls(kind: str, gamma: float) -> None:
     text, tags = tagged_sentences(20)
     known = [y if i < 5 else None for i, y in enumerate(tags)]
-    learner = UEM(CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_rounds=5, tol=0.0, tolerance=1e-8, evaluations=5_000)
+    learner = UEM(
+        CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_iter=5, tol=0.0, projection_tol=1e-8, max_evaluations=5_000
+    )
     learner.fit(text, known)
     assert_rises(learner.history_, 1e-10 if kind == "none" else 1e-7)
 
@@ -73,8 +82,8 @@ def test_hard_em_and_em_rise_with_partial_labels_and_weights(gamma: float) -> No
     partly = [[t if rng.random() < 0.3 else None for t in y] if i % 2 else None for i, y in enumerate(tags)]
     partly[0] = tags[0]
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    learner = UEM(model, gamma=gamma, max_rounds=10, tol=0.0, random_state=2, start="random")
-    learner.fit(text, partly, weights=rng.random(len(text)) * 2)
+    learner = UEM(model, gamma=gamma, max_iter=10, tol=0.0, random_state=2, start="random")
+    learner.fit(text, partly, sample_weight=rng.random(len(text)) * 2)
     assert_rises(learner.history_, 1e-10)
 
 
@@ -84,12 +93,12 @@ def test_alpha_scales_the_strength_of_posterior_regularization() -> None:
     for alpha in (0.0, 0.5, 1.0):
         model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
         learner = UEM(
-            model, [count("V") >= 1], alpha=alpha, max_rounds=10, tol=0.0, tolerance=1e-8, random_state=1
+            model, [count("V") >= 1], alpha=alpha, max_iter=10, tol=0.0, projection_tol=1e-8, random_state=1
         ).fit(text)
         assert_rises(learner.history_, 1e-7)
         ends.append(learner.model_.parameters()["emission"])
     plain = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    plain = UEM(plain, max_rounds=10, tol=0.0, random_state=1).fit(text).model_
+    plain = UEM(plain, max_iter=10, tol=0.0, random_state=1).fit(text).model_
     np.testing.assert_allclose(ends[0], plain.parameters()["emission"], atol=1e-12)
     assert np.abs(ends[1] - ends[0]).max() > 1e-3
     assert np.abs(ends[1] - ends[2]).max() > 1e-3
@@ -98,21 +107,21 @@ def test_alpha_scales_the_strength_of_posterior_regularization() -> None:
 def test_variational_bound_rises_under_constraints() -> None:
     text, _ = tagged_sentences(30)
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=0.1, transition_prior=0.1, variational=True)
-    learner = UEM(model, [count("V") >= 1], max_rounds=10, tol=0.0, tolerance=1e-8, random_state=1).fit(text)
+    learner = UEM(model, [count("V") >= 1], max_iter=10, tol=0.0, projection_tol=1e-8, random_state=1).fit(text)
     assert_rises(learner.history_, 1e-7)
 
 
 def test_kl_in_the_history_is_the_distance_of_q_from_p() -> None:
     text, _ = tagged_sentences(30)
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    learner = UEM(model, [count("V") >= 1], max_rounds=3, tol=0.0, tolerance=1e-9, random_state=1).fit(text)
+    learner = UEM(model, [count("V") >= 1], max_iter=3, tol=0.0, projection_tol=1e-9, random_state=1).fit(text)
     for entry in learner.history_:
         assert entry.kl is not None
         assert entry.log_likelihood is not None
         assert entry.kl > 0
     # For γ = 1 and hard constraints the objective is likelihood − KL + prior: the prior is what is left over.
     start = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
-    flat = UEM(start, [count("V") >= 1], max_rounds=3, tol=0.0, tolerance=1e-9, random_state=1).fit(text)
+    flat = UEM(start, [count("V") >= 1], max_iter=3, tol=0.0, projection_tol=1e-9, random_state=1).fit(text)
     for entry in flat.history_:
         assert entry.log_likelihood is not None
         assert entry.kl is not None
@@ -133,4 +142,4 @@ def test_a_fall_that_the_projection_does_not_explain_is_a_warning(monkeypatch: p
 
     monkeypatch.setattr(ProjectedStep, "run", spoiled)
     with pytest.warns(ConvergenceWarning, match=r"the objective fell by .* in round 3"):
-        UEM(model, [count("V") >= 1], max_rounds=5, tol=0.0, random_state=1).fit(text)
+        UEM(model, [count("V") >= 1], max_iter=5, tol=0.0, random_state=1).fit(text)

@@ -20,7 +20,7 @@ def lower(text: list[list[str]]) -> list[list[str]]:
 
 def learner() -> UEM:
     model = HMM(LABELS, min_count=1, emission_prior=1.1, transition_prior=1.1)
-    return UEM(model, [count("V") >= 0.5], max_rounds=3, tol=0.0, random_state=0)
+    return UEM(model, [count("V") >= 0.5], max_iter=3, tol=0.0, random_state=0)
 
 
 def test_clone_copies_the_settings_and_not_what_was_learned() -> None:
@@ -30,7 +30,7 @@ def test_clone_copies_the_settings_and_not_what_was_learned() -> None:
     assert copy.model is not made.model
     assert not hasattr(copy, "history_")
     assert not hasattr(copy.model, "label_names_")
-    assert copy.get_params()["max_rounds"] == 3
+    assert copy.get_params()["max_iter"] == 3
     assert copy.fit(text).predict(text) == made.predict(text)
 
 

@@ -14,7 +14,7 @@ from .corpora import LABELS, tagged_sentences
 
 def learner(constraints: list) -> UEM:
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
-    return UEM(model, constraints, max_rounds=5, tol=0.0, random_state=0)
+    return UEM(model, constraints, max_iter=5, tol=0.0, random_state=0)
 
 
 def test_the_best_setting_on_labels_is_taken() -> None:

@@ -158,7 +158,7 @@ def is_round(constraints: list[Constraint]) -> bool:
 @pytest.mark.parametrize("constraints", CASES, ids=lambda case: " and ".join(c.describe() for c in case))
 def test_every_round_of_uem_rises_over_an_unknown_structure(constraints, gamma):
     learner = UEM(
-        Choice(), constraints, gamma=gamma, start="random", random_state=3, max_rounds=6, tol=0.0, tolerance=1e-6
+        Choice(), constraints, gamma=gamma, start="random", random_state=3, max_iter=6, tol=0.0, projection_tol=1e-6
     )
     if gamma == 0.0 and is_round(constraints):
         with pytest.raises(ConstraintError, match="has an L2 strength"):
@@ -174,7 +174,7 @@ def test_every_round_of_uem_rises_over_an_unknown_structure(constraints, gamma):
 
 def test_without_constraints_it_is_plain_em():
     """The objective is then the log-likelihood of the mixture, written down here by hand."""
-    learner = UEM(Choice(), gamma=1.0, start="random", random_state=1, max_rounds=3, tol=0.0).fit(TEXT)
+    learner = UEM(Choice(), gamma=1.0, start="random", random_state=1, max_iter=3, tol=0.0).fit(TEXT)
     model = Choice()
     model.randomize(np.random.default_rng([1, 0]))
     mixture = np.array([1.0 - model.share, model.share]) @ model.emission
@@ -187,17 +187,17 @@ def test_without_constraints_it_is_plain_em():
 def test_a_conflict_over_an_unknown_structure_is_diagnosed():
     conflict = [HowMany(1.5, -1).named("many"), HowMany(1.0, 1).named("few"), HowMany(3.5, 1).named("harmless")]
     with pytest.raises(InfeasibleError, match="'many' and 'few' cannot hold together") as caught:
-        UEM(Choice(), conflict, start="random", random_state=0, max_rounds=2).fit([list("abc"), list("bc")])
+        UEM(Choice(), conflict, start="random", random_state=0, max_iter=2).fit([list("abc"), list("bc")])
     assert set(caught.value.constraints) == {"many", "few"}
     assert caught.value.slack == pytest.approx(0.25, abs=1e-6)
 
 
 def test_rows_that_no_output_can_meet_are_refused_before_any_score_is_known():
     with pytest.raises(InfeasibleError, match=r"cannot hold.*at most 1"):
-        UEM(Choice(), [HowMany(2.0, -1).named("two")], max_rounds=2).fit([list("abc"), list("b")])
+        UEM(Choice(), [HowMany(2.0, -1).named("two")], max_iter=2).fit([list("abc"), list("b")])
 
 
 def test_tight_rows_become_forbidden_parts():
     """At most none: every element is forbidden, and the posterior says so exactly."""
-    learner = UEM(Choice(), [HowMany(0.0, 1)], start="random", random_state=0, max_rounds=2, tol=0.0).fit(TEXT)
+    learner = UEM(Choice(), [HowMany(0.0, 1)], start="random", random_state=0, max_iter=2, tol=0.0).fit(TEXT)
     assert learner.model_.share < 0.05

@@ -15,11 +15,11 @@ from trellis.models import HMM
 from .corpora import LABELS, tagged_sentences
 
 
-@pytest.mark.parametrize("settings", [{"evaluations": 1}, {"gamma": 1e-8, "evaluations": 20}])
+@pytest.mark.parametrize("settings", [{"max_evaluations": 1}, {"gamma": 1e-8, "max_evaluations": 20}])
 def test_one_warning_per_fit_names_the_worst_constraint(settings):
     text, _ = tagged_sentences(30)
     rules = [(count("V") >= 0.9).named("verbs"), (count("N") <= 9.0).named("harmless")]
-    learner = UEM(HMM(LABELS, min_count=1), rules, start="random", random_state=0, max_rounds=3, tol=0.0, **settings)
+    learner = UEM(HMM(LABELS, min_count=1), rules, start="random", random_state=0, max_iter=3, tol=0.0, **settings)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         learner.fit(text)
@@ -32,7 +32,7 @@ def test_one_warning_per_fit_names_the_worst_constraint(settings):
 
 def test_a_solved_projection_says_nothing():
     text, _ = tagged_sentences(30)
-    learner = UEM(HMM(LABELS, min_count=1), [count("V") >= 1], start="random", random_state=0, max_rounds=3, tol=0.0)
+    learner = UEM(HMM(LABELS, min_count=1), [count("V") >= 1], start="random", random_state=0, max_iter=3, tol=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         learner.fit(text)

@@ -115,7 +115,7 @@ def test_without_constraints_alpha_does_not_matter(name, alpha):
     for value in (1.0, alpha):
         model, X, y = models()[name]
         y = np.array(y, dtype=object) if isinstance(X, np.ndarray) else y
-        learner = UEM(model, alpha=value, start="random", random_state=1, max_rounds=4, tol=0.0).fit(X, y)
+        learner = UEM(model, alpha=value, start="random", random_state=1, max_iter=4, tol=0.0).fit(X, y)
         histories.append(learner.history_.objective)
     np.testing.assert_allclose(histories[0], histories[1], rtol=1e-9)
 
@@ -123,14 +123,14 @@ def test_without_constraints_alpha_does_not_matter(name, alpha):
 def test_likelihood_and_kl_of_a_crf_with_partial_labels_are_those_of_the_known_ones():
     """Without constraints q is the posterior given what is known: KL = 0, and the likelihood is log p(known | x)."""
     crf = CRF(LABELS, max_iter=20)
-    learner = UEM(crf, start="random", random_state=0, max_rounds=2, tol=0.0).fit(TEXT, PARTLY)
+    learner = UEM(crf, start="random", random_state=0, max_iter=2, tol=0.0).fit(TEXT, PARTLY)
     start = CRF(LABELS)
     start.encode(TEXT, PARTLY, fit=True)
     start.randomize(np.random.default_rng([0, 0]))
     assert learner.history_[0].log_likelihood == pytest.approx(start.log_likelihood(TEXT, PARTLY), rel=1e-9)
     assert learner.history_[0].kl == pytest.approx(0.0, abs=1e-9)
     constrained = UEM(
-        CRF(LABELS, max_iter=20), [count("D") >= 0.5], start="random", random_state=0, max_rounds=1, tol=0.0
+        CRF(LABELS, max_iter=20), [count("D") >= 0.5], start="random", random_state=0, max_iter=1, tol=0.0
     ).fit(TEXT, PARTLY)
     assert constrained.history_[0].kl > 0.01
     assert constrained.history_[0].log_likelihood == pytest.approx(learner.history_[0].log_likelihood, rel=1e-9)
@@ -140,7 +140,7 @@ def test_few_labels_where_no_word_is_frequent_enough_is_plain_em():
     rule = few_labels_per(word, strength=8.0, min_count=100)
     for extra in ({}, {"few_dual_steps": 3}):
         plain, rare = (
-            UEM(HMM(LABELS, min_count=1), rules, start="random", random_state=0, max_rounds=3, tol=0.0, **more)
+            UEM(HMM(LABELS, min_count=1), rules, start="random", random_state=0, max_iter=3, tol=0.0, **more)
             for rules, more in (((), {}), ([rule], extra))
         )
         np.testing.assert_allclose(plain.fit(TEXT).history_.objective, rare.fit(TEXT).history_.objective, rtol=1e-9)

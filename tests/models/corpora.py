@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.engine import Piece, Placed, engine_for, shards_of, summed
+from trellis.engine import Piece, Placed, shards_of, summed, threads_for
 
 
 def random_sentences(rng, n, n_words, longest=12, shortest=0):
@@ -17,7 +17,7 @@ def random_labels(rng, sentences, names, known=1.0):
     return [[str(rng.choice(names)) if rng.random() < known else None for _ in sentence] for sentence in sentences]
 
 
-def expectation(model, batch, *, clamp=False, threads=1):
+def expectation(model, batch, *, clamp=False, n_jobs=1):
     """Statistics of one E-step and the sum of the weighted log-partitions."""
     shards = shards_of(batch)
 
@@ -29,7 +29,7 @@ def expectation(model, batch, *, clamp=False, threads=1):
         q = scores.infer(weights=part.weights)
         return Sum(model.collect(part, q), float(part.weights @ q.log_partition))
 
-    total = summed(engine_for(threads).map(of_shard, shards))
+    total = summed(threads_for(n_jobs).map(of_shard, shards))
     return total.statistics, total.value
 
 
@@ -41,11 +41,11 @@ class Sum:
         return Sum(self.statistics + other.statistics, self.value + other.value)
 
 
-def em(model, batch, rounds, *, clamp=False, threads=1):
+def em(model, batch, rounds, *, clamp=False, n_jobs=1):
     """Objectives Σ log-partition + log_prior before each of ``rounds`` M-steps and after the last."""
     trace = []
     for _ in range(rounds):
-        statistics, value = expectation(model, batch, clamp=clamp, threads=threads)
+        statistics, value = expectation(model, batch, clamp=clamp, n_jobs=n_jobs)
         trace.append(value + model.log_prior())
         model.update(statistics)
     trace.append(expectation(model, batch, clamp=clamp)[1] + model.log_prior())
@@ -57,6 +57,6 @@ def assert_never_falls(trace, relative=1e-10):
     assert np.all(steps >= -relative * np.abs(trace[:-1])), steps.min()
 
 
-def placed(batches, threads=1) -> Placed:
+def placed(batches, n_jobs=1) -> Placed:
     """Batches where they will be worked on."""
-    return engine_for(threads).place([Piece(batch) for batch in batches])
+    return threads_for(n_jobs).place([Piece(batch) for batch in batches])

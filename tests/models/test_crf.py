@@ -168,7 +168,7 @@ def test_threads_do_not_change_a_bit():
     found = [crf._objective(counts, [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
     assert len({value for value, _ in found}) == 1
     assert len({gradient.tobytes() for _, gradient in found}) == 1
-    trained = [CRF(max_iter=5, threads=threads, tol=0.0) for threads in (1, 2)]
+    trained = [CRF(max_iter=5, n_jobs=threads, tol=0.0) for threads in (1, 2)]
     with pytest.warns(ConvergenceWarning, match="stopped after 5 rounds"):
         bits = {crf.fit(sentences, crf_labels(sentences)).weights_.tobytes() for crf in trained}
     assert len(bits) == 1

@@ -137,7 +137,7 @@ def test_threads_do_not_change_a_bit_of_the_statistics():
     model = HMM(5, **CLOSED)
     batch = encoded(model, rng, n=2500, n_words=400, longest=20)
     model.randomize(rng)
-    found = [expectation(model, batch, threads=threads) for threads in (1, 2, 4)]
+    found = [expectation(model, batch, n_jobs=threads) for threads in (1, 2, 4)]
     for statistics, value in found[1:]:
         assert value == found[0][1]
         assert statistics.start.tobytes() == found[0][0].start.tobytes()

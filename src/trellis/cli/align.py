@@ -25,6 +25,7 @@ from trellis.cli.options import (
     LEARNING,
     ROUNDS,
     RUN,
+    Engine,
     History,
     Json,
     Output,
@@ -34,6 +35,7 @@ from trellis.cli.options import (
     Threads,
     file_option,
     flag,
+    jobs,
     name_option,
     number_option,
     wants_json,
@@ -156,6 +158,7 @@ def align(
     ] = None,
     history: History = None,
     threads: Threads = None,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Align the words of a parallel text.
@@ -185,18 +188,19 @@ def align(
         "symmetrize": symmetrize.value,
         "decode_constraint": None if decode_constraint is None else decode_constraint.value,
         "reliability": reliability,
-        "threads": threads,
+        "n_jobs": jobs(threads),
+        "engine": engine,
     }
     if threshold is not None:
         shared["threshold"] = threshold
     if model is not None:
-        aligner = Aligner.load(model, **{k: v for k, v in shared.items() if v is not None or k == "threads"})
+        aligner = Aligner.load(model, **{k: v for k, v in shared.items() if v is not None or k == "n_jobs"})
     else:
         aligner = Aligner(
             constraint.value,
             gamma=gamma,
-            iterations=rounds,
-            model1_iterations=model1_rounds,
+            max_iter=rounds,
+            model1_iter=model1_rounds,
             prefix=prefix or None,
             variational=not mean,
             alike=alike,

@@ -19,6 +19,7 @@ from trellis.cli.options import (
     Quiet,
     Threads,
     WordColumn,
+    jobs,
     wants_json,
 )
 from trellis.errors import DataError
@@ -56,7 +57,7 @@ def explain(
 
     read = {"--model": model, "text": text, "--labelled": labelled, "--unlabelled": unlabelled}
     check_files(read, {"--output": output})
-    extractor = Extractor.load(model, threads=threads)
+    extractor = Extractor.load(model, n_jobs=jobs(threads))
     columns = {"word_column": word_column, "label_column": label_column}
     texts = _texts(text, word_column, label_column)
     has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))

@@ -22,6 +22,7 @@ from trellis.cli.options import (
     MIN_COUNT,
     ROUNDS,
     SEED,
+    Engine,
     Force,
     History,
     Json,
@@ -31,6 +32,7 @@ from trellis.cli.options import (
     SomeModel,
     Threads,
     file_option,
+    jobs,
     name_option,
     number_option,
     wants_json,
@@ -119,6 +121,7 @@ def induce(
     force: Force = False,
     history: History = None,
     threads: Threads = None,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Induce parts of speech from text alone, or from text and a little knowledge.
@@ -139,7 +142,7 @@ def induce(
     if model is not None:
         from trellis.models import HMM
 
-        loaded = HMM.load(model, threads=threads)
+        loaded = HMM.load(model, n_jobs=jobs(threads))
         _write(output, sentences, tag_text(loaded, words, decoding.value), wants_json(output, json))
         return
     known = [s for path in labelled or () for s in read_columns(path)]
@@ -149,10 +152,10 @@ def induce(
         found = {t for s in known for t in s.labels or () if t} | {t for own in (tags or {}).values() for t in own}
         names = sorted(found)
     inducer = Inducer(
-        names, method=method.value, strength=strength, frequent=frequent, rounds=rounds, em_rounds=em_rounds,
+        names, method=method.value, strength=strength, frequent=frequent, max_iter=rounds, em_iter=em_rounds,
         dual_steps=dual_steps, emission_prior=emission_prior, transition_prior=transition_prior, min_count=min_count,
         closed_classes=None if closed is None else _word_tags(closed), tag_dictionary=tags, gamma=gamma,
-        decoding=decoding.value, threads=threads, random_state=seed, show_progress=not quiet,
+        decoding=decoding.value, n_jobs=jobs(threads), engine=engine, random_state=seed, verbose=not quiet,
     )  # fmt: skip
     _fit(inducer, known, words)
     if save is not None:

@@ -75,6 +75,10 @@ History = Annotated[
 ]
 Json = Annotated[bool, flag("--json", help="Write the output as JSON.", panel=RUN)]
 Force = Annotated[bool, flag("--force", help="Replace an output file that exists.", panel=RUN)]
+Engine = Annotated[
+    str | None,
+    name_option("--engine", help="Where to work: `dask`, or `tcp://host:port` of a Dask scheduler.", panel=RUN),
+]
 Threads = Annotated[
     int | None,
     number_option("--threads", min=1, help="Threads, without effect on the output. Default: every core.", panel=RUN),
@@ -87,6 +91,11 @@ WordColumn = Annotated[
 LabelColumn = Annotated[
     int, number_option("--label-column", min=0, help="Column of the label in .tsv files, from 0.", panel=COLUMNS)
 ]
+
+
+def jobs(threads: int | None) -> int:
+    """``n_jobs`` of an estimator: every core unless told otherwise."""
+    return -1 if threads is None else threads
 
 
 def wants_json(output: str, json: bool) -> bool:

@@ -29,6 +29,7 @@ from trellis.cli.options import (
     Threads,
     WordColumn,
     flag,
+    jobs,
     name_option,
     wants_json,
 )
@@ -91,7 +92,7 @@ def predict(
     kind = _kind(output, format, json)
     labels = () if kind == "view" else ("--output",)
     check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
-    settings: dict[str, int | None] = {"threads": threads}
+    settings: dict[str, int | None] = {"n_jobs": jobs(threads)}
     if beam is not None:
         settings["beam"] = beam
     extractor = Extractor.load(model, **settings)

@@ -19,6 +19,7 @@ from trellis.cli.options import (
     SEED,
     UNLABELLED,
     Beam,
+    Engine,
     History,
     LabelColumn,
     Quiet,
@@ -26,6 +27,7 @@ from trellis.cli.options import (
     WordColumn,
     file_option,
     flag,
+    jobs,
     name_option,
     number_option,
 )
@@ -88,6 +90,7 @@ def train(
     label_column: LabelColumn = 1,
     history: History = None,
     threads: Threads = None,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
@@ -108,14 +111,15 @@ def train(
         method=method.value,
         gamma=gamma,
         beta=beta,
-        rounds=rounds,
+        max_iter=rounds,
         hard=hard,
         k_best=k_best,
         beam=beam,
         min_count=min_count,
         random_state=seed,
-        threads=threads,
-        show_progress=not quiet,
+        n_jobs=jobs(threads),
+        engine=engine,
+        verbose=not quiet,
     )
     parsed = parse_rules(extractor.rules, rules)  # a fault in the rules is told before files are read
     named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
@@ -134,7 +138,7 @@ def train(
         )
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
-    extractor.fit(few, many, dev=judged)
+    extractor.fit(few, unlabelled=many, dev=judged)
     extractor.save(save)
     if history is not None:
         extractor.ccm_.history_.save(history)
@@ -142,7 +146,7 @@ def train(
     if not quiet:
         typer.echo(
             f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
-            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_rounds_} rounds of {method.value}: {save}",
+            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {method.value}: {save}",
             err=True,
         )
     if unlabelled and not many:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.sentence import Sentence
@@ -62,7 +63,7 @@ TextLike = Text | str | Sequence[str]
 """A text, a string that is cut into tokens, or the tokens."""
 
 
-def as_texts(items: Iterable[TextLike], labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Text]:
+def as_texts(items: Any, labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Text]:
     """Texts in any of their forms; ``labels`` are of their tokens, None where nothing is known of a text.
 
     >>> [one] = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])

@@ -29,6 +29,8 @@ class SerialEngine:
             for shard in shards:
                 yield run_shard(function, shard, shard)
 
+    n_workers = 1
+
     @property
     def near(self) -> Self:
         return self

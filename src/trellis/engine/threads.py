@@ -60,6 +60,10 @@ class ThreadEngine:
                     pool.shutdown(wait=False, cancel_futures=True)
 
     @property
+    def n_workers(self) -> int:
+        return self.threads
+
+    @property
     def near(self) -> Self:
         return self
 

@@ -45,10 +45,10 @@ class CCM(CCMPrediction):
 
     method : see the table above
     gamma : of "uem" (0.5 unless given); the other methods have their own
-    beta, rounds, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
+    beta, max_iter, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
     tolerance, evaluations : of the projection, as in :class:`UEM`
 
-    Learned: ``model_``, ``penalties_``, ``history_``, ``n_rounds_``, and ``duals_`` of "pr" and "uem": the mean dual
+    Learned: ``model_``, ``penalties_``, ``history_``, ``n_iter_``, and ``duals_`` of "pr" and "uem": the mean dual
     variable of each constraint's rows, the price that the last projection put on it.
     """
 
@@ -60,44 +60,44 @@ class CCM(CCMPrediction):
         method: str = "codl",
         gamma: float | None = None,
         beta: float | None = 0.7,
-        rounds: int = 5,
+        max_iter: int = 5,
         hard: bool = False,
         k_best: int = 1,
         smoothing: float = 0.5,
         beam: int = 50,
-        tolerance: float = 1e-2,
-        evaluations: int = 50,
+        projection_tol: float = 1e-2,
+        max_evaluations: int = 50,
         random_state: int | None = None,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
-        show_progress: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.model = model
         self.constraints = constraints
         self.method = method
         self.gamma = gamma
         self.beta = beta
-        self.rounds = rounds
+        self.max_iter = max_iter
         self.hard = hard
         self.k_best = k_best
         self.smoothing = smoothing
         self.beam = beam
-        self.tolerance = tolerance
-        self.evaluations = evaluations
+        self.projection_tol = projection_tol
+        self.max_evaluations = max_evaluations
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
-        self.show_progress = show_progress
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
         """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""
         self._check_settings(dev)
         compile_ahead(f"train-{self.method}")
         model = own_model(self.model, learned=False)
-        batch = model.encode(X, y, weights, fit=True)
+        batch = model.encode(X, y, sample_weight, fit=True)
         has_labels = bool(np.any(batch.complete))
         mixes = self.beta is not None and has_labels
-        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=not mixes)
+        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
         rho = starting_penalties(
             model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
         )  # fmt: skip
@@ -107,16 +107,16 @@ class CCM(CCMPrediction):
         score = None if dev is None else lambda: float(self.score(*dev))
         learner: CoDL | UEM
         if self.method == "codl":
-            learner = codl = self._by_argmax(self.constraints, self.rounds)
+            learner = codl = self._by_argmax(self.constraints, self.max_iter)
             codl.train(training, rho=rho, score=None if dev is None else lambda: codl.score(*dev))
             self.penalties_ = codl.penalties_
         elif self.method in ("hard-em", "supervised"):
-            learner = self._by_argmax((), 0 if self.method == "supervised" else self.rounds)
+            learner = self._by_argmax((), 0 if self.method == "supervised" else self.max_iter)
             learner.train(training, rho=np.zeros(0), score=score)
         else:
             learner = self._by_projection(rho, has_labels).train(training, score=score, keep_best=False)
             self.duals_ = learner.pulls_
-        self.history_, self.n_rounds_ = learner.history_, learner.n_rounds_
+        self.history_, self.n_iter_ = learner.history_, learner.n_iter_
         return self
 
     def _by_argmax(self, constraints: Sequence[Constraint | Rule], rounds: int) -> CoDL:
@@ -124,15 +124,15 @@ class CCM(CCMPrediction):
             self.model,
             constraints,
             beta=self.beta,
-            rounds=rounds,
+            max_iter=rounds,
             hard=self.hard,
             k_best=self.k_best,
             smoothing=self.smoothing,
             beam=self.beam,
             random_state=self.random_state,
-            threads=self.threads,
+            n_jobs=self.n_jobs,
             engine=self.engine,
-            show_progress=self.show_progress,
+            verbose=self.verbose,
         )
 
     def _by_projection(self, rho: FloatArray, has_labels: bool) -> UEM:
@@ -141,15 +141,15 @@ class CCM(CCMPrediction):
             with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else (),
             gamma=self.gamma_,
             beta=self.beta if has_labels else None,
-            max_rounds=self.rounds,
+            max_iter=self.max_iter,
             tol=0.0,
-            tolerance=self.tolerance,
-            evaluations=self.evaluations,
+            projection_tol=self.projection_tol,
+            max_evaluations=self.max_evaluations,
             random_state=self.random_state,
-            threads=self.threads,
+            n_jobs=self.n_jobs,
             engine=self.engine,
             track_likelihood=False,
-            show_progress=self.show_progress,
+            verbose=self.verbose,
         )
 
     @property
@@ -163,8 +163,8 @@ class CCM(CCMPrediction):
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
         self._check_learner(dev)
-        self._check_whole(rounds=0, k_best=1, beam=1, evaluations=1, random_state=0)
-        self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), tolerance=(1e-15, np.inf))
+        self._check_whole(max_iter=0, k_best=1, beam=1, max_evaluations=1, random_state=0)
+        self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         if self.gamma is not None:
             gamma_at(self.gamma, 0)
         if self.gamma is not None and self.method != "uem":
@@ -172,5 +172,5 @@ class CCM(CCMPrediction):
             raise DataError(f"gamma goes with method 'uem'; {self.method!r} is {fixed}")
         if self.k_best != 1 and self.method not in ("codl", "hard-em"):
             raise DataError(f"k_best goes with the methods 'codl' and 'hard-em', not with {self.method!r}")
-        if self.rounds < 1 and self.method not in ("codl", "hard-em", "supervised"):
-            raise DataError(f"rounds must be at least 1 for method {self.method!r}, got {self.rounds}")
+        if self.max_iter < 1 and self.method not in ("codl", "hard-em", "supervised"):
+            raise DataError(f"max_iter must be at least 1 for method {self.method!r}, got {self.max_iter}")

@@ -49,7 +49,7 @@ class CoDL(CCMPrediction):
     constraints : those of strength "learned" get ρ from data, the others keep their own strength
     beta : weight of the supervised parameters after each round; None: labelled and unlabelled instances are counted
         together. The thesis has 0.1 in one place and 0.9 in others; see docs/extraction.md for what 0.7 rests on
-    rounds : of labelling and learning; 0: supervised alone
+    max_iter : of labelling and learning; 0: supervised alone
     hard : ρ = ∞ for all constraints of strength "learned"
     k_best : outputs of each instance that are learned from
     relearn : learn ρ anew from the labelling of each round, as algorithm 8 has it; otherwise ρ₀ stays
@@ -58,13 +58,13 @@ class CoDL(CCMPrediction):
     checkpoint, checkpoint_every : as in UEM
     start_scale, random_state : of the start where nothing is labelled, as in UEM; then β has nothing to hold on to
 
-    Learned: ``model_``, ``penalties_`` (ρ by name), ``history_``, ``n_rounds_``, ``converged_``.
+    Learned: ``model_``, ``penalties_`` (ρ by name), ``history_``, ``n_iter_``, ``converged_``.
 
     >>> from trellis.constraints import count
     >>> from trellis.models import HMM
     >>> X = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"]]
     >>> hmm = HMM(min_count=1, unknown=None, transition_prior=1.1, emission_prior=1.1)
-    >>> learner = CoDL(hmm, [(count("V") >= 1).learned()], rounds=2).fit(X, [["D", "N", "V"], None, None])
+    >>> learner = CoDL(hmm, [(count("V") >= 1).learned()], max_iter=2).fit(X, [["D", "N", "V"], None, None])
     >>> learner.predict([["a", "cat", "barks"]])
     [['D', 'N', 'V']]
     """
@@ -75,7 +75,7 @@ class CoDL(CCMPrediction):
         constraints: Sequence[Constraint | Rule] = (),
         *,
         beta: float | None = 0.7,
-        rounds: int = 5,
+        max_iter: int = 5,
         hard: bool = False,
         k_best: int = 1,
         relearn: bool = True,
@@ -83,16 +83,16 @@ class CoDL(CCMPrediction):
         beam: int = 50,
         start_scale: float = 1.0,
         random_state: int | None = None,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
         checkpoint: FilePath | None = None,
         checkpoint_every: int = 1,
-        show_progress: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.model = model
         self.constraints = constraints
         self.beta = beta
-        self.rounds = rounds
+        self.max_iter = max_iter
         self.hard = hard
         self.k_best = k_best
         self.relearn = relearn
@@ -100,22 +100,28 @@ class CoDL(CCMPrediction):
         self.beam = beam
         self.start_scale = start_scale
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
-        self.show_progress = show_progress
+        self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train a model like the one given; the score on ``dev`` = (X, y) of each round goes into the history and
         changes nothing else."""
         self._check_settings(dev)
         compile_ahead("train-codl")
         model = own_model(self.model, learned=False)
-        batch = model.encode(X, y, weights, fit=True)
-        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=self._beta(batch) is None)
+        batch = model.encode(X, y, sample_weight, fit=True)
+        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=self._beta(batch) is None)
         return self.train(training, score=None if dev is None else lambda: float(self.score(*dev)), resume=resume)
 
     def train(
@@ -140,9 +146,9 @@ class CoDL(CCMPrediction):
         self.model_, self._names = model, step.search.names
         self._take(rho)
         settings = Settings(
-            -np.inf, beta, "auto", self.start_scale, max_rounds=self.rounds if len(training.free) else 0,
+            -np.inf, beta, "auto", self.start_scale, max_iter=self.max_iter if len(training.free) else 0,
             random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
-            show_progress=self.show_progress, title="constraint-driven learning", rises=False, keep_best=False,
+            verbose=self.verbose, title="constraint-driven learning", rises=False, keep_best=False,
         )  # fmt: skip
 
         def judge(duals: Duals) -> float:
@@ -152,7 +158,7 @@ class CoDL(CCMPrediction):
         known = self._fingerprint(training.batch, rho) if self.checkpoint is not None else None
         run = Loop(training, step, settings, score=None if score is None else judge, known=known).run(resume=resume)
         self._take(rho if run.duals is None else run.duals.row)
-        self.history_, self.n_rounds_, self.converged_ = run.history, len(run.history), run.converged
+        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
         return self
 
     def _beta(self, batch: Batch) -> float | None:
@@ -163,13 +169,13 @@ class CoDL(CCMPrediction):
         self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))
 
     def _fingerprint(self, batch: Batch, rho: FloatArray) -> dict[str, str]:
-        may_change = {"rounds", "threads", "engine", "checkpoint", "checkpoint_every", "show_progress"}
+        may_change = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose"}
         settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in may_change}
         return {**settings, "data": fingerprint(batch, self.model_.label_names_), "penalties": fingerprint(rho)}
 
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)
-        self._check_whole(rounds=0, k_best=1, beam=1, random_state=0, checkpoint_every=1)
+        self._check_whole(max_iter=0, k_best=1, beam=1, random_state=0, checkpoint_every=1)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), start_scale=(0.0, np.inf))
 
 

@@ -63,13 +63,13 @@ class Settings:
     start: str = "auto"
     start_scale: float = 1.0
     n_init: int = 1
-    max_rounds: int = 100
+    max_iter: int = 100
     tol: float = 0.0
     patience: int | None = None
     random_state: int | None = None
     checkpoint: FilePath | None = None
     checkpoint_every: int = 10
-    show_progress: bool = False
+    verbose: bool = False
     title: str = "learning"
     rises: bool = True
     keep_best: bool = True
@@ -144,9 +144,9 @@ class Loop:
             restore(run)
         unsolved: list[tuple[float, str]] = []
         of = "" if settings.n_init == 1 else f", start {run.restart + 1} of {settings.n_init}"
-        with Progress(settings.title + of, settings.max_rounds, settings.show_progress) as progress:
+        with Progress(settings.title + of, settings.max_iter, settings.verbose) as progress:
             try:
-                while len(run.history) < settings.max_rounds and not run.converged:
+                while len(run.history) < settings.max_iter and not run.converged:
                     begin = time.perf_counter()
                     number = len(run.history)
                     found, objective = self._round(run, number)
@@ -159,7 +159,7 @@ class Loop:
                     )  # fmt: skip
                     run = self._judged(run, entry, found)
                     progress.advance(number + 1, _figures(entry))
-                    last = run.converged or number + 1 == settings.max_rounds
+                    last = run.converged or number + 1 == settings.max_iter
                     if settings.checkpoint is not None and (last or (number + 1) % settings.checkpoint_every == 0):
                         write_checkpoint(settings.checkpoint, run, best, self.known)
             except KeyboardInterrupt:
@@ -238,8 +238,8 @@ class Loop:
         if not run.converged and settings.tol > 0 and settings.patience is None and len(history) >= 2:
             change = abs(history[-1].objective - history[-2].objective)
             warnings.warn(
-                f"stopped after max_rounds={settings.max_rounds} rounds with the objective still changing by "
-                f"{change:.3g}: raise max_rounds or tol, or set tol=0 if a fixed number of rounds is wanted",
+                f"stopped after max_iter={settings.max_iter} rounds with the objective still changing by "
+                f"{change:.3g}: raise max_iter or tol, or set tol=0 if a fixed number of rounds is wanted",
                 ConvergenceWarning,
                 stacklevel=5,
             )

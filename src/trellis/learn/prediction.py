@@ -37,7 +37,7 @@ class Prediction(Estimator):
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]
-    threads: int | None
+    n_jobs: int | None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -95,9 +95,9 @@ class ProjectedPrediction(Prediction):
     """What a learner that projects predicts."""
 
     gamma: Gamma
-    tolerance: float
-    evaluations: int
-    max_rounds: int
+    projection_tol: float
+    max_evaluations: int
+    max_iter: int
 
     def predict(self, X: Any, *, constrained: bool = True, decoding: str = "viterbi") -> Any:
         """Labels by name: the best output (``decoding="viterbi"``), or the best label of each slot ("posterior").
@@ -132,11 +132,11 @@ class ProjectedPrediction(Prediction):
         violated, coupling = np.zeros(len(rows.names)), np.zeros(len(rows.coupling()))
         for mine, expected in zip(shards.values(), found.results, strict=True):
             excess, names = mine.excess(expected)[: mine.n_local], mine.constraint[: mine.n_local]
-            violated += np.bincount(names, excess > 2 * self.tolerance, minlength=len(violated))
+            violated += np.bincount(names, excess > 2 * self.projection_tol, minlength=len(violated))
             coupling += expected[mine.n_local :]
         tying = rows.coupling()
         excess = tying.excess(coupling)
-        violated += np.bincount(tying.constraint, excess > 2 * self.tolerance, minlength=len(violated))
+        violated += np.bincount(tying.constraint, excess > 2 * self.projection_tol, minlength=len(violated))
         n_rows = np.maximum(np.bincount(rows.constraint, minlength=len(violated)), 1)
         return dict(zip(rows.names, (violated / n_rows).tolist(), strict=True))
 
@@ -157,11 +157,11 @@ class ProjectedPrediction(Prediction):
         rows = rows_of(self.model_, batch, self.constraints if constrained else ()).canonical()
         rows = replace(rows.local(), sparsity=()) if constrained else rows
         parts = [shard.of(batch) for shard in shards_of(batch)]
-        return projector_of(rows, parts, threads_for(self.threads), Solving(self.tolerance, self.evaluations))
+        return projector_of(rows, parts, threads_for(self.n_jobs), Solving(self.projection_tol, self.max_evaluations))
 
     def _gamma(self, constrained: bool) -> float:
         """γ of the last round; without constraints the model's own posterior, 1."""
-        return gamma_at(self.gamma, max(self.max_rounds - 1, 0)) if constrained else 1.0
+        return gamma_at(self.gamma, max(self.max_iter - 1, 0)) if constrained else 1.0
 
 
 class CCMPrediction(Prediction):
@@ -196,7 +196,7 @@ class CCMPrediction(Prediction):
         """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
         constraints = self.constraints if constrained else ()
         step = ConstrainedArgmax(
-            self.model_, batch.with_labels(None), constraints, threads_for(self.threads), beam=self.beam,
+            self.model_, batch.with_labels(None), constraints, threads_for(self.n_jobs), beam=self.beam,
             local_only=True,
         )  # fmt: skip
         return step.run(np.array([self.penalties_[name] for name in step.names]))

@@ -45,7 +45,7 @@ class UEM(ProjectedPrediction):
     start : "random" (pseudo-counts 1 + scale · U(0, 1)), "uniform" (all outputs equally likely), "labelled" (supervised
         training), "model" (its parameters as they are); "auto": labelled if there are labels, else random
     n_init : restarts from other random starts; the best objective (or development metric) is kept
-    max_rounds, tol : stop after so many rounds, or when the objective changes by less than tol times its size
+    max_iter, tol : stop after so many rounds, or when the objective changes by less than tol times its size
     patience : with ``dev`` data, stop after so many rounds without a better metric; the best parameters are kept
     online : number of instances a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
     tolerance : KKT residual of the projection;  evaluations : at most so many an instance, and passes for coupling rows
@@ -56,14 +56,12 @@ class UEM(ProjectedPrediction):
     track_likelihood : with constraints or γ ≠ 1, likelihood and KL in the history cost one more inference a round
 
     Learned: ``model_``, ``history_``, ``duals_``, ``pulls_`` (mean dual variable of each constraint's rows: the price
-    that the last projection put on it), ``objective_``, ``n_rounds_``, ``converged_``.
+    that the last projection put on it), ``objective_``, ``n_iter_``, ``converged_``.
 
     >>> from trellis.models import HMM
     >>> from trellis.constraints import count
     >>> text = [["the", "dog", "barks"], ["a", "dog", "sleeps"], ["the", "cat", "sleeps"]]
-    >>> learner = UEM(
-    ...     HMM(["N", "V"], min_count=1, unknown=None), [count("V") >= 1], max_rounds=5, tol=0, random_state=0
-    ... )
+    >>> learner = UEM(HMM(["N", "V"], min_count=1, unknown=None), [count("V") >= 1], max_iter=5, tol=0, random_state=0)
     >>> _ = learner.fit(text)
     >>> learner.history_.objective == sorted(learner.history_.objective)
     True
@@ -80,21 +78,21 @@ class UEM(ProjectedPrediction):
         start: str = "auto",
         start_scale: float = 1.0,
         n_init: int = 1,
-        max_rounds: int = 100,
+        max_iter: int = 100,
         tol: float = 1e-6,
         patience: int | None = None,
         online: int | None = None,
         step_power: float = 0.7,
-        tolerance: float = 1e-3,
-        evaluations: int = 200,
+        projection_tol: float = 1e-3,
+        max_evaluations: int = 200,
         few_dual_steps: int | None = None,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
         random_state: int | None = None,
         checkpoint: FilePath | None = None,
         checkpoint_every: int = 10,
         track_likelihood: bool = True,
-        show_progress: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.model = model
         self.constraints = constraints
@@ -104,31 +102,37 @@ class UEM(ProjectedPrediction):
         self.start = start
         self.start_scale = start_scale
         self.n_init = n_init
-        self.max_rounds = max_rounds
+        self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
         self.online = online
         self.step_power = step_power
-        self.tolerance = tolerance
-        self.evaluations = evaluations
+        self.projection_tol = projection_tol
+        self.max_evaluations = max_evaluations
         self.few_dual_steps = few_dual_steps
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.track_likelihood = track_likelihood
-        self.show_progress = show_progress
+        self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, weights: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         model = own_model(self.model, learned=self.start == "model")
-        batch = model.encode(X, y, weights, fit=self.start != "model")
-        training = Training(model, batch, engine_for(self.threads, self.engine), use_labelled=self.beta is None)
+        batch = model.encode(X, y, sample_weight, fit=self.start != "model")
+        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=self.beta is None)
         score = None if dev is None else lambda: float(self.score(*dev))
         return self.train(training, score=score, resume=resume)
 
@@ -153,7 +157,7 @@ class UEM(ProjectedPrediction):
         run = Loop(training, step, self._settings(keep_best), score=metric, known=known).run(resume=resume)
         self.history_, self.duals_ = run.history, run.duals
         self.objective_ = run.history[-1].objective
-        self.n_rounds_, self.converged_ = len(run.history), run.converged
+        self.n_iter_, self.converged_ = len(run.history), run.converged
         self.pulls_ = step.pulls(run.duals) if isinstance(step, ProjectedStep) else {}
         return self
 
@@ -169,15 +173,15 @@ class UEM(ProjectedPrediction):
 
     @property
     def _solving(self) -> Solving:
-        return Solving(self.tolerance, self.evaluations, self.few_dual_steps)
+        return Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps)
 
     def _settings(self, keep_best: bool) -> Settings:
         return Settings(
-            self.gamma, self.beta, self.start, self.start_scale, self.n_init, self.max_rounds, self.tol, self.patience,
-            self.random_state, self.checkpoint, self.checkpoint_every, self.show_progress,
+            self.gamma, self.beta, self.start, self.start_scale, self.n_init, self.max_iter, self.tol, self.patience,
+            self.random_state, self.checkpoint, self.checkpoint_every, self.verbose,
             # projections that are stopped early give a bound, which may fall
-            rises=self.evaluations >= PATIENT, keep_best=keep_best,
-            unsolved=f"KKT residual; tolerance {self.tolerance:g}). Allow more `evaluations` than {self.evaluations}, "
+            rises=self.max_evaluations >= PATIENT, keep_best=keep_best,
+            unsolved=f"KKT residual; tolerance {self.projection_tol:g}). Allow more `evaluations` than {self.max_evaluations}, "
             "raise `tolerance`, or give the constraint slack or a penalty",
         )  # fmt: skip
 
@@ -187,9 +191,9 @@ class UEM(ProjectedPrediction):
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         self._check_learner(dev)
-        self._check_whole(n_init=1, max_rounds=1, patience=1, online=1, evaluations=1, few_dual_steps=1)
+        self._check_whole(n_init=1, max_iter=1, patience=1, online=1, max_evaluations=1, few_dual_steps=1)
         self._check_whole(checkpoint_every=1, random_state=0)
-        self._check_within(alpha=(0.0, 1.0), beta=(0.0, 1.0), tol=(0.0, np.inf), tolerance=(1e-15, np.inf))
+        self._check_within(alpha=(0.0, 1.0), beta=(0.0, 1.0), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
         gamma_at(self.gamma, 0)
         if self.patience is not None and dev is None:
@@ -212,12 +216,12 @@ class UEM(ProjectedPrediction):
 MOST_COMPARED = 1_000
 """Rounds whose γ two runs must have in common."""
 _MAY_CHANGE = {
-    "max_rounds",
-    "threads",
+    "max_iter",
+    "n_jobs",
     "engine",
     "checkpoint",
     "checkpoint_every",
-    "show_progress",
+    "verbose",
     "constraints",
     "gamma",
 }

@@ -50,7 +50,7 @@ class CRF(LogLinearModel, SequenceModel):
     solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` sentences
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    threads : engine of ``fit``, ``predict`` and their like; None: every core
+    n_jobs : engine of ``fit``, ``predict`` and their like; None: every core
 
     Learned: ``weights_`` (n_weights,), ``edge_`` (K, K), ``start_``, ``stop_`` (K,); ``feature_names_`` and
     ``label_names_``, the vocabularies.
@@ -82,7 +82,7 @@ class CRF(LogLinearModel, SequenceModel):
         learning_rate: float = 0.1,
         batch_size: int = 64,
         random_state: int | None = None,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
     ) -> None:
         self.labels = labels
@@ -97,7 +97,7 @@ class CRF(LogLinearModel, SequenceModel):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
 
     # text in

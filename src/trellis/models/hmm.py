@@ -69,7 +69,7 @@ class HMM(SequenceModel):
     transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
         likelihood gives what was never seen no probability: to tag new text, take slightly more than 1
     variational : variational Bayes in place of the mode; α may then be below 1
-    threads : for ``predict`` and its like; None: every core
+    n_jobs : for ``predict`` and its like; None: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, ``emission_`` (n_symbols, K) columns sum to 1 (with
     ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies.
@@ -98,7 +98,7 @@ class HMM(SequenceModel):
         transition_prior: float = 1.0,
         emission_prior: float = 1.0,
         variational: bool = False,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
     ) -> None:
         self.labels = labels
         self.min_count = min_count
@@ -108,7 +108,7 @@ class HMM(SequenceModel):
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
         self.variational = variational
-        self.threads = threads
+        self.n_jobs = n_jobs
 
     # text in
 

@@ -36,7 +36,7 @@ class LogLinearModel(SavedEstimator):
     learning_rate: float
     batch_size: int
     random_state: int | None
-    threads: int | None
+    n_jobs: int | None
     engine: Any
 
     weights_: FloatArray
@@ -129,7 +129,7 @@ class LogLinearModel(SavedEstimator):
         if self.solver == "adagrad":
             self._fit_adagrad(batch)
             return
-        shards = place_batch(engine_for(self.threads, self.engine), batch)
+        shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
         found = self.update(shards.total(_count_given, self.bare()), shards=[shards])
         self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
         if not found.converged:

@@ -52,7 +52,7 @@ class MaxEnt(LogLinearModel, TabularModel):
     solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` rows
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    threads : engine of ``fit``; None: every core
+    n_jobs : engine of ``fit``; None: every core
 
     Learned: ``weights_``, and as views of it ``feature_weights_`` (n_features, K) and ``intercept_`` (K,).
 
@@ -73,7 +73,7 @@ class MaxEnt(LogLinearModel, TabularModel):
         learning_rate: float = 0.1,
         batch_size: int = 64,
         random_state: int | None = None,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
     ) -> None:
         self.labels = labels
@@ -85,7 +85,7 @@ class MaxEnt(LogLinearModel, TabularModel):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
 
     def _prepare(self) -> None:

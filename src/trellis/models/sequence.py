@@ -29,7 +29,7 @@ class SequenceModel(SavedEstimator):
 
     discriminative: bool
     labels: Any
-    threads: int | None
+    n_jobs: int | None
     label_names_: Vocabulary
 
     def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
@@ -99,7 +99,7 @@ class SequenceModel(SavedEstimator):
         return self.encode(X, y, weights)
 
     def _over_shards(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
-        return list(threads_for(self.threads).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
+        return list(threads_for(self.n_jobs).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
 
     def _learn_label_names(self, X: Any, y: Labels | None) -> Vocabulary:
         """From the constructor, else from the corpus, else those found in ``y``, sorted."""

@@ -10,7 +10,7 @@
 ...     ("a house", "une maison"),
 ...     ("blue flower", "fleur bleue"),
 ... ]
->>> aligner = Aligner(threads=1).fit(pairs)
+>>> aligner = Aligner(n_jobs=1).fit(pairs)
 >>> aligner.align([("the blue flower", "la fleur bleue")])[0].pharaoh()
 '0-0 1-2 2-1'
 """
@@ -109,7 +109,7 @@ class Aligner(SavedEstimator):
     constraint : "both", "agreement", "bijective" or "none", in training
     decode_constraint : the same at decoding time; None: as in training
     gamma : temperature of the projection; 1 is posterior regularization, 0 LP-EM, which is solved smoothed, as 0.05
-    model1_iterations, iterations : rounds of Model 1 and of the HMM
+    model1_iter, max_iter : rounds of Model 1 and of the HMM
     symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
         "grow-diag-final-and"
@@ -122,7 +122,7 @@ class Aligner(SavedEstimator):
     tolerance, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
         evaluation more
     random_state : accepted as everywhere; nothing here is random
-    threads : None: every core
+    n_jobs : None: every core
 
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
@@ -133,8 +133,8 @@ class Aligner(SavedEstimator):
         *,
         decode_constraint: str | None = None,
         gamma: float = 1.0,
-        model1_iterations: int = 4,
-        iterations: int = 2,
+        model1_iter: int = 4,
+        max_iter: int = 2,
         symmetrize: str = "posterior",
         threshold: float = 0.4,
         prefix: int | None = 5,
@@ -145,18 +145,18 @@ class Aligner(SavedEstimator):
         alike: float = 1.0,
         priors: Mapping[tuple[str, str], float] | None = None,
         reliability: float = 0.9,
-        tolerance: float = 0.05,
+        projection_tol: float = 0.05,
         max_evaluations: int = 3,
         random_state: int | None = None,
-        threads: int | None = None,
+        n_jobs: int | None = -1,
         engine: Any = None,
         verbose: bool = False,
     ) -> None:
         self.constraint = constraint
         self.decode_constraint = decode_constraint
         self.gamma = gamma
-        self.model1_iterations = model1_iterations
-        self.iterations = iterations
+        self.model1_iter = model1_iter
+        self.max_iter = max_iter
         self.symmetrize = symmetrize
         self.threshold = threshold
         self.prefix = prefix
@@ -167,10 +167,10 @@ class Aligner(SavedEstimator):
         self.alike = alike
         self.priors = priors
         self.reliability = reliability
-        self.tolerance = tolerance
+        self.projection_tol = projection_tol
         self.max_evaluations = max_evaluations
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
         self.verbose = verbose
 
@@ -211,17 +211,17 @@ class Aligner(SavedEstimator):
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        training = Training(model, batch, engine_for(self.threads, self.engine))  # type: ignore[arg-type]
+        training = Training(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
-        for kind, rounds in (("model1", self.model1_iterations), ("hmm", self.iterations)):
+        for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
             if rounds == 0:
                 continue
             model.kind = kind
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             learner = UEM(
                 model, self._constraints(self.constraint, given), gamma=self._gamma if kind == "hmm" else 1.0,
-                start="model", max_rounds=rounds, tol=0.0, tolerance=self.tolerance, evaluations=self.max_evaluations,
-                threads=self.threads, track_likelihood=False, show_progress=self.verbose,
+                start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol, max_evaluations=self.max_evaluations,
+                n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
             )  # fmt: skip
             with warnings.catch_warnings():
                 # Few evaluations per pair are meant: see docs/alignment.md.
@@ -309,7 +309,7 @@ class Aligner(SavedEstimator):
 
     def save(self, path: FilePath) -> None:
         """Write the whole aligner into one file; the dictionary it learned with, and threads, are not part of it."""
-        plain = Aligner(**{**self.get_params(deep=False), "priors": None, "threads": None, "verbose": False})
+        plain = Aligner(**{**self.get_params(deep=False), "priors": None, "n_jobs": None, "verbose": False})
         plain.model_, plain.threshold_ = self._model(), self.threshold_
         super(Aligner, plain).save(path)
 
@@ -330,10 +330,10 @@ class Aligner(SavedEstimator):
             raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
         if not 0.0 < self.threshold <= 1.0:
             raise DataError(f"the threshold must lie between 0 and 1 but is {self.threshold}")
-        for name in ("model1_iterations", "iterations"):
+        for name in ("model1_iter", "max_iter"):
             if getattr(self, name) < 0:
                 raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
-        if self.model1_iterations + self.iterations == 0:
+        if self.model1_iter + self.max_iter == 0:
             raise DataError("there must be at least one round of training")
         if not isinstance(self.gamma, Real):
             raise DataError(f"gamma must be a number (1: posterior regularization, 0: LP-EM) but is {self.gamma!r}")
@@ -343,8 +343,8 @@ class Aligner(SavedEstimator):
             raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
         if self.max_evaluations < 1:
             raise DataError(f"max_evaluations must be at least 1 but is {self.max_evaluations}")
-        if not self.tolerance > 0.0:
-            raise DataError(f"tolerance must be positive but is {self.tolerance}")
+        if not self.projection_tol > 0.0:
+            raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
         for name in (self.constraint, self.decode_constraint or "none"):
             if name not in CONSTRAINTS:
                 raise UnknownNameError("constraint", name, CONSTRAINTS)
@@ -369,8 +369,8 @@ class Aligner(SavedEstimator):
         constraints = [self._constraints(kind, None)] * len(parts)
         if given is not None:
             constraints = [self._constraints(kind, given[s.instances.start : s.instances.stop]) for s in shards]
-        placed = engine_for(self.threads, self.engine).place(list(zip(parts, constraints, strict=True)), shards)
-        asked = _Decoding(self._model().bare(), self._gamma, self.tolerance, self.max_evaluations + 1, best)
+        placed = engine_for(self.n_jobs, self.engine).place(list(zip(parts, constraints, strict=True)), shards)
+        asked = _Decoding(self._model().bare(), self._gamma, self.projection_tol, self.max_evaluations + 1, best)
         for shard, (links, outputs) in zip(shards, placed.run(_decode, asked), strict=True):
             yield shard.instances, links, outputs
 
@@ -411,7 +411,7 @@ class _Decoding:
 
     model: AlignmentModel
     gamma: float
-    tolerance: float
+    projection_tol: float
     evaluations: int
     best: bool
 
@@ -422,7 +422,7 @@ def _decode(asked: _Decoding, item: tuple[SentencePairs, list[Constraint]], stat
     rows = Rows.none(part.parts)
     if constraints:
         rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
-    projector = Projector(rows, tolerance=asked.tolerance, most_evaluations=asked.evaluations)
+    projector = Projector(rows, tolerance=asked.projection_tol, most_evaluations=asked.evaluations)
 
     def take(item: Item, answer: ShardAnswer) -> Decoded:
         links = [member.link.astype(np.float32) for member in answer.posterior.members]

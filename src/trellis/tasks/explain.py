@@ -156,10 +156,10 @@ def trained_utility(
     """
     _need_labels(texts)
     settings = extractor.get_params(deep=False)
-    settings.update(show_progress=False, **({} if method is None else {"method": method, "gamma": None}))
+    settings.update(verbose=False, **({} if method is None else {"method": method, "gamma": None}))
 
     def accuracy(left_out: Sequence[str]) -> float:
-        return _accuracy(Extractor(**settings).fit(labelled, unlabelled, without=left_out), texts)
+        return _accuracy(Extractor(**settings).fit(labelled, unlabelled=unlabelled, without=left_out), texts)
 
     return _table(extractor, accuracy, without)
 

@@ -14,7 +14,7 @@
 >>> few = tokenise("Ann Lee 1999")
 >>> few = replace(few, sentence=replace(few.sentence, labels=("NAME", "NAME", "YEAR")))
 >>> many = [tokenise(line) for line in ("Bob Ray 2001", "Cy Fox 1987")]
->>> extractor = Extractor(rules, rounds=2).fit([few], many)
+>>> extractor = Extractor(rules, max_iter=2).fit([few], unlabelled=many)
 >>> [(f.label, text.text[f.start : f.end]) for text, fields in extractor.extract(many[1:]) for f in fields]
 [('NAME', 'Cy Fox'), ('YEAR', '1987')]
 """
@@ -22,7 +22,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +35,7 @@ from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
-from trellis.data.tokens import Field, Text, fields_of
+from trellis.data.tokens import Field, Text, TextLike, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
@@ -79,7 +79,7 @@ class Extractor(SavedEstimator):
     Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
-    not_saved = ("threads", "engine", "show_progress", "files")
+    not_saved = ("n_jobs", "engine", "verbose", "files")
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Extractor(SavedEstimator):
         method: str = "codl",
         gamma: float | None = None,
         beta: float | None = 0.7,
-        rounds: int = 5,
+        max_iter: int = 5,
         hard: bool = False,
         k_best: int = 1,
         smoothing: float = 0.5,
@@ -99,9 +99,9 @@ class Extractor(SavedEstimator):
         transition_prior: float = 1.01,
         emission_prior: float = 1.001,
         random_state: int | None = 0,
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
-        show_progress: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.rules = rules
         self.rules_path = rules_path
@@ -109,7 +109,7 @@ class Extractor(SavedEstimator):
         self.method = method
         self.gamma = gamma
         self.beta = beta
-        self.rounds = rounds
+        self.max_iter = max_iter
         self.hard = hard
         self.k_best = k_best
         self.smoothing = smoothing
@@ -118,9 +118,9 @@ class Extractor(SavedEstimator):
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
-        self.show_progress = show_progress
+        self.verbose = verbose
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
@@ -172,15 +172,15 @@ class Extractor(SavedEstimator):
             method=self.method,
             gamma=self.gamma,
             beta=self.beta,
-            rounds=self.rounds,
+            max_iter=self.max_iter,
             hard=self.hard,
             k_best=self.k_best,
             smoothing=self.smoothing,
             beam=self.beam,
             random_state=self.random_state,
-            threads=self.threads,
+            n_jobs=self.n_jobs,
             engine=self.engine,
-            show_progress=self.show_progress,
+            verbose=self.verbose,
         )
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         with _naming(free):
@@ -278,13 +278,13 @@ class Extractor(SavedEstimator):
         wanted = [c.name for c in named(self.constraints_)]
         if sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values()):
             raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
-        self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, threads=self.threads)
+        self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, n_jobs=self.n_jobs)
         self.ccm_.model_ = model
         self.ccm_.penalties_, self.ccm_.duals_ = dict(penalties), dict(names["duals"])
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        self._check_whole(rounds=0, k_best=1, beam=1, min_count=1, random_state=0)
+        self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
 

@@ -6,7 +6,7 @@ regularization in which every frequent word is to use few states (Graça et al. 
     sparse:   max_θ max_q  E_q[log p_θ(x, y)] + γ H(q) − σ Σ_{w, k} max_{t: x_t = w} q(y_t = k)
 
 >>> text = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"], ["a", "cat", "barks"]] * 3
->>> inducer = Inducer(3, frequent=3, strength=4.0, rounds=20, em_rounds=5, random_state=0)
+>>> inducer = Inducer(3, frequent=3, strength=4.0, max_iter=20, em_iter=5, random_state=0)
 >>> states = inducer.fit(text).states()
 >>> states[0][0] == states[2][0], states[0][1] == states[1][1], states[0][0] == states[0][1]
 (True, True, False)
@@ -50,7 +50,7 @@ class Inducer(Estimator):
     labels : how many states, or their names
     method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
     strength, frequent : σ, and from how many occurrences on a word is regularised
-    rounds, em_rounds : in all, and how many of them are plain EM before sparsity
+    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
     emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
     min_count : rarer words are emitted as one unknown word; 1: every word is itself
@@ -61,7 +61,7 @@ class Inducer(Estimator):
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
     start_scale : see SCALES;  decoding : "posterior" or "viterbi"
-    threads : None: every core; the result does not depend on it
+    n_jobs : None: every core; the result does not depend on it
 
     Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
     """
@@ -73,8 +73,8 @@ class Inducer(Estimator):
         method: str = "sparse",
         strength: float = 32.0,
         frequent: int = FREQUENT,
-        rounds: int = 200,
-        em_rounds: int = 30,
+        max_iter: int = 200,
+        em_iter: int = 30,
         dual_steps: int = 1,
         emission_prior: float | None = None,
         transition_prior: float | None = None,
@@ -86,17 +86,17 @@ class Inducer(Estimator):
         keep_labels: bool = True,
         start_scale: float | None = None,
         decoding: str = "posterior",
-        threads: int | None = 1,
+        n_jobs: int | None = None,
         engine: Any = None,
         random_state: int | None = None,
-        show_progress: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.labels = labels
         self.method = method
         self.strength = strength
         self.frequent = frequent
-        self.rounds = rounds
-        self.em_rounds = em_rounds
+        self.max_iter = max_iter
+        self.em_iter = em_iter
         self.dual_steps = dual_steps
         self.emission_prior = emission_prior
         self.transition_prior = transition_prior
@@ -108,10 +108,10 @@ class Inducer(Estimator):
         self.keep_labels = keep_labels
         self.start_scale = start_scale
         self.decoding = decoding
-        self.threads = threads
+        self.n_jobs = n_jobs
         self.engine = engine
         self.random_state = random_state
-        self.show_progress = show_progress
+        self.verbose = verbose
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -131,18 +131,18 @@ class Inducer(Estimator):
             scale = SCALES[self.method] if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
         training = Training(
-            model, given if self.keep_labels else given.with_labels(None), engine_for(self.threads, self.engine)
+            model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine)
         )  # fmt: skip
         constraints = self._constraints()
-        plain = self.rounds if not constraints else min(self.em_rounds, self.rounds)
+        plain = self.max_iter if not constraints else min(self.em_iter, self.max_iter)
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
         if plain:
             rounds += self._learner(plain).train(training, step).history_
-        if constraints and self.rounds > plain:
+        if constraints and self.max_iter > plain:
             step = ProjectedStep(training, constraints, Solving(few_dual_steps=self.dual_steps), likelihood=False)
-            later = self._learner(self.rounds - plain).train(training, step)
+            later = self._learner(self.max_iter - plain).train(training, step)
             rounds += [replace(entry, number=entry.number + plain) for entry in later.history_]
             duals = later.duals_
         self.model_, self.history_ = model, History(rounds)
@@ -174,8 +174,8 @@ class Inducer(Estimator):
 
     def _learner(self, rounds: int) -> UEM:
         return UEM(
-            None, gamma=self.gamma, start="model", max_rounds=rounds,
-            tol=0.0, threads=self.threads, track_likelihood=False, show_progress=self.show_progress,
+            None, gamma=self.gamma, start="model", max_iter=rounds,
+            tol=0.0, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
 
     def _read(self, step: ProjectedStep, duals: Duals | None) -> None:
@@ -211,7 +211,7 @@ class Inducer(Estimator):
             "emission_prior": default if self.emission_prior is None else self.emission_prior,
             "transition_prior": default if self.transition_prior is None else self.transition_prior,
             "variational": variational,
-            "threads": self.threads,
+            "n_jobs": self.n_jobs,
         }
         if self.closed_classes:
             names, dictionary = closed_dictionary(self.closed_classes, self.labels, _words_of(X), self.tag_dictionary)
@@ -223,7 +223,7 @@ class Inducer(Estimator):
             raise UnknownNameError("method", self.method, METHODS)
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
-        self._check_whole(frequent=1, rounds=1, em_rounds=0, dual_steps=1, min_count=1, random_state=0)
+        self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
         if isinstance(self.labels, str) or not isinstance(self.labels, int | Sequence):

@@ -34,11 +34,11 @@ def train_tagger(
     states: Sequence[Sequence[Sequence[str]]] = (),
     *,
     l2: float = 0.1,
-    threads: int | None = 1,
+    n_jobs: int | None = None,
 ) -> CRF:
     """A CRF from labelled sentences; ``states[m][i]`` are the states that model m gives sentence i."""
     rows = [token_features(words, [model[i] for model in states]) for i, words in enumerate(sentences)]
-    return CRF(l2=l2, threads=threads).fit(rows, [list(given) for given in tags])
+    return CRF(l2=l2, n_jobs=n_jobs).fit(rows, [list(given) for given in tags])
 
 
 def tag_with_states(
