@@ -20,8 +20,8 @@ TRAININGS = {10_000: 4, 50_000: 2}
 CHANGES: dict[str, list] = {
     "constraint": ["none", "bijective", "agreement"],
     "gamma": [0.5, 0.7],
-    "model1_iterations": [2, 6],
-    "iterations": [1, 3],
+    "model1_iter": [2, 6],
+    "max_iter": [1, 3],
     "prefix": [4, 6, None],
     "concentration": [0.1, 0.2],
     "p_null": [0.2, 0.4],

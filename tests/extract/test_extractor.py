@@ -189,6 +189,6 @@ def test_partly_labelled_texts_are_learned_from(cited):
         for t in citations(20, 30)
     ]
     made = Extractor(rules_of("citations"), max_iter=3)
-    with_holes = made.fit(cited[0], holes).score(cited[2])
+    with_holes = made.fit(cited[0], unlabelled=holes).score(cited[2])
     without = Extractor(rules_of("citations"), max_iter=3).fit(cited[0], unlabelled=bare(holes)).score(cited[2])
     assert with_holes > without

@@ -27,7 +27,7 @@ FITS = {
     "UEM": lambda **s: UEM(hmm(), [count("X") >= 1], start="random", **{"max_iter": 1, **s}).fit(TEXT),
     "CoDL": lambda **s: CoDL(hmm(), [count("X") >= 1], **{"max_iter": 1, **s}).fit(TEXT),
     "CCM": lambda **s: CCM(hmm(), [count("X") >= 1], **{"max_iter": 1, **s}).fit(TEXT),
-    "Inducer": lambda **s: Inducer(**{"labels": 2, "max_iter": 2, "em_rounds": 1, "frequent": 1, **s}).fit(TEXT),
+    "Inducer": lambda **s: Inducer(**{"labels": 2, "max_iter": 2, "em_iter": 1, "frequent": 1, **s}).fit(TEXT),
     "Extractor": lambda **s: Extractor(RULES, **s).fit([], unlabelled=[tokenise("a b")]),
     "HMM": lambda **s: hmm(**s).fit(TEXT, TAGS),
     "CRF": lambda **s: CRF(**s).fit(TEXT, TAGS),
@@ -41,20 +41,22 @@ WRONG = {
         "checkpoint_every": NO_COUNT, "max_iter": NO_COUNT, "n_init": NO_COUNT, "max_evaluations": NO_COUNT,
         "online": NO_COUNT, "few_dual_steps": NO_COUNT, "patience": NO_COUNT, "random_state": NO_SEED,
         "projection_tol": [0, *NO_AMOUNT], "tol": NO_AMOUNT, "start_scale": NO_AMOUNT, "alpha": [1.5, *NO_AMOUNT],
-        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "n_jobs": NO_COUNT,
+        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "n_jobs": [0, -2, 1.5, "2", True],
     },
     "CoDL": {
-        "rounds": [-1, 1.5, "3"], "k_best": NO_COUNT, "beam": NO_COUNT, "random_state": NO_SEED, "beta": NO_AMOUNT,
+        "max_iter": [-1, 1.5, "3"], "k_best": NO_COUNT, "beam": NO_COUNT, "random_state": NO_SEED, "beta": NO_AMOUNT,
         "smoothing": NO_AMOUNT, "start_scale": NO_AMOUNT,
     },
-    "CCM": {"random_state": NO_SEED, "projection_tol": [0, *NO_AMOUNT], "max_evaluations": NO_COUNT, "smoothing": NO_AMOUNT},
+    "CCM": {
+        "random_state": NO_SEED, "projection_tol": [0, *NO_AMOUNT], "max_evaluations": NO_COUNT, "smoothing": NO_AMOUNT,
+    },
     "Inducer": {
-        "labels": [0, 1.5, "12"], "rounds": NO_COUNT, "em_rounds": [-1, 0.5], "frequent": NO_COUNT,
+        "labels": [0, 1.5, "12"], "max_iter": NO_COUNT, "em_iter": [-1, 0.5], "frequent": NO_COUNT,
         "dual_steps": NO_COUNT, "random_state": NO_SEED, "strength": NO_AMOUNT, "gamma": NO_AMOUNT,
         "smoothing": NO_AMOUNT, "min_count": NO_COUNT, "start_scale": NO_AMOUNT,
     },
     "Extractor": {
-        "random_state": NO_SEED, "beam": [*NO_COUNT, 10**9], "rounds": [-1, 1.5], "k_best": NO_COUNT,
+        "random_state": NO_SEED, "beam": [*NO_COUNT, 10**9], "max_iter": [-1, 1.5], "k_best": NO_COUNT,
         "min_count": NO_COUNT, "smoothing": NO_AMOUNT, "beta": [2.0, *NO_AMOUNT],
     },
     "HMM": {

@@ -17,7 +17,7 @@ from trellis.tasks.state_features import tag_with_states, train_tagger
 from .toy import WORDS, sentences
 
 TEXT, TAGS = sentences(300)
-SMALL = {"frequent": 5, "max_iter": 12, "em_rounds": 4, "random_state": 0}
+SMALL = {"frequent": 5, "max_iter": 12, "em_iter": 4, "random_state": 0}
 
 
 def test_without_strength_sparse_is_em_bit_for_bit():

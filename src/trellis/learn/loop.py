@@ -219,7 +219,7 @@ class Loop:
         if fall > explained + found.gap + rounding:
             warnings.warn(
                 f"the objective fell by {fall:.3g} in round {number}, more than the projection's accuracy explains "
-                f"({explained + found.gap:.2g}): lower `tolerance`, or allow more `evaluations`",
+                f"({explained + found.gap:.2g}): lower `projection_tol`, or allow more `max_evaluations`",
                 ConvergenceWarning,
                 stacklevel=6,
             )

@@ -181,8 +181,8 @@ class UEM(ProjectedPrediction):
             self.random_state, self.checkpoint, self.checkpoint_every, self.verbose,
             # projections that are stopped early give a bound, which may fall
             rises=self.max_evaluations >= PATIENT, keep_best=keep_best,
-            unsolved=f"KKT residual; tolerance {self.projection_tol:g}). Allow more `evaluations` than {self.max_evaluations}, "
-            "raise `tolerance`, or give the constraint slack or a penalty",
+            unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
+            f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
         )  # fmt: skip
 
     # checks

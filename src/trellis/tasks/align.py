@@ -220,8 +220,8 @@ class Aligner(SavedEstimator):
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             learner = UEM(
                 model, self._constraints(self.constraint, given), gamma=self._gamma if kind == "hmm" else 1.0,
-                start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol, max_evaluations=self.max_evaluations,
-                n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
+                start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol,
+                max_evaluations=self.max_evaluations, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
             )  # fmt: skip
             with warnings.catch_warnings():
                 # Few evaluations per pair are meant: see docs/alignment.md.
