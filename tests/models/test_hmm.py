@@ -15,7 +15,7 @@ from trellis.models import HMM, load_model
 
 from .corpora import assert_never_falls, em, expectation, random_labels, random_sentences
 
-CLOSED = {"min_count": 1, "unknown": None}
+CLOSED = {"min_count": 1, "unknown": None, "transition_prior": 1.0, "emission_prior": 1.0}
 
 
 def encoded(model, rng, n=60, n_words=15, **options):

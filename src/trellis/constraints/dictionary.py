@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from trellis.constraints.labels import label_names
 from trellis.constraints.rule import Patterns, Rule
 from trellis.data.ragged import BoolArray, IntArray
 from trellis.errors import ConstraintError
+
+WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
+"""Whether dictionaries print whole, for files, and not their first entries, for people."""
 
 
 class InDictionary(Rule):
@@ -44,9 +48,12 @@ class InDictionary(Rule):
         return rows[patterns.of(self)][:, None, :]
 
     def code(self) -> str:
-        shown = [f"{entry!r}: {list(names)!r}" for entry, names in list(self.allowed.items())[:2]]
-        dots = ", ..." if len(self.allowed) > 2 else ""
-        return f"dictionary({{{', '.join(shown)}{dots}}})"
+        most = len(self.allowed) if WHOLE.get() else 2
+        shown = [f"{entry!r}: {list(names)!r}" for entry, names in list(self.allowed.items())[:most]]
+        dots = ", ..." if len(self.allowed) > most else ""
+        more = "" if self.key is word or not WHOLE.get() else f", key={self.key.code()}"
+        more += ", ignore_case=True" if self.ignore_case and WHOLE.get() else ""
+        return f"dictionary({{{', '.join(shown)}{dots}}}{more})"
 
     def english(self, *, negated: bool = False) -> str:
         n = len(self.allowed)

@@ -13,6 +13,7 @@ from trellis.constraints.block import SparsityBlock
 from trellis.constraints.condition import Key, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
+from trellis.constraints.linear_count import number
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Strength, penalty
 from trellis.errors import ConstraintError
@@ -35,7 +36,7 @@ class FewLabels(Constraint):
 
     def code(self) -> str:
         often = f", min_count={self.min_count}" if self.min_count > 1 else ""
-        return f"few_labels_per({self.key.code()}, strength={self.strength.amount:g}{often})"
+        return f"few_labels_per({self.key.code()}, strength={number(self.strength.amount)}{often})"
 
     def statement(self) -> str:
         often = f" that occurs at least {self.min_count} times" if self.min_count > 1 else ""

@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 SCOPES = ("token", "instance", "corpus")
 
 
+def number(value: float) -> str:
+    """A number in as few digits as tell it from all others.
+
+    >>> number(2.0), number(0.1), number(1 / 3)
+    ('2', '0.1', '0.3333333333333333')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
 @dataclass(frozen=True)
 class Term:
     """coefficient · Σ_t [rule], divided by Σ_t [over] of the same scope where ``over`` is given.
@@ -173,12 +183,12 @@ class Count:
         text = ""
         for i, term in enumerate(self.terms):
             size = abs(term.coefficient)
-            body = term.code if size == 1 else f"{size:g} * {term.code}"
+            body = term.code if size == 1 else f"{number(size)} * {term.code}"
             minus = term.coefficient < 0
             text += (("-" if minus else "") if i == 0 else (" - " if minus else " + ")) + body
         if self.constant or not self.terms:
             sign = " - " if self.constant < 0 else " + "
-            text = text + sign + f"{abs(self.constant):g}" if text else f"{self.constant:g}"
+            text = text + sign + number(abs(self.constant)) if text else number(self.constant)
         if self.scope is None:
             return text
         scope = self.scope.code() if isinstance(self.scope, Key) else repr(self.scope)

@@ -22,6 +22,7 @@ from trellis.constraints.amounts import is_number
 from trellis.constraints.block import Block, LinkBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
+from trellis.constraints.linear_count import number
 from trellis.constraints.link_rows import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
 from trellis.data.ragged import IntArray
@@ -138,7 +139,7 @@ class LinkComparison(Constraint):
     right: LinkCount | float
 
     def code(self) -> str:
-        right = self.right.code() if isinstance(self.right, LinkCount) else f"{self.right:g}"
+        right = self.right.code() if isinstance(self.right, LinkCount) else number(self.right)
         return f"{self.left.code()} {self.sign} {right}"
 
     def statement(self) -> str:

@@ -27,12 +27,12 @@ from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
-from trellis.learn.loop import own_model
 from trellis.learn.penalties import with_penalties
 from trellis.learn.prediction import CCMPrediction
 from trellis.learn.schedule import gamma_at
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
+from trellis.models.model import own_model
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5

@@ -29,11 +29,11 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError
 from trellis.learn.fingerprint import fingerprint
 from trellis.learn.labelling import ArgmaxStep
-from trellis.learn.loop import Loop, Settings, own_model
+from trellis.learn.loop import Loop, Settings
 from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
 from trellis.learn.prediction import CCMPrediction
 from trellis.learn.training import Training
-from trellis.models.model import Model
+from trellis.models.model import Model, own_model
 from trellis.projection import Duals
 
 NO_LABELS = (

@@ -9,7 +9,6 @@ is the E-step and nothing else.
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from trellis.learn.history import Round
 from trellis.learn.progress import Progress
 from trellis.learn.schedule import Gamma, gamma_at, is_constant_from
 from trellis.learn.training import Training
-from trellis.models.model import Model
 from trellis.projection import Duals
 
 
@@ -248,19 +246,6 @@ class Loop:
 def mix(one: dict[str, FloatArray], other: dict[str, FloatArray], share: float) -> dict[str, FloatArray]:
     """share · one + (1 − share) · other, table by table."""
     return {name: share * one[name] + (1.0 - share) * other[name] for name in other}
-
-
-def own_model(model: Any, *, learned: bool) -> Model:
-    """A model like the one given, to be trained: with what it has learned, or without."""
-    if not hasattr(model, "get_params"):
-        made: Model = copy.deepcopy(model)
-        return made
-    if not learned:
-        fresh: Model = type(model)(**model.get_params(deep=False))
-        return fresh
-    twin: Model = copy.copy(model)
-    twin.set_parameters(model.parameters())
-    return twin
 
 
 def _figures(entry: Round) -> str:

@@ -7,33 +7,37 @@ together (counts over a corpus) shape training alone and are left out; ``constra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
+from trellis.constraints.expression import read_constraints, write_constraints
 from trellis.data.batch import Batch
 from trellis.data.ragged import LabelArray
 from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import Solving, projector_of
+from trellis.learn.history import History
 from trellis.learn.labelling import ConstrainedArgmax, Labelling
 from trellis.learn.penalties import count_violations, soft_rows
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import rows_of, scores_of
-from trellis.models.estimator import Estimator
-from trellis.models.model import bare
+from trellis.models.model import bare, own_model
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
 
 DECODINGS = ("viterbi", "posterior")
 
 
-class Prediction(Estimator):
-    """What all learners with a model and constraints have in common."""
+class Prediction(SavedEstimator):
+    """What all learners with a model and constraints have in common. A file holds the model and the rules."""
 
+    not_saved = ("model", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]
@@ -41,6 +45,27 @@ class Prediction(Estimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.model_)
+        names = {
+            "model": header,
+            "constraints": write_constraints(self.constraints, self.model_.label_names_.names),
+            "penalties": getattr(self, "penalties_", {}),
+            "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
+        }
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.model_ = from_archive(names["model"], arrays)
+        self.model = own_model(self.model_, learned=False)
+        self.constraints = read_constraints(names["constraints"])
+        wanted, penalties = [one.name for one in self.constraints], dict(names["penalties"])
+        if penalties and (sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values())):
+            raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
+        self.penalties_ = penalties
+        self.history_ = History.from_json(names["history"])
 
     def _encoded(self, X: Any, y: Any = None) -> Batch:
         self._check_fitted()

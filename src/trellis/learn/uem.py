@@ -25,11 +25,12 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.fingerprint import fingerprint
-from trellis.learn.loop import EStep, Loop, Settings, own_model
+from trellis.learn.loop import EStep, Loop, Settings
 from trellis.learn.online import StepwiseStep
 from trellis.learn.prediction import ProjectedPrediction
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import STARTS, Training
+from trellis.models.model import own_model
 from trellis.projection.shard import PATIENT
 
 
@@ -184,6 +185,12 @@ class UEM(ProjectedPrediction):
             unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
             f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
         )  # fmt: skip
+
+    def save(self, path: FilePath) -> None:
+        """Write the model with its rules into one file; of a schedule of γ its last value."""
+        plain = UEM(**{**self.get_params(deep=False), "gamma": self._gamma(True)})
+        plain.model_, plain.history_ = self.model_, self.history_
+        super(UEM, plain).save(path)
 
     # checks
 

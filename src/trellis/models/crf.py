@@ -50,7 +50,7 @@ class CRF(LogLinearModel, SequenceModel):
     solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` sentences
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : engine of ``fit``, ``predict`` and their like; None: every core
+    n_jobs : engine of ``fit``, ``predict`` and their like; −1: every core
 
     Learned: ``weights_`` (n_weights,), ``edge_`` (K, K), ``start_``, ``stop_`` (K,); ``feature_names_`` and
     ``label_names_``, the vocabularies.

@@ -67,9 +67,9 @@ class HMM(SequenceModel):
     emits : the column that labels emit: the words themselves, or another column of a Corpus (word classes, say)
     tag_dictionary : word -> labels it may have; words that are not in it may have any
     transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
-        likelihood gives what was never seen no probability: to tag new text, take slightly more than 1
+        likelihood gives what was never seen no probability: slightly more than 1 leaves everything possible
     variational : variational Bayes in place of the mode; α may then be below 1
-    n_jobs : for ``predict`` and its like; None: every core
+    n_jobs : threads of ``predict`` and its like; −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, ``emission_`` (n_symbols, K) columns sum to 1 (with
     ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies.
@@ -95,8 +95,8 @@ class HMM(SequenceModel):
         unknown: str | None = "<unk>",
         emits: str = "word",
         tag_dictionary: Mapping[str, Sequence[str]] | None = None,
-        transition_prior: float = 1.0,
-        emission_prior: float = 1.0,
+        transition_prior: float = 1.01,
+        emission_prior: float = 1.01,
         variational: bool = False,
         n_jobs: int | None = None,
     ) -> None:

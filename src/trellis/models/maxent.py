@@ -52,7 +52,7 @@ class MaxEnt(LogLinearModel, TabularModel):
     solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` rows
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : engine of ``fit``; None: every core
+    n_jobs : engine of ``fit``; −1: every core
 
     Learned: ``weights_``, and as views of it ``feature_weights_`` (n_features, K) and ``intercept_`` (K,).
 

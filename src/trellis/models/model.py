@@ -9,6 +9,7 @@ log_prior what the M-step adds to the expected log-likelihood, so that an EM obj
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
@@ -83,3 +84,16 @@ def bare(model: Model) -> Model:
     """
     own = getattr(model, "bare", None)
     return model if own is None else own()
+
+
+def own_model(model: Any, *, learned: bool) -> Model:
+    """A model like the one given, to be trained: with what it has learned, or without."""
+    if not hasattr(model, "get_params"):
+        made: Model = copy.deepcopy(model)
+        return made
+    if not learned:
+        fresh: Model = type(model)(**model.get_params(deep=False))
+        return fresh
+    twin: Model = copy.copy(model)
+    twin.set_parameters(model.parameters())
+    return twin

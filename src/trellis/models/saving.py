@@ -12,6 +12,7 @@ arrays (:mod:`trellis.models.arrays`) what its arrays must be, and whatever is w
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -30,11 +31,14 @@ from trellis.models.hints import check_hints
 _CLASSES = {
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
+    "CCM": "trellis.learn.ccm",
     "CRF": "trellis.models.crf",
+    "CoDL": "trellis.learn.codl",
     "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
+    "UEM": "trellis.learn.uem",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 
@@ -86,7 +90,9 @@ def from_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], 
     """The model of :func:`to_archive`; ``arguments`` of the constructor take the place of those in the file."""
     made = _class(header)
     configuration = check_hints(made.__init__, header["configuration"], "argument")
-    model = made(**{**configuration, **arguments})
+    # An argument that files do not have, and that has no default, is what ``restore`` puts there.
+    wanting = {n: None for n, default in made._parameter_defaults().items() if default is inspect.Parameter.empty}
+    model = made(**{**wanting, **configuration, **arguments})
     model.restore(header["learned"], arrays)
     return model
 

@@ -36,7 +36,7 @@ from trellis.errors import ConvergenceWarning, DataError, NotFittedError, Unknow
 from trellis.learn.history import History, Round
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
-from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
+from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -122,7 +122,7 @@ class Aligner(SavedEstimator):
     tolerance, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
         evaluation more
     random_state : accepted as everywhere; nothing here is random
-    n_jobs : None: every core
+    n_jobs : threads, −1: every core
 
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
@@ -173,6 +173,9 @@ class Aligner(SavedEstimator):
         self.n_jobs = n_jobs
         self.engine = engine
         self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def fit(
         self, pairs: Iterable[tuple[Text, Text]], y: object = None, *, hints: Sequence[Sequence[Hint]] | None = None
@@ -245,6 +248,14 @@ class Aligner(SavedEstimator):
     ) -> list[Links]:
         """Links of each pair; an empty side gives none."""
         return list(self.align_stream(pairs, hints=hints))
+
+    def predict(self, X: Iterable[tuple[Text, Text]]) -> list[Links]:
+        """The same as :meth:`align`, under scikit-learn's name."""
+        return self.align(X)
+
+    def score(self, X: Iterable[tuple[Text, Text]], y: Sequence[GoldLinks]) -> float:
+        """1 − AER of the links found against gold links."""
+        return 1.0 - score_links(self.align(X), y).aer
 
     def align_stream(
         self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None

@@ -31,7 +31,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History, Round
 from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.training import Training
-from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels
+from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_induction
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
@@ -61,7 +61,7 @@ class Inducer(Estimator):
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
     start_scale : see SCALES;  decoding : "posterior" or "viterbi"
-    n_jobs : None: every core; the result does not depend on it
+    n_jobs : threads, −1: every core; the result does not depend on it
 
     Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
     """
@@ -164,6 +164,11 @@ class Inducer(Estimator):
         """States of new text under the learned HMM alone."""
         self._check_fitted()
         return tag_text(self.model_, X, self.decoding)
+
+    def score(self, X: Any, y: Sequence[Sequence[str]]) -> float:
+        """Share of the tokens that are right when every state stands for its commonest tag (1-Many)."""
+        found, tags = self.predict(X), list(y)
+        return score_induction((s for own in found for s in own), (t for own in tags for t in own)).many_to_one
 
     def save(self, path: FilePath) -> None:
         """Write the learned HMM; ``trellis.models.load_model`` reads it."""

@@ -1,0 +1,109 @@
+"""A first try works: defaults give an answer where a few sentences are labelled, and learners leave models alone."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from trellis import CCM, CRF, HMM, UEM, Aligner, CoDL, Extractor, Inducer, MaxEnt, NaiveBayes
+from trellis.constraints import count
+from trellis.metrics.alignment import GoldLinks
+from trellis.tasks.align import Links
+
+from .corpora import LABELS, tagged_sentences
+
+TEXT, TAGS = tagged_sentences(60)
+
+
+@pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
+@pytest.mark.parametrize("learner", [UEM, CoDL, CCM])
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_a_few_labels_and_no_rule(learner, n):
+    made = learner(HMM(LABELS)).fit(TEXT, [*TAGS[:n], *[None] * (60 - n)])
+    assert [len(labels) for labels in made.predict(TEXT)] == [len(words) for words in TEXT]
+
+
+def test_words_in_an_unseen_order():
+    hmm = HMM().fit([["a", "a", "b", "b"]], [["X", "X", "Y", "Y"]])
+    assert hmm.predict([["b", "b", "a", "a"]]) == [["Y", "Y", "X", "X"]]
+    assert hmm.predict([["c"]])[0][0] in ("X", "Y")
+
+
+@pytest.mark.parametrize("learner", [UEM, CoDL, CCM])
+def test_two_learners_that_share_a_model_leave_it_alone(learner):
+    shared = HMM(LABELS)
+    limit = {"max_iter": 2} | ({"tol": 0.0} if learner is UEM else {})
+    one = learner(shared, **limit).fit(TEXT[:30], TAGS[:30])
+    before = {name: value.copy() for name, value in one.model_.parameters().items()}
+    learner(shared, **limit).fit(TEXT[30:], TAGS[30:])
+    for name, value in one.model_.parameters().items():
+        np.testing.assert_array_equal(value, before[name])
+    assert not hasattr(shared, "label_names_")
+
+
+def test_a_trained_model_that_is_the_start_is_left_alone():
+    model = HMM(LABELS).fit(TEXT, TAGS)
+    before = {name: value.copy() for name, value in model.parameters().items()}
+    learner = UEM(model, start="model", max_iter=3, tol=0.0).fit(TEXT)
+    for name, value in model.parameters().items():
+        np.testing.assert_array_equal(value, before[name])
+    assert np.abs(learner.model_.emission_ - model.emission_).max() > 1e-3
+
+
+# scikit-learn's tools
+
+RULES = 'labels = ["NAME", "YEAR"]\n[[rule]]\nif_word_matches = "^[0-9]+$"\nthen_label = "YEAR"\npenalty = 3\n'
+CITED = [f"{name} {year}" for name in ("Ann Lee", "Bo Day") for year in range(1990, 1996)]
+FIELDS = [["NAME", "NAME", "YEAR"]] * len(CITED)
+PAIRS = [("the house", "la maison"), ("a house", "une maison"), ("the dog", "le chien"), ("a dog", "un chien")] * 3
+GOLD = [GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1)}))] * len(PAIRS)
+ROWS = np.random.default_rng(0).poisson(1.0, size=(30, 4)).astype(float)
+CLASSES = np.arange(30) % 2
+
+ESTIMATORS = {
+    "HMM": (HMM(), TEXT, TAGS, {"emission_prior": [1.01, 2.0]}),
+    "CRF": (CRF(max_iter=5, tol=1e-1), TEXT, TAGS, {"l2": [0.1, 1.0]}),
+    "MaxEnt": (MaxEnt(max_iter=50, tol=1e-3), ROWS, CLASSES, {"l2": [0.1, 1.0]}),
+    "NaiveBayes": (NaiveBayes(), ROWS, CLASSES, {"feature_prior": [1.1, 2.0]}),
+    "UEM": (UEM(HMM(), [count("N") <= 5], max_iter=2, tol=0.0), TEXT, TAGS, {"gamma": [1.0, 0.5]}),
+    "CoDL": (CoDL(HMM(), max_iter=1), TEXT, TAGS, {"model__emission_prior": [1.01, 2.0]}),
+    "CCM": (CCM(HMM(), max_iter=1), TEXT, TAGS, {"method": ["codl", "pr"]}),
+    "Inducer": (Inducer(LABELS, max_iter=3, em_iter=2, random_state=0), TEXT, TAGS, {"strength": [1.0, 8.0]}),
+    "Extractor": (Extractor(RULES, max_iter=1), CITED, FIELDS, {"beta": [0.5, 0.9]}),
+    "Aligner": (Aligner(n_jobs=1, prefix=None), PAIRS, GOLD, {"gamma": [1.0, 0.5]}),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_clone_pickle_and_joblib(name, tmp_path):
+    base = pytest.importorskip("sklearn.base")
+    joblib = pytest.importorskip("joblib")
+    estimator, X, y, _ = ESTIMATORS[name]
+    made = base.clone(estimator)
+    assert repr(made) == repr(estimator)
+    made.fit(X, y)
+    joblib.dump(made, tmp_path / "m")
+    for again in (pickle.loads(pickle.dumps(made)), joblib.load(tmp_path / "m")):
+        one, other = (_predicted(e, X) for e in (again, made))
+        assert one == other
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_grid_search_cross_validation_and_pipelines(name):
+    selection = pytest.importorskip("sklearn.model_selection")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    estimator, X, y, grid = ESTIMATORS[name]
+    search = selection.GridSearchCV(estimator, grid, cv=2, error_score="raise").fit(X, y)
+    assert search.best_score_ <= 1.0
+    assert set(search.best_params_) == set(grid)
+    assert len(selection.cross_val_score(estimator, X, y, cv=2, error_score="raise")) == 2
+    line = pipeline.Pipeline([("learn", estimator)]).fit(X, y)
+    assert len(_predicted(line, X)) == len(X)
+
+
+def _predicted(estimator, X):
+    found = estimator.predict(X)
+    return [one.pharaoh() if isinstance(one, Links) else list(np.atleast_1d(one)) for one in found]
