@@ -60,3 +60,17 @@ def assert_never_falls(trace, relative=1e-10):
 def placed(batches, n_jobs=1) -> Placed:
     """Batches where they will be worked on."""
     return threads_for(n_jobs).place([Piece(batch) for batch in batches])
+
+
+def known(model, batch):
+    """The posterior of labels that are all known."""
+    return model.uniform(batch).certain(batch.labels, weights=batch.weights)
+
+
+def assert_phi_is_the_feature_map(model, batch, outputs):
+    """score(outputs) = phi · w, and counts of known labels are those of collect."""
+    phi = model.phi(batch, outputs)
+    assert phi.shape == (len(batch), len(model.weights_))
+    np.testing.assert_allclose(phi @ model.weights_, model.scores(batch).score(outputs), atol=1e-10)
+    q = model.uniform(batch).certain(outputs, weights=batch.weights)
+    np.testing.assert_allclose(phi.T @ batch.weights, model._vector(model.collect(batch, q)), atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models import CRF, load_model
 from trellis.structures import LabelPosterior
 
-from .corpora import placed, random_labels, random_sentences
+from .corpora import assert_phi_is_the_feature_map, known, placed, random_labels, random_sentences
 
 NAMES = ["A", "B", "C"]
 
@@ -75,8 +76,8 @@ def enumerated_value(crf, batch, X, q_of):
 def test_objective_agrees_with_enumeration(settings):
     rng, crf, batch, X, _ = case(**settings)
     crf.randomize(rng, 0.7)
-    statistics = crf.collect(batch, crf.given(batch))
-    value, _ = crf._objective(statistics, [placed([batch])])(crf.weights_)
+    statistics = crf.collect(batch, known(crf, batch))
+    value, _ = crf._objective(crf._vector(statistics), [placed([batch])])(crf.weights_)
 
     def given(i, output):
         return float(batch.labels[batch.offsets[i] : batch.offsets[i + 1]].tolist() == list(output))
@@ -89,7 +90,7 @@ def test_objective_agrees_with_enumeration(settings):
 def test_gradient_agrees_with_central_differences(known, settings):
     rng, crf, batch, _, _ = case(1, known=known, **settings)
     statistics = crf.collect(batch, soft(rng, crf, batch))
-    objective = crf._objective(statistics, [placed([batch.instances(0, 4), batch.instances(4, 6)])])
+    objective = crf._objective(crf._vector(statistics), [placed([batch.instances(0, 4), batch.instances(4, 6)])])
     weights = 0.5 * rng.standard_normal(crf.layout_.n_weights)
     _, gradient = objective(weights)
     h = 1e-5
@@ -104,10 +105,10 @@ def test_the_m_step_ends_where_the_gradient_vanishes():
     rng, crf, batch, _, _ = case(2, known=0.5, l2=0.5, tol=1e-14)
     statistics = crf.collect(batch, soft(rng, crf, batch))
     found = crf.update(statistics, shards=[placed([batch])])
-    _, gradient = crf._objective(statistics, [placed([batch])])(crf.weights_)
+    _, gradient = crf._objective(crf._vector(statistics), [placed([batch])])(crf.weights_)
     np.testing.assert_allclose(gradient + 0.5 * crf.weights_, 0.0, atol=2e-6)
     assert found.objective == pytest.approx(
-        crf._objective(statistics, [placed([batch])])(crf.weights_)[0] - crf.log_prior(), rel=1e-12
+        crf._objective(crf._vector(statistics), [placed([batch])])(crf.weights_)[0] - crf.log_prior(), rel=1e-12
     )
 
 
@@ -130,7 +131,7 @@ def test_zero_weight_is_absence():
     batch = weighted.encode(sentences[::2], labels[::2])
     alone = CRF(NAMES, all_pairs=True, tol=1e-14)
     alone.encode(sentences, labels, fit=True)
-    alone.update(alone.collect(batch, alone.given(batch)), shards=[placed([batch])])
+    alone.update(alone.collect(batch, known(alone, batch)), shards=[placed([batch])])
     np.testing.assert_allclose(weighted.weights_, alone.weights_, atol=1e-6)
 
 
@@ -163,9 +164,9 @@ def test_threads_do_not_change_a_bit():
     batch = crf.encode(sentences, random_labels(rng, sentences, NAMES), fit=True)
     shards = [shard.of(batch) for shard in shards_of(batch)]
     assert len(shards) > 1
-    counts = crf.collect(batch, crf.given(batch))
+    counts = crf.collect(batch, known(crf, batch))
     weights = rng.standard_normal(crf.layout_.n_weights)
-    found = [crf._objective(counts, [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
+    found = [crf._objective(crf._vector(counts), [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
     assert len({value for value, _ in found}) == 1
     assert len({gradient.tobytes() for _, gradient in found}) == 1
     trained = [CRF(max_iter=5, n_jobs=threads, tol=0.0) for threads in (1, 2)]
@@ -286,7 +287,7 @@ def test_mistakes_are_explained(arguments, X, y, message):
 def test_an_m_step_without_data_says_what_it_needs():
     _, crf, batch, _, _ = case(11)
     with pytest.raises(DataError, match="looks at the data again: give the shards"):
-        crf.update(crf.collect(batch, crf.given(batch)))
+        crf.update(crf.collect(batch, known(crf, batch)))
     with pytest.raises(DataError, match="edge counts"):
         crf.collect(batch, LabelPosterior(np.zeros((batch.n_slots, 3)), np.zeros(len(batch))))
     with pytest.raises(DataError, match="make it with the model's encode"):
@@ -325,3 +326,16 @@ def test_chunking_reaches_crfsuites_objective_and_accuracy(data_dir, tmp_path):
     theirs = [tagger.tag(sentence) for sentence in Z]
     right = [a == b for one, other in zip(theirs, gold, strict=True) for a, b in zip(one, other, strict=True)]
     assert abs(crf.score(Z, gold) - np.mean(right)) <= 1e-3
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("all_pairs", [True, False])
+def test_the_feature_map_is_what_weights_are_multiplied_with(ends, all_pairs):
+    rng = np.random.default_rng(3)
+    sentences = [*random_sentences(rng, 12, 6, shortest=1), []]
+    labels = random_labels(rng, sentences, ["A", "B", "C"])
+    crf = CRF(["A", "B", "C"], ends=ends, all_pairs=all_pairs)
+    batch = replace(crf.encode(sentences, labels, fit=True), weights=rng.uniform(0.0, 2.0, size=13))
+    crf.randomize(rng)
+    assert_phi_is_the_feature_map(crf, batch, batch.labels)
+    assert_phi_is_the_feature_map(crf, batch, rng.integers(3, size=batch.n_slots).astype(np.int32))

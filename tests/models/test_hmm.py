@@ -182,7 +182,9 @@ def test_uniform_scores_weigh_all_allowed_outputs_alike():
 
 
 def test_rare_and_unseen_words_share_one_symbol():
-    model = HMM(min_count=2, transition_prior=1.0, emission_prior=1.0).fit([["a", "a", "b"], ["c", "a"]], [["X", "X", "Y"], ["Y", "X"]])
+    model = HMM(min_count=2, transition_prior=1.0, emission_prior=1.0).fit(
+        [["a", "a", "b"], ["c", "a"]], [["X", "X", "Y"], ["Y", "X"]]
+    )
     assert model.symbols_.names == ("<unk>", "a")
     np.testing.assert_allclose(model.emission_, [[0.0, 1.0], [1.0, 0.0]])
     assert model.predict([["a", "zebra"]]) == [["X", "Y"]]
@@ -204,7 +206,7 @@ def test_a_closed_vocabulary_suggests_near_words():
 
 
 def test_impossible_sentences_are_named():
-    model = HMM(**CLOSED).fit([["a", "b"]], [["X", "Y"]])
+    model = HMM(**EXACT).fit([["a", "b"]], [["X", "Y"]])
     with pytest.raises(InfeasibleError, match="instance 1 has no possible output"):
         model.predict([["a"], ["b"]])
 

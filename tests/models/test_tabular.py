@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +12,7 @@ from trellis.engine import shards_of
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.models import MaxEnt, NaiveBayes, load_model
 
-from .corpora import assert_never_falls, em, expectation, placed
+from .corpora import assert_never_falls, assert_phi_is_the_feature_map, em, expectation, known, placed
 
 
 def counts(rng, n=80, n_features=12, n_labels=3):
@@ -86,7 +88,7 @@ def test_maxent_gradient_agrees_with_central_differences():
     batch = model.encode(X, weights=rng.gamma(1.0, 1.0, 9), fit=True)
     model.randomize(rng)
     statistics = model.collect(batch, model.scores(batch).infer())
-    objective = model._objective(statistics, [placed([batch.instances(0, 5), batch.instances(5, 9)])])
+    objective = model._objective(model._vector(statistics), [placed([batch.instances(0, 5), batch.instances(5, 9)])])
     weights = rng.standard_normal(15)
     _, gradient = objective(weights)
     for j in range(15):
@@ -126,9 +128,9 @@ def test_threads_do_not_change_a_bit():
     batch = model.encode(X, y, fit=True)
     shards = [shard.of(batch) for shard in shards_of(batch)]
     assert len(shards) > 1
-    statistics = model.collect(batch, model.given(batch))
+    statistics = model.collect(batch, known(model, batch))
     weights = rng.standard_normal(12)
-    found = [model._objective(statistics, [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
+    found = [model._objective(model._vector(statistics), [placed(shards, threads)])(weights) for threads in (1, 2, 4)]
     assert len({value for value, _ in found}) == 1
     assert len({gradient.tobytes() for _, gradient in found}) == 1
 
@@ -201,3 +203,14 @@ def test_unfitted_models_say_so_and_parameters_are_checked():
         model.set_parameters({})
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         MaxEnt(max_iter=1, tol=0.0).fit([[1.0, 0.0], [0.0, 2.0]], ["a", "b"])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_the_feature_map_is_what_weights_are_multiplied_with(fit_intercept, form):
+    rng = np.random.default_rng(3)
+    features, y = rng.normal(size=(20, 4)), rng.integers(3, size=20)
+    model = MaxEnt(fit_intercept=fit_intercept)
+    batch = replace(model.encode(form(features), y, fit=True), weights=rng.uniform(0.0, 2.0, size=20))
+    model.randomize(rng)
+    assert_phi_is_the_feature_map(model, batch, batch.labels)

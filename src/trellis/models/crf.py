@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
@@ -172,8 +172,15 @@ class CRF(LogLinearModel, SequenceModel):
     def _n_weights(self) -> int:
         return self.layout_.n_weights
 
-    def _objective(self, statistics: CRFStatistics, shards: Sequence[Placed[Any]]) -> CRFObjective:
-        return CRFObjective(shards, statistics.vector(self.layout_), self.layout_)
+    def phi(self, batch: Batch, outputs: LabelArray) -> Any:
+        """Counts of features with labels, of label pairs, and of first and last labels: a sparse row per sentence."""
+        return self.layout_.phi(batch, outputs)
+
+    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> CRFObjective:
+        return CRFObjective(shards, counts, self.layout_)
+
+    def _vector(self, statistics: CRFStatistics) -> FloatArray:
+        return statistics.vector(self.layout_)
 
     def bare(self) -> Self:
         """The model without the names of its features."""

@@ -16,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from scipy import sparse
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
@@ -63,6 +64,29 @@ class Layout:
         if not self.ends:
             return weights[:n], edge, np.zeros(k), np.zeros(k)
         return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k :]
+
+    def phi(self, batch: Batch, outputs: LabelArray) -> Any:
+        """(n_instances, n_weights): how often each sentence, so labelled, has what each weight is for."""
+        k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
+        sentence = np.repeat(np.arange(len(batch)), batch.lengths)
+        token = np.repeat(np.arange(batch.n_slots), np.diff(batch.features.indptr))
+        # Pairs stand in the order of feature and label, so a pair is found by bisection.
+        keys = np.repeat(np.arange(self.n_features), np.diff(self.first_pair)) * k + self.pair_label
+        wanted = batch.features.indices.astype(np.int64) * k + y[token]
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        has = keys[place] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
+        inner = np.flatnonzero(np.diff(sentence) == 0)
+        row = [sentence[token[has]], sentence[inner]]
+        column = [place[has], self.n_pairs + y[inner] * k + y[inner + 1]]
+        value = [batch.features.data[has], np.ones(len(inner))]
+        if self.ends:
+            some = np.flatnonzero(batch.lengths)
+            for first, at in ((self.n_pairs + k * k, offsets[:-1][some]), (self.n_weights - k, offsets[1:][some] - 1)):
+                row.append(some)
+                column.append(first + y[at])
+                value.append(np.ones(len(some)))
+        entries = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
+        return sparse.csr_matrix(entries, shape=(len(batch), self.n_weights))
 
 
 @dataclass(frozen=True)

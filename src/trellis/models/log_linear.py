@@ -52,8 +52,16 @@ class LogLinearModel(SavedEstimator):
         """Weights without a prior."""
         return slice(0, 0)
 
-    def _objective(self, statistics: Any, shards: Sequence[Placed[Any]]) -> Objective:
+    def phi(self, batch: Batch, outputs: Any) -> Any:
+        """The feature map: a sparse row (n_weights,) per instance, so that score(outputs) = phi · w."""
+        raise NotImplementedError
+
+    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
+        raise NotImplementedError
+
+    def _vector(self, statistics: Any) -> FloatArray:
+        """Expected counts in the order of the weights."""
         raise NotImplementedError
 
     def collect(self, batch: Batch, q: LabelPosterior) -> Any:
@@ -64,11 +72,6 @@ class LogLinearModel(SavedEstimator):
         made = copy.copy(self)
         made.engine = None
         return made
-
-    def given(self, batch: Batch) -> LabelPosterior:
-        """The posterior of labels that are all known."""
-        given: LabelPosterior = self.uniform(batch).certain(batch.labels, weights=batch.weights)
-        return given
 
     def uniform(self, batch: Batch) -> Structure:
         raise NotImplementedError
@@ -82,16 +85,19 @@ class LogLinearModel(SavedEstimator):
                 f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
                 "came from"
             )
-        objective = self._objective(statistics, shards)
+        return self._minimise(self._vector(statistics), shards)
+
+    def _minimise(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Minimum:
+        objective = self._objective(counts, shards)
         found = minimise_penalised(
             objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol, free=self._free()
         )
         self.weights_ = found.weights
         return found
 
-    def step(self, batch: Batch, q: LabelPosterior, *, share: float) -> None:
-        """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
-        _, gradient = self._objective(self.collect(batch, q), [threads_for(1).place([Piece(batch)])])(self.weights_)
+    def step(self, batch: Batch, counts: FloatArray, *, share: float) -> None:
+        """One stochastic step (AdaGrad) towards the counts of a mini-batch that is ``share`` of all data."""
+        _, gradient = self._objective(counts, [threads_for(1).place([Piece(batch)])])(self.weights_)
         pull = share * self.l2 * self.weights_
         pull[self._free()] = 0.0
         if self._steps is None:
@@ -130,7 +136,7 @@ class LogLinearModel(SavedEstimator):
             self._fit_adagrad(batch)
             return
         shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
-        found = self.update(shards.total(_count_given, self.bare()), shards=[shards])
+        found = self._minimise(shards.total(_count_given, self.bare()), [shards])
         self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
         if not found.converged:
             warnings.warn(
@@ -145,7 +151,7 @@ class LogLinearModel(SavedEstimator):
         parts = [batch.instances(first, min(first + self.batch_size, len(batch))) for first in firsts]
         for _ in range(self.max_iter):
             for i in rng.permutation(len(parts)).tolist():
-                self.step(parts[i], self.given(parts[i]), share=len(parts[i]) / len(batch))
+                self.step(parts[i], counts_of(self, parts[i]), share=len(parts[i]) / len(batch))
         self.n_iter_ = self.max_iter
 
     def _check_training(self) -> None:
@@ -156,6 +162,10 @@ class LogLinearModel(SavedEstimator):
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
 
 
-def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[Any, Any]:
-    """Statistics of a shard whose labels are all known."""
-    return model.collect(item.data, model.given(item.data)), state
+def counts_of(model: LogLinearModel, batch: Batch) -> FloatArray:
+    """Σ_i weight_i phi(x_i, y_i) of labels that are all known (n_weights,)."""
+    return np.asarray(model.phi(batch, batch.labels).T @ batch.weights)
+
+
+def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[FloatArray, Any]:
+    return counts_of(model, item.data), state

@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Piece, Placed, summed
 from trellis.errors import DataError
 from trellis.models.arrays import check_arrays
@@ -117,8 +118,19 @@ class MaxEnt(LogLinearModel, TabularModel):
         feature, intercept = self._split(weights)
         return Categorical(batch.features @ feature + intercept, batch.first)
 
-    def _objective(self, statistics: MaxEntStatistics, shards: Sequence[Placed[Any]]) -> Objective:
-        counts, bare = self._vector(statistics), self.bare()
+    def phi(self, batch: Batch, outputs: LabelArray) -> Any:
+        """(n_rows, n_weights): the features of each row, at the places of its label."""
+        k, n = len(self.classes_), self.n_features_in_
+        features, y = sparse.coo_matrix(batch.features), np.asarray(outputs, np.int64)
+        row, column, value = features.row, features.col.astype(np.int64) * k + y[features.row], features.data
+        if self.fit_intercept:
+            own = np.arange(len(batch))
+            row, column = np.concatenate([row, own]), np.concatenate([column, n * k + y])
+            value = np.concatenate([value, np.ones(len(own))])
+        return sparse.csr_matrix((value, (row, column)), shape=(len(batch), self._n_weights()))
+
+    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
+        bare = self.bare()
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
             given = (bare, weights)
