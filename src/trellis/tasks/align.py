@@ -34,6 +34,7 @@ from trellis.engine import engine_for, shards_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.learn.history import History, Round
+from trellis.learn.loop import EStep
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
@@ -216,6 +217,7 @@ class Aligner(SavedEstimator):
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
+        step: EStep | None = None
         for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
             if rounds == 0:
                 continue
@@ -229,7 +231,8 @@ class Aligner(SavedEstimator):
             with warnings.catch_warnings():
                 # Few evaluations per pair are meant: see docs/alignment.md.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                learner.train(training)
+                step = learner.step_of(training) if step is None else step
+                learner.train(training, step)
             past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
         self.history_ = History(past)
         self.model_, moved = model.pruned()
