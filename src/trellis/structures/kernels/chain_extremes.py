@@ -80,21 +80,26 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
 
 
 @njit(nogil=True, cache=True)
-def parts_never_least(margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K, nodes, edges):
-    """Parts that no output of least value uses, row by row.
+def parts_never_least(margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K):
+    """Parts that no output of least value uses, row by row: node parts, and edges as patterns of boundaries.
 
-    An edge is left out where one of its two nodes is listed. Writes node parts and edge parts as far as ``nodes`` and
-    ``edges`` are long enough and returns how many of each there are: call once with empty arrays to learn that.
+    An edge is left out where one of its two nodes is listed. At a boundary that a row does not name, every edge between
+    two nodes that lie on shortest paths lies on one itself.
 
     margin : (n_rows,) by how much two sums may differ and yet count as equal
+    Returns nodes (n,) with their part numbers; slots (n,) and which (n,) pattern the boundary before each slot has; and
+    the patterns, pattern_start (n_patterns + 1,) and cells (n_cells,) a · K + b, increasing inside one
     """
     longest = 0
     for i in range(len(offsets) - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    node, edge = np.zeros((longest, K)), np.zeros((longest, K, K))
+    node, edge = np.zeros((longest, K)), np.zeros((K, K))
     forward, backward = np.zeros((longest, K)), np.zeros((longest, K))
     used = np.zeros((longest, K), dtype=np.bool_)
-    n_nodes, n_edges = 0, 0
+    nodes, n_nodes = np.empty(16, dtype=np.int64), 0
+    slots, which, n_slots = np.empty(16, dtype=np.int64), np.empty(16, dtype=np.int64), 0
+    cells, pattern_start, n_patterns = np.empty(16, dtype=np.int64), np.zeros(16, dtype=np.int64), 0
+    digests = np.empty(16, dtype=np.uint64)
     for r in range(len(margin)):
         p, e = start[r], first_edge[r]
         last_p, last_e = first_edge[r], start[r + 1]
@@ -111,31 +116,35 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
             while f < last_e and (part[f] - n_node) // (K * K) < end:
                 length = max(length, (part[f] - n_node) // (K * K) - first + 1)
                 f += 1
-            for t in range(length):
-                for b in range(K):
-                    node[t, b] = 0.0
-                    for a in range(K):
-                        edge[t, a, b] = 0.0
+            node[:length] = 0.0
             for i in range(p, q):
                 node[part[i] // K - first, part[i] % K] = coefficient[i]
-            for i in range(e, f):
-                within = (part[i] - n_node) % (K * K)
-                edge[(part[i] - n_node) // (K * K) - first, within // K, within % K] = coefficient[i]
-            p, e = q, f
-            for b in range(K):
-                forward[0, b], backward[length - 1, b] = node[0, b], 0.0
+            forward[0] = node[0]
+            backward[length - 1] = 0.0
+            at = e
             for t in range(1, length):
+                behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
+                spread(edge, part, coefficient, at, behind, n_node, K)
                 for b in range(K):
-                    smallest = np.inf
-                    for a in range(K):
-                        smallest = min(smallest, forward[t - 1, a] + edge[t, a, b])
-                    forward[t, b] = smallest + node[t, b]
-            for t in range(length - 2, -1, -1):
+                    forward[t, b] = np.inf
+                for a in range(K):
+                    for b in range(K):
+                        forward[t, b] = min(forward[t, b], forward[t - 1, a] + edge[a, b])
+                for b in range(K):
+                    forward[t, b] += node[t, b]
+                wipe(edge, part, at, behind, n_node, K)
+                at = behind
+            for t in range(length - 1, 0, -1):
+                behind = at
+                while at > e and part[at - 1] >= n_node + (first + t) * K * K:
+                    at -= 1
+                spread(edge, part, coefficient, at, behind, n_node, K)
                 for a in range(K):
                     smallest = np.inf
                     for b in range(K):
-                        smallest = min(smallest, edge[t + 1, a, b] + node[t + 1, b] + backward[t + 1, b])
-                    backward[t, a] = smallest
+                        smallest = min(smallest, edge[a, b] + node[t, b] + backward[t, b])
+                    backward[t - 1, a] = smallest
+                wipe(edge, part, at, behind, n_node, K)
             smallest = np.inf
             for b in range(K):
                 smallest = min(smallest, forward[length - 1, b])
@@ -144,16 +153,92 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
                 for k in range(K):
                     used[t, k] = forward[t, k] + backward[t, k] <= limit
                     if not used[t, k]:
-                        if n_nodes < len(nodes):
-                            nodes[n_nodes] = (first + t) * K + k
+                        nodes = grown(nodes, n_nodes)
+                        nodes[n_nodes] = (first + t) * K + k
                         n_nodes += 1
+            at = e
             for t in range(1, length):
+                behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
+                if behind == at:
+                    continue
+                spread(edge, part, coefficient, at, behind, n_node, K)
+                begin = pattern_start[n_patterns]
+                n_cells, digest = begin, np.uint64(0)
                 for a in range(K):
-                    for b in range(K):
-                        if used[t - 1, a] and used[t, b]:
-                            through = forward[t - 1, a] + edge[t, a, b] + node[t, b] + backward[t, b]
-                            if through > limit:
-                                if n_edges < len(edges):
-                                    edges[n_edges] = n_node + ((first + t) * K + a) * K + b
-                                n_edges += 1
-    return n_nodes, n_edges
+                    if used[t - 1, a]:
+                        for b in range(K):
+                            through = forward[t - 1, a] + edge[a, b] + node[t, b] + backward[t, b]
+                            if used[t, b] and through > limit:
+                                cells = grown(cells, n_cells)
+                                cells[n_cells] = a * K + b
+                                digest = (digest ^ np.uint64(a * K + b + 1)) * np.uint64(0x9E3779B97F4A7C15)
+                                digest ^= digest >> np.uint64(29)
+                                n_cells += 1
+                wipe(edge, part, at, behind, n_node, K)
+                at = behind
+                if n_cells == begin:
+                    continue
+                found = 0
+                while found < n_patterns and not (
+                    digests[found] == digest and same_cells(cells, pattern_start, found, n_patterns, n_cells)
+                ):
+                    found += 1
+                if found == n_patterns:
+                    digests, pattern_start = grown(digests, found), grown(pattern_start, found + 1)
+                    digests[found], pattern_start[found + 1] = digest, n_cells
+                    n_patterns += 1
+                slots, which = grown(slots, n_slots), grown(which, n_slots)
+                slots[n_slots], which[n_slots] = first + t, found
+                n_slots += 1
+            p, e = q, f
+    n_cells = pattern_start[n_patterns]
+    return (
+        nodes[:n_nodes].copy(), slots[:n_slots].copy(), which[:n_slots].copy(),
+        pattern_start[: n_patterns + 1].copy(), cells[:n_cells].copy(),
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def entries_until(part, at, last, end):
+    """The first entry from ``at`` on whose part is not below ``end``."""
+    while at < last and part[at] < end:
+        at += 1
+    return at
+
+
+@njit(nogil=True, cache=True)
+def spread(edge, part, coefficient, low, high, n_node, K):
+    """Write the entries of one boundary into edge (K, K)."""
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        edge[within // K, within % K] = coefficient[i]
+
+
+@njit(nogil=True, cache=True)
+def wipe(edge, part, low, high, n_node, K):
+    """Undo spread."""
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        edge[within // K, within % K] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def grown(array, n):
+    """The array, with room for entry n."""
+    if n < len(array):
+        return array
+    larger = np.zeros(2 * len(array), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@njit(nogil=True, cache=True)
+def same_cells(cells, start, one, other, end):
+    """Whether pattern ``one`` has the cells of pattern ``other``, which ends at ``end``."""
+    size = start[one + 1] - start[one]
+    if end - start[other] != size:
+        return False
+    for i in range(size):  # noqa: SIM110 (a generator is slower in compiled code)
+        if cells[start[one] + i] != cells[start[other] + i]:
+            return False
+    return True
