@@ -22,9 +22,7 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
     offsets, instance_of_slot : (n_instances + 1,), (n_slots,)
     low, high : (n_rows,) written
     """
-    least, most = np.empty(K), np.empty(K)
-    next_least, next_most = np.empty(K), np.empty(K)
-    edge = np.zeros((K, K))
+    least, following, edge = np.empty((2, K)), np.empty(K), np.full((K, K), np.nan)
     for r in range(len(low)):
         p, e = start[r], first_edge[r]
         last_p, last_e = first_edge[r], start[r + 1]
@@ -34,13 +32,13 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
             edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
             slot = min(node_slot, edge_slot - 1)
             end = offsets[instance_of_slot[slot] + 1]
-            for k in range(K):
-                least[k], most[k] = 0.0, 0.0
-            while p < last_p and part[p] // K == slot:
-                least[part[p] % K] += coefficient[p]
-                most[part[p] % K] += coefficient[p]
-                p += 1
+            least[:] = 0.0
             while True:
+                # the largest value is minus the least one of −φ
+                while p < last_p and part[p] // K == slot:
+                    least[0, part[p] % K] += coefficient[p]
+                    least[1, part[p] % K] -= coefficient[p]
+                    p += 1
                 node_slot = part[p] // K if p < last_p else FAR
                 edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
                 ahead = min(node_slot, edge_slot)
@@ -48,35 +46,75 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                     break
                 if ahead > slot + 1 or edge_slot != ahead:
                     # no entry on the way: any label follows any other
-                    smallest, largest = np.inf, -np.inf
-                    for k in range(K):
-                        smallest, largest = min(smallest, least[k]), max(largest, most[k])
-                    for k in range(K):
-                        least[k], most[k] = smallest, largest
+                    least[0], least[1] = least[0].min(), least[1].min()
                 slot = ahead
                 if edge_slot == slot:
-                    edge[:] = 0.0
-                    while e < last_e and (part[e] - n_node) // (K * K) == slot:
-                        within = (part[e] - n_node) % (K * K)
-                        edge[within // K, within % K] = coefficient[e]
-                        e += 1
-                    for b in range(K):
-                        smallest, largest = np.inf, -np.inf
-                        for a in range(K):
-                            smallest = min(smallest, least[a] + edge[a, b])
-                            largest = max(largest, most[a] + edge[a, b])
-                        next_least[b], next_most[b] = smallest, largest
-                    for k in range(K):
-                        least[k], most[k] = next_least[k], next_most[k]
-                while p < last_p and part[p] // K == slot:
-                    least[part[p] % K] += coefficient[p]
-                    most[part[p] % K] += coefficient[p]
-                    p += 1
-            smallest, largest = np.inf, -np.inf
-            for k in range(K):
-                smallest, largest = min(smallest, least[k]), max(largest, most[k])
-            low[r] += smallest
-            high[r] += largest
+                    behind = entries_until(part, e, last_e, n_node + (slot + 1) * K * K)
+                    for side in range(2):
+                        spread(edge, part, coefficient, 1.0 - 2.0 * side, e, behind, n_node, K)
+                        least_after(least[side], edge, part, e, behind, n_node, following)
+                        least[side] = following
+                    wipe(edge, part, e, behind, n_node, K)
+                    e = behind
+            low[r] += least[0].min()
+            high[r] -= least[1].min()
+
+
+@njit(nogil=True, cache=True)
+def least_after(least, edge, part, low, high, n_node, after):
+    """after[b] = min_a least[a] + edge[a, b], for the entries low..high − 1 of a boundary, spread into ``edge``.
+
+    Most labels have no entry: the two smallest of ``least`` serve where not both have one.
+    """
+    K = len(least)
+    first, second = two_smallest(least)
+    for b in range(K):
+        after[b] = np.inf
+        if np.isnan(edge[first, b]):
+            after[b] = least[first]
+        elif K > 1 and np.isnan(edge[second, b]):
+            after[b] = least[second]
+        else:
+            for a in range(K):
+                if np.isnan(edge[a, b]):
+                    after[b] = min(after[b], least[a])
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        a, b = within // K, within % K
+        after[b] = min(after[b], least[a] + edge[a, b])
+
+
+@njit(nogil=True, cache=True)
+def least_before(least, edge, part, low, high, n_node, before):
+    """before[a] = min_b edge[a, b] + least[b], as :func:`least_after`."""
+    K = len(least)
+    first, second = two_smallest(least)
+    for a in range(K):
+        before[a] = np.inf
+        if np.isnan(edge[a, first]):
+            before[a] = least[first]
+        elif K > 1 and np.isnan(edge[a, second]):
+            before[a] = least[second]
+        else:
+            for b in range(K):
+                if np.isnan(edge[a, b]):
+                    before[a] = min(before[a], least[b])
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        a, b = within // K, within % K
+        before[a] = min(before[a], edge[a, b] + least[b])
+
+
+@njit(nogil=True, cache=True)
+def two_smallest(values):
+    """Places of the smallest value and of the next, which is the same where there is only one."""
+    first, second = 0, -1
+    for k in range(1, len(values)):
+        if values[k] < values[first]:
+            first, second = k, first
+        elif second < 0 or values[k] < values[second]:
+            second = k
+    return first, max(second, 0)
 
 
 @njit(nogil=True, cache=True)
@@ -93,7 +131,7 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
     longest = 0
     for i in range(len(offsets) - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    node, edge = np.zeros((longest, K)), np.zeros((K, K))
+    node, edge, onward = np.zeros((longest, K)), np.full((K, K), np.nan), np.empty(K)
     forward, backward = np.zeros((longest, K)), np.zeros((longest, K))
     used = np.zeros((longest, K), dtype=np.bool_)
     nodes, n_nodes = np.empty(16, dtype=np.int64), 0
@@ -124,26 +162,18 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
             at = e
             for t in range(1, length):
                 behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
-                spread(edge, part, coefficient, at, behind, n_node, K)
-                for b in range(K):
-                    forward[t, b] = np.inf
-                for a in range(K):
-                    for b in range(K):
-                        forward[t, b] = min(forward[t, b], forward[t - 1, a] + edge[a, b])
-                for b in range(K):
-                    forward[t, b] += node[t, b]
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
+                least_after(forward[t - 1], edge, part, at, behind, n_node, forward[t])
+                forward[t] += node[t]
                 wipe(edge, part, at, behind, n_node, K)
                 at = behind
             for t in range(length - 1, 0, -1):
                 behind = at
                 while at > e and part[at - 1] >= n_node + (first + t) * K * K:
                     at -= 1
-                spread(edge, part, coefficient, at, behind, n_node, K)
-                for a in range(K):
-                    smallest = np.inf
-                    for b in range(K):
-                        smallest = min(smallest, edge[a, b] + node[t, b] + backward[t, b])
-                    backward[t - 1, a] = smallest
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
+                onward[:] = node[t] + backward[t]
+                least_before(onward, edge, part, at, behind, n_node, backward[t - 1])
                 wipe(edge, part, at, behind, n_node, K)
             smallest = np.inf
             for b in range(K):
@@ -161,13 +191,25 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
                 behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
                 if behind == at:
                     continue
-                spread(edge, part, coefficient, at, behind, n_node, K)
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
                 begin = pattern_start[n_patterns]
                 n_cells, digest = begin, np.uint64(0)
-                for a in range(K):
+                far_before, far_after = -np.inf, -np.inf
+                for k in range(K):
+                    onward[k] = node[t, k] + backward[t, k]
+                    if used[t - 1, k]:
+                        far_before = max(far_before, forward[t - 1, k])
+                    if used[t, k]:
+                        far_after = max(far_after, onward[k])
+                if far_before + far_after <= limit:
+                    low, high = part[at], part[behind - 1] + 1  # where there is no entry, none is too far
+                else:
+                    low, high = n_node + (first + t) * K * K, n_node + (first + t + 1) * K * K
+                for a in range((low - n_node) // K % K, (high - 1 - n_node) // K % K + 1):
                     if used[t - 1, a]:
                         for b in range(K):
-                            through = forward[t - 1, a] + edge[a, b] + node[t, b] + backward[t, b]
+                            added = 0.0 if np.isnan(edge[a, b]) else edge[a, b]
+                            through = forward[t - 1, a] + added + onward[b]
                             if used[t, b] and through > limit:
                                 cells = grown(cells, n_cells)
                                 cells[n_cells] = a * K + b
@@ -207,11 +249,11 @@ def entries_until(part, at, last, end):
 
 
 @njit(nogil=True, cache=True)
-def spread(edge, part, coefficient, low, high, n_node, K):
-    """Write the entries of one boundary into edge (K, K)."""
+def spread(edge, part, coefficient, sign, low, high, n_node, K):
+    """Write the entries of one boundary, times the sign, into edge (K, K), which is NaN where there are none."""
     for i in range(low, high):
         within = (part[i] - n_node) % (K * K)
-        edge[within // K, within % K] = coefficient[i]
+        edge[within // K, within % K] = sign * coefficient[i]
 
 
 @njit(nogil=True, cache=True)
@@ -219,7 +261,7 @@ def wipe(edge, part, low, high, n_node, K):
     """Undo spread."""
     for i in range(low, high):
         within = (part[i] - n_node) % (K * K)
-        edge[within // K, within % K] = 0.0
+        edge[within // K, within % K] = np.nan
 
 
 @njit(nogil=True, cache=True)
