@@ -64,6 +64,18 @@ def test_a_closed_standard_output_is_no_traceback(command, folder):
     assert ended.returncode in (0, 2)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_what_an_encoding_lacks_ends_no_run(encoding, tmp_path):
+    few = json.dumps({"tokens": ["Ann", "1999"], "labels": ["NÄME", "Y\ud800"]})
+    (tmp_path / "few.jsonl").write_text(few + "\n")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    ended = start("evaluate", "few.jsonl", "few.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    if encoding != "ascii":  # there the command line's library writes UTF-8, with a mark for what that lacks
+        assert b"Y\\ud800" in ended.stdout
+        assert "NÄME".encode(encoding) in ended.stdout
+
+
 LINKS = {"same": None, "dots": "sub/../{}", "symbolic": os.symlink, "hard": os.link}
 OVERWRITES = {
     "train on rules": ("rules.toml", ["train", "rules.toml", "-l", "few.tsv", "-m", "{}"]),
