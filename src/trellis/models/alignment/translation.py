@@ -162,7 +162,7 @@ def updated_tables(
     if score and variational:
         log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
     unseen, alike = prior.without_counts(), prior.without_counts(prior.extra.alike)
-    unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, kernel.SMALLEST)) for norm in norms)
+    unseen1, unseen2 = (_with_unknown(np.clip(unseen / norm, kernel.SMALLEST, 1.0)) for norm in norms)
     alike1, alike2 = (_of_alike(alike, norm, prior) for norm in norms)
     return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike1, alike2), log_prior
 
