@@ -39,6 +39,7 @@ from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
+from trellis.models.hints import fits
 from trellis.models.saving import SavedEstimator, from_archive, load_model, to_archive
 from trellis.projection import Projector, ShardAnswer
 from trellis.tasks.align_hints import Hint, hints_of_pieces
@@ -302,8 +303,11 @@ class Aligner(SavedEstimator):
         return {"threshold": self.threshold_, "model": header}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.model_ = from_archive(names["model"], arrays)
-        self.threshold_ = names["threshold"]
+        self._check()
+        model, threshold = from_archive(names["model"], arrays), names["threshold"]
+        if not isinstance(model, AlignmentModel) or not (fits(threshold, float) and 0 < threshold <= 1):
+            raise DataError("it must hold an alignment model and a threshold above 0, and does not")
+        self.model_, self.threshold_ = model, threshold
 
     def save(self, path: FilePath) -> None:
         """Write the whole aligner into one file; the dictionary it learned with, and threads, are not part of it."""
