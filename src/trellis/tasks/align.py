@@ -236,7 +236,7 @@ class Aligner(SavedEstimator):
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
             p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
-            prefix=self.prefix, alike=self.alike, priors=self.priors, with_prior=False,
+            prefix=self.prefix, alike=self.alike, priors=self.priors,
         )  # fmt: skip
 
     def align(

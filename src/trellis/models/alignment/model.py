@@ -55,7 +55,7 @@ class AlignmentModel(SavedEstimator):
     alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
-    with_prior : whether M-steps compute the log-prior, so that objectives include it: that costs as much as the M-step
+    with_prior : whether M-steps compute the log-prior, so that objectives include it
 
     Learned: ``table_``, ``tables_``, ``places_``, ``source_codes_``, ``target_codes_``.
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import polygamma
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Shard
@@ -126,6 +127,8 @@ def updated_tables(
     mass = _masses(table, prior)
     kernel.table_totals(table.row_offsets, table.row_targets, counts, *totals)
     norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
+    log_norms = [np.log(norm) if score else norm for norm in norms]
+    bend = float(polygamma(1, alpha)) if score else 0.0
 
     def rows(shard: Shard) -> float:
         part = shard.instances
@@ -142,6 +145,9 @@ def updated_tables(
                 norms[0],
                 norms[1],
                 score,
+                log_norms[0],
+                log_norms[1],
+                bend,
                 out,
         )  # fmt: skip
         return float(part_of_prior)
