@@ -40,7 +40,7 @@ class Saved:
 def _check(labels: Any, probabilities: Any, names: Any, largest: float = 0.0) -> None:
     for own, node in zip(labels, probabilities, strict=True):
         # not as an array, which would take the last NUL of a label away
-        own, node = [own] if isinstance(own, str) else list(own), np.atleast_2d(node)
+        own, node = own if isinstance(own, list) else [own], np.atleast_2d(node)
         assert set(own) <= set(names), (own, names)
         assert node.shape == (len(own), len(names)), node.shape
         assert np.all((node >= 0) & (node <= 1 + 1e-9)), node
