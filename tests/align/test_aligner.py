@@ -262,3 +262,9 @@ def test_mistakes_are_named(toy, tmp_path):
 
 def test_parameters_can_be_cloned():
     assert clone(Aligner("both", gamma=0.5)).get_params()["gamma"] == 0.5
+
+
+@pytest.mark.parametrize("evaluations", [0, 10**30])
+def test_evaluations_that_no_kernel_can_count_are_refused(toy, evaluations):
+    with pytest.raises(DataError, match="max_evaluations must be between 1 and a billion"):
+        Aligner(max_evaluations=evaluations, threads=1).fit(toy[0][:2])

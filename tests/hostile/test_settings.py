@@ -33,7 +33,7 @@ FITS = {
     "CRF": lambda **s: CRF(**s).fit(TEXT, TAGS),
     "MaxEnt": lambda **s: MaxEnt(**s).fit(np.eye(2), ["a", "b"]),
 }
-NO_COUNT = [0, -1, 1.5, "3", NAN, True]
+NO_COUNT = [0, -1, 1.5, "3", NAN, True, 10**30]
 NO_SEED = [-1, 1.5, "x"]
 NO_AMOUNT = [-1.0, "x", NAN]
 WRONG = {
@@ -41,7 +41,7 @@ WRONG = {
         "checkpoint_every": NO_COUNT, "max_rounds": NO_COUNT, "n_init": NO_COUNT, "evaluations": NO_COUNT,
         "online": NO_COUNT, "few_dual_steps": NO_COUNT, "patience": NO_COUNT, "random_state": NO_SEED,
         "tolerance": [0, *NO_AMOUNT], "tol": NO_AMOUNT, "start_scale": NO_AMOUNT, "alpha": [1.5, *NO_AMOUNT],
-        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "threads": NO_COUNT,
+        "beta": [1.5, *NO_AMOUNT], "gamma": NO_AMOUNT, "threads": NO_COUNT[:-1],
     },
     "CoDL": {
         "rounds": [-1, 1.5, "3"], "k_best": NO_COUNT, "beam": NO_COUNT, "random_state": NO_SEED, "beta": NO_AMOUNT,

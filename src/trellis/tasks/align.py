@@ -343,8 +343,8 @@ class Aligner(SavedEstimator):
             raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
         if not 0.0 < self.reliability < 1.0:
             raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
-        if self.max_evaluations < 1:
-            raise DataError(f"max_evaluations must be at least 1 but is {self.max_evaluations}")
+        if not 1 <= self.max_evaluations <= 10**9:
+            raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
         if not self.tolerance > 0.0:
             raise DataError(f"tolerance must be positive but is {self.tolerance}")
         for name in (self.constraint, self.decode_constraint or "none"):
