@@ -61,12 +61,12 @@ def random_rows(chain: Chain, rng: np.random.Generator, per_sentence: int = 5) -
     coefficient = rng.normal(size=start[-1])
     node = chain.infer().node.reshape(-1)
     expected = np.add.reduceat(coefficient * node[part], start[:-1])
-    n_rows, empty = len(instance), np.zeros(0, np.int64)
+    n_rows = len(instance)
     return Rows(
         parts=chain.parts, names=("random",), start=start, part=part, coefficient=coefficient,
         bound=expected - 0.5 * np.abs(rng.normal(size=n_rows)), equality=np.zeros(n_rows, bool), instance=instance,
         group=instance, constraint=np.zeros(n_rows, np.int64), row_number=np.arange(n_rows),
-        groups=Groups(np.zeros(n, np.int8), np.full(n, 3, np.int8), np.zeros(n)), forbidden=empty, forbidden_by=empty,
+        groups=Groups(np.zeros(n, np.int8), np.full(n, 3, np.int8), np.zeros(n)),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from tests.align.toy import WORD, toy_text
 from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
-from trellis.models.alignment import PairTable
+from trellis.models.alignment import AlignmentModel, PairTable
 from trellis.models.alignment.known_words import extra_counts, mark_alike
 from trellis.structures.kernels.align_work import ALIKE
 from trellis.tasks.align import SYMMETRIZE, Aligner
@@ -27,6 +27,18 @@ def toy():
 @pytest.mark.parametrize("constraint", ["agreement", "bijective", "both", "none"])
 def test_a_one_to_one_language_is_learned(toy, constraint):
     assert error(Aligner(constraint, n_jobs=1).fit(toy[0]), *toy) < 0.02
+
+
+def test_the_objective_in_its_history_includes_the_prior(toy, monkeypatch):
+    told, log_prior = [], AlignmentModel.log_prior
+    monkeypatch.setattr(AlignmentModel, "log_prior", lambda self: told.append(log_prior(self)) or told[-1])
+    whole = Aligner(n_jobs=1).fit(toy[0][:50]).history_
+    assert told[0] == 0.0  # before the first M-step
+    assert max(told[1:]) < -10.0
+    monkeypatch.setattr(AlignmentModel, "log_prior", lambda self: 0.0)
+    without = Aligner(n_jobs=1).fit(toy[0][:50]).history_
+    for one, other, prior in zip(whole, without, told, strict=True):
+        assert one.objective == pytest.approx(other.objective + prior, rel=1e-12)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
@@ -250,3 +262,9 @@ def test_mistakes_are_named(toy, tmp_path):
 
 def test_parameters_can_be_cloned():
     assert clone(Aligner("both", gamma=0.5)).get_params()["gamma"] == 0.5
+
+
+@pytest.mark.parametrize("evaluations", [0, 10**30])
+def test_evaluations_that_no_kernel_can_count_are_refused(toy, evaluations):
+    with pytest.raises(DataError, match="max_evaluations must be between 1 and a billion"):
+        Aligner(max_evaluations=evaluations, n_jobs=1).fit(toy[0][:2])

@@ -1,5 +1,6 @@
 """Training through UEM: the objective, the tables, the constraints' effect, independence of threads."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
 from trellis.models.alignment import AlignmentModel, SentencePairs
-from trellis.models.alignment.kernels.update import exp_digamma
+from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
 from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables
 from trellis.tasks.align import CONSTRAINTS
 
@@ -93,6 +94,24 @@ def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
         want += minus_kl(statistics.pairs[table.row_targets == f, 1], alphas[table.row_targets == f])
     want += sum(places.log_prior(model.jump_pseudo_count) for places in model.places_)
     np.testing.assert_allclose(model.log_prior(), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("variational", [True, False])
+def test_the_log_prior_of_small_counts_is_that_of_large_ones_taken_to_the_limit(variational):
+    """Counts below a thousandth of α go by a series: just above and just below it, the sum has no step."""
+    model, batch = encoded(20, concentration=0.1, alike=0.0, variational=variational)
+    statistics, values = counts_of(model, batch), []
+    for share in (0.0, FEW * 0.999, FEW * 1.001):
+        pairs = np.full_like(statistics.pairs, 0.1 * share)
+        model.update(replace(statistics, pairs=pairs))
+        values.append(model.log_prior())
+    slope = (values[2] - values[0]) / (FEW * 1.001)
+    assert values[1] == pytest.approx(values[0] + slope * FEW * 0.999, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [1e-9, 0.01, 0.1, 1.0, 7.5, 300.0, 1e8])
+def test_the_log_of_the_gamma_function(x):
+    assert log_gamma(x) == pytest.approx(gammaln(x), rel=1e-9, abs=1e-10)
 
 
 def test_tables_start_at_the_mean_of_the_prior():

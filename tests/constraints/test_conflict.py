@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from trellis.constraints.conflict import Conflict, find_conflict, forbidden_as_rows, strict_rows
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.structures import CategoricalParts
@@ -35,13 +36,12 @@ def rows(n_instances: int = 1) -> Rows:
         groups=Groups(
             np.array([KINDS[c] for c in of], np.int8), np.full(n, Norm.LINF, np.int8), np.array([0.0, 1.0, 0.0, 1.0])
         ),
-        forbidden=np.array([1, 1, 3]),
-        forbidden_by=np.array([0, 3, 3]),
+        forbidden=Forbidden.of(np.array([1, 1, 3]), np.array([0, 3, 3])),
     )
 
 
 def constraints_in(some: Rows) -> set[str]:
-    return {some.names[c] for c in (*some.constraint.tolist(), *some.forbidden_by.tolist())}
+    return {some.names[c] for c in (*some.constraint.tolist(), *some.forbidden.by)}
 
 
 @pytest.mark.parametrize("names", ["".join(some) for n in (1, 2, 3) for some in combinations("abcd", n)])
@@ -86,7 +86,7 @@ def test_what_the_guilty_forbid_is_relaxed_and_what_others_forbid_is_not() -> No
     found = find_conflict(rows(), lambda some: "d" not in constraints_in(some), least)
     assert found == Conflict(("d",), 1.0)
     beside, alone = asked
-    assert beside[0].forbidden_by.tolist() == [0]
+    assert beside[0].forbidden.by == (0,)
     assert beside[0].constraint[beside[1]].tolist() == [3]
     assert set(beside[0].constraint.tolist()) == {0, 1, 2, 3}
     assert constraints_in(alone[0]) == {"d"}
@@ -105,7 +105,7 @@ def test_forbidden_parts_as_rows_are_used_no_time() -> None:
     assert written.excess(np.ones(5))[3:].tolist() == [1.0, 1.0]
     assert written.instance[3:].tolist() == [0, 0]
     assert forbidden_as_rows(strict_rows(rows(2)), [0, 3]).instance[3:].tolist() == [COUPLING, COUPLING]
-    assert forbidden_as_rows(strict, [0]).forbidden.tolist() == [1, 3]
+    assert forbidden_as_rows(strict, [0]).forbidden.listed()[0].tolist() == [1, 3]
 
 
 def test_the_error_says_what_where_and_what_would_help() -> None:

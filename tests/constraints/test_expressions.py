@@ -26,7 +26,7 @@ def violations(rows: tc.Rows, labels: np.ndarray) -> list[float]:
 
 
 def uses_forbidden(rows: tc.Rows, labels: np.ndarray) -> bool:
-    return bool(np.isin(rows.parts.of(labels), rows.forbidden).any())
+    return bool(rows.forbidden.contains(rows.parts.of(labels)).any())
 
 
 def admits(rows: tc.Rows, labels: np.ndarray) -> bool:

@@ -107,11 +107,16 @@ def edit_json(header: dict[str, Any], rng: Rng) -> str:
         head, tail = old[:at], old[at:]
         parent[key] = [head, tail, old + old, head + "\n" + tail, head + '"' + tail][int(rng.integers(5))]
     elif kind == "more" and isinstance(old, list | dict):
-        value = VALUES[int(rng.integers(len(VALUES)))]
+        value = _value(rng)
         old.append(value) if isinstance(old, list) else old.update({"more": value})
     else:
-        parent[key] = VALUES[int(rng.integers(len(VALUES)))]
+        parent[key] = _value(rng)
     return f"{kind} of {key!r}, {str(old)[:40]!r}"
+
+
+def _value(rng: Rng) -> Any:
+    """One of VALUES, of its own: what is put into a list must not be that list."""
+    return copy.deepcopy(VALUES[int(rng.integers(len(VALUES)))])
 
 
 def _places(tree: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.command import run, start, train
+from tests.hostile.command import RULES, run, start, train
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
@@ -62,6 +62,41 @@ def test_a_closed_standard_output_is_no_traceback(command, folder):
     ended = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *line], cwd=folder, capture_output=True, text=True)
     assert "Traceback" not in ended.stderr
     assert ended.returncode in (0, 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_what_an_encoding_lacks_ends_no_run(encoding, tmp_path):
+    few = json.dumps({"tokens": ["Ann", "1999"], "labels": ["NÄME", "Y\ud800"]})
+    (tmp_path / "few.jsonl").write_text(few + "\n")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    ended = start("evaluate", "few.jsonl", "few.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    if encoding != "ascii":  # there the command line's library writes UTF-8, with a mark for what that lacks
+        assert b"Y\\ud800" in ended.stdout
+        assert "NÄME".encode(encoding) in ended.stdout
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    path = tmp_path_factory.mktemp("foreign")
+    train(path, RULES.replace("NAME", "NÄME").replace("years", "années ✓"), "Zoë\tNÄME\n1999\tYEAR\n")
+    (path / "text.txt").write_text("Łukasz 日本 1987\n", encoding="utf-8")
+    (path / "gold.tsv").write_text("Zoë\tYEAR\n1999\tYEAR\n", encoding="utf-8")
+    (path / "s").write_text("Łukasz 日本\n日本 ö\n", encoding="utf-8")
+    (path / "links").write_text("0-0 1-1\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_ends_for_want_of_a_letter_in_the_terminal(command, foreign):
+    poor = {**os.environ, "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    ended = start(*COMMANDS[command], cwd=foreign, stdout=subprocess.PIPE, env=poor)
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert ended.stdout
+    wrong = start("explain", "m", "nirgends-ß.tsv", cwd=foreign, stdout=subprocess.PIPE, env=poor)
+    assert wrong.returncode == 2
+    assert b"Traceback" not in ended.stderr + wrong.stderr
 
 
 LINKS = {"same": None, "dots": "sub/../{}", "symbolic": os.symlink, "hard": os.link}

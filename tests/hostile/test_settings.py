@@ -33,7 +33,7 @@ FITS = {
     "CRF": lambda **s: CRF(**s).fit(TEXT, TAGS),
     "MaxEnt": lambda **s: MaxEnt(**s).fit(np.eye(2), ["a", "b"]),
 }
-NO_COUNT = [0, -1, 1.5, "3", NAN, True]
+NO_COUNT = [0, -1, 1.5, "3", NAN, True, 10**30]
 NO_SEED = [-1, 1.5, "x"]
 NO_AMOUNT = [-1.0, "x", NAN]
 WRONG = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,28 +113,44 @@ def test_hard_rules_that_conflict_still_leave_an_output_with_fewest_violations()
 
 
 def test_constraints_of_a_strength_of_their_own_keep_it():
-    rules = [RULES[0], RULES[2].penalty(3.0)]
+    """With a price of its own a rule costs that much, whatever the labelled sentences say of it."""
     text, labels, _ = half_labelled()
-    learner = CoDL(hmm(), rules, max_iter=2).fit(text, labels)
-    scores = learner.predict(text)
-    again = CoDL(hmm(), rules, max_iter=2, hard=True).fit(text, labels)
-    assert again.penalties_["determiners"] == INFINITE
-    assert again.penalties_["no D before V"] == 0.0  # not learned: its own 3.0 is in the rows
-    assert scores
+    wrong = word.isin("the", "a").implies(label("V")).constraint().named("wrong")
+    assert CoDL(hmm(), [wrong.learned()], max_iter=0).fit(text, labels).penalties_["wrong"] == pytest.approx(
+        1.0986, abs=1e-4
+    )
+    for price, obeyed in ((0.01, False), (1e4, True)):
+        for hard in (False, True):
+            learner = CoDL(hmm(), [wrong.penalty(price), RULES[0]], max_iter=0, hard=hard).fit(text, labels)
+            assert learner.penalties_["wrong"] == 0.0  # not learned: its own price is in the rows
+            assert (learner.penalties_["determiners"] == INFINITE) is hard
+            found = {
+                y
+                for t, row in zip(text, learner.predict(text), strict=True)
+                for w, y in zip(t, row, strict=True)
+                if w in ("the", "a")
+            }
+            # a strict rule of the same words, where there is one, costs more than any price
+            assert found == ({"V"} if obeyed and not hard else {"D"})
 
 
 @pytest.mark.parametrize("k", [2, 4])
 def test_k_best_learns_from_k_outputs_of_equal_weight(k):
     text, labels, _ = half_labelled(20, 4)
-    learner = CoDL(hmm(), RULES, max_iter=1, beta=0.0, k_best=k).fit(text, labels)
-    supervised = CoDL(hmm(), RULES, max_iter=0).fit(text, labels)
-    batch = supervised.model_.encode(text[4:])
-    best = supervised.model_.scores(batch).kbest(k)
-    assert best.labels.shape[0] == k
-    assert not np.allclose(
-        learner.model_.emission_, CoDL(hmm(), RULES, max_iter=1, beta=0.0).fit(text, labels).model_.emission_
-    )
-    np.testing.assert_allclose(learner.model_.emission_.sum(axis=0), 1.0)
+    learner = CoDL(hmm(), (), max_iter=1, beta=0.0, k_best=k).fit(text, labels)
+    supervised = CoDL(hmm(), (), max_iter=0).fit(text, labels).model
+    batch = supervised.encode(text[4:])
+    best = supervised.scores(batch).kbest(k)
+    there = best.score > -np.inf
+    share = there / there.sum(axis=0)
+    counts = None
+    for labelling, weight in zip(best.labels, share, strict=True):
+        weighed = replace(batch, labels=np.maximum(labelling, 0), weights=weight)
+        counted = supervised.count(weighed)
+        counts = counted if counts is None else counts + counted
+    supervised.update(counts)
+    np.testing.assert_allclose(learner.model.emission_, supervised.emission_, atol=1e-12)
+    np.testing.assert_allclose(learner.model.transition_, supervised.transition_, atol=1e-12)
 
 
 def test_counts_of_k_best_outputs_average_those_of_each():

@@ -87,6 +87,20 @@ def test_hard_em_and_em_rise_with_partial_labels_and_weights(gamma: float) -> No
     assert_rises(learner.history_, 1e-10)
 
 
+LINEAR = [kind for kind in CONSTRAINTS if kind not in ("slack l2", "penalty l2", "squared", "a word type")]
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_constrained_hard_em_rises(kind: str) -> None:
+    """LP-EM: the E-step is solved to the end, so nothing but rounding may fall."""
+    text, tags = tagged_sentences(25)
+    known = [y if i < 3 else None for i, y in enumerate(tags)]
+    model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
+    learner = UEM(model, CONSTRAINTS[kind], gamma=0.0, max_iter=6, tol=0.0, random_state=1, start="random")
+    learner.fit(text, known)
+    assert_rises(learner.history_, 1e-9)
+
+
 def test_alpha_scales_the_strength_of_posterior_regularization() -> None:
     text, _ = tagged_sentences(30)
     ends = []

@@ -13,6 +13,7 @@ from align.twin import SPAN, Twin
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
@@ -156,8 +157,7 @@ def compile_rows(
             np.array([s[1] for s in strengths], dtype=np.int8),
             np.array([s[2] for s in strengths], dtype=np.float64),
         ),
-        forbidden=integers(sorted(forbidden)),
-        forbidden_by=np.full(len(forbidden), len(strengths), dtype=np.int64),
+        forbidden=Forbidden.of(integers(sorted(forbidden)), np.full(len(forbidden), len(strengths), dtype=np.int64)),
         sparsity=sparsity,
     )
 

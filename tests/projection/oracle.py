@@ -158,7 +158,7 @@ def enumerate_outputs(batch: Any, rows: Rows) -> Enumeration:
         for e in range(int(rows.start[r]), int(rows.start[r + 1])):
             coefficients[rows.part[e], r] += rows.coefficient[e]
     forbidden = np.zeros(batch.n_parts, dtype=bool)
-    forbidden[rows.forbidden] = True
+    forbidden[rows.forbidden.listed()[0]] = True
     everything = []
     for i in range(batch.n_instances):
         use, score = batch.listing(i)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import warnings
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from trellis.constraints import compile_constraints, count, dictionary, each_label, label, transitions, word
+from trellis.constraints import compile_constraints, count, dictionary, each_label, label, share, transitions, word
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConvergenceWarning, InfeasibleError
 from trellis.projection import project
+from trellis.projection.shard import ShardRows
 from trellis.structures import Chain, ChainParts
 
 NAMES = [f"L{k}" for k in range(6)]
@@ -194,3 +196,25 @@ def test_a_slack_in_l2_is_not_taken_for_one_in_l1() -> None:
     rows = compile_constraints([rule], batch, LABELS, chain.parts)
     found = project(chain, rows, 1.0)
     assert found.converged
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.01])
+def test_a_conflict_inside_an_instance_is_told_before_coupling_rows_are_solved(gamma: float) -> None:
+    """Each of hundreds of evaluations for the coupling rows would solve, and try to rescue, what has no solution."""
+    rng = np.random.default_rng(0)
+    batch = Batch.from_sentences([["x", "y", "z", "x"], ["y", "z", "x", "y", "z"]])
+    labels = Vocabulary(["A", "B", "C"], kind="label")
+    chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 3)), rng.normal(size=(3, 3)))
+    rules = [
+        (count("A") >= 2).named("two"),
+        (count("A") <= 1).named("one"),
+        (share("B").per(word) <= 0.6).named("few B"),
+        (share("C").per("corpus") >= 0.3).named("many C"),
+    ]
+    rows = compile_constraints(rules, batch, labels, chain.parts)
+    with (
+        patch.object(ShardRows, "evaluate", autospec=True, side_effect=ShardRows.evaluate) as evaluate,
+        pytest.raises(InfeasibleError, match="'two' and 'one' cannot hold together"),
+    ):
+        project(chain, rows, gamma)
+    assert evaluate.call_count == 1

@@ -178,3 +178,16 @@ def test_infeasible_rows_are_named() -> None:
     assert caught.value.constraints == ("a", "b")
     assert caught.value.instances == (2,)
     assert caught.value.slack == pytest.approx(0.3, abs=1e-6)
+
+
+@given(st.integers(0, 10_000), st.floats(1.0, 4.0))
+def test_weights_count_instances_as_often_as_copies_do(seed: int, most: float) -> None:
+    """Columns of the first, feasible answer once came with their weights in them, and were weighed again."""
+    rules = [count("C").per("corpus") <= most, (count("A").per("corpus") >= 3).penalty(0.7), count("B") <= 1.5]
+    chain, rows, _ = problem(seed, rules)
+    twice = Batch.from_sentences([TEXT[0], TEXT[0], TEXT[0], TEXT[1], TEXT[2], TEXT[2]])
+    copies = chain.take(np.array([0, 0, 0, 1, 2, 2]))
+    found = project(chain, rows, 0.0, weights=np.array([3.0, 1.0, 2.0]))
+    listed = project(copies, compile_constraints(rules, twice, LABELS, copies.parts), 0.0)
+    assert found.value == pytest.approx(listed.value, rel=1e-7, abs=1e-7)
+    assert found.kkt_residual <= 1e-7 * (1 + abs(found.value))

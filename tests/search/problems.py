@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.structures import Alignment, Categorical, Chain, Joint, Parts, Structure
@@ -131,7 +132,7 @@ class Problem:
 
     def _value(self, instance: int, used: dict[int, float]) -> float:
         rows = self.rows
-        if any(int(p) in used for p in rows.forbidden):
+        if any(int(p) in used for p in rows.forbidden.listed()[0]):
             return -math.inf
         total = sum(used.values())
         excess: dict[int, list[float]] = {}
@@ -176,8 +177,7 @@ def rows_over(parts: Parts, groups: list[dict[str, Any]], forbidden: list[int]) 
             np.array([g["norm"] for g in groups], np.int8),
             np.array([g["amount"] for g in groups], np.float64),
         ),
-        forbidden=np.array(sorted(set(forbidden)), dtype=np.int64),
-        forbidden_by=np.zeros(len(set(forbidden)), dtype=np.int64),
+        forbidden=Forbidden.of(np.array(sorted(set(forbidden)), np.int64), np.zeros(len(set(forbidden)), np.int64)),
     )
 
 

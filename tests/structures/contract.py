@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 
 from trellis.errors import DataError, InfeasibleError
 from trellis.structures import Parts
+from trellis.structures.part_set import PartSet
 
 from .agreement import TOLERANCE, assert_logs_agree, assert_probabilities_agree
 from .enumeration import Enumeration
@@ -115,19 +116,44 @@ def assert_rows_agree(
         together, settled = never_least(start, part, value, margin)
         assert settled.dtype == np.bool_
         assert settled.shape == (n_rows,)
-        assert np.all(np.diff(together) > 0)
+        assert np.all(np.diff(together.listed()) > 0)
+        assert_is_set(together, parts)
         found = []
         for r, (a, b) in enumerate(itertools.pairwise(start.tolist())):
             never, done = never_least(np.array([0, b - a]), part[a:b], value[a:b], margin[:1])
             assert done[0] == settled[r]
-            found.append(never)
+            found.append(never.listed())
             for use, one in zip(listed.use, values[r], strict=True):
                 is_least = one == one.min()
-                uses_one = use[:, never].any(axis=1)
+                uses_one = use[:, never.listed()].any(axis=1)
                 assert not np.any(is_least & uses_one), "an output of least value uses a part that none should"
                 if done[0]:
                     np.testing.assert_array_equal(is_least, ~uses_one)
-        np.testing.assert_array_equal(together, np.unique(np.concatenate([np.zeros(0, np.int64), *found])))
+        np.testing.assert_array_equal(together.listed(), np.unique(np.concatenate([np.zeros(0, np.int64), *found])))
+
+
+def assert_is_set(some: PartSet, parts: Parts) -> None:
+    """A set of parts knows what it has, cuts as its parts do, and forbids what listed ones would."""
+    every, numbers = np.arange(parts.n_parts), some.listed()
+    assert len(some) == len(numbers)
+    np.testing.assert_array_equal(some.contains(every), np.isin(every, numbers))
+    middle = parts.n_instances // 2
+    for first, last in ((0, middle), (middle, parts.n_instances)):
+        cut = some.within(parts, first, last)
+        np.testing.assert_array_equal(cut.listed(), np.sort(parts.within(numbers, first, last)[1]))
+        np.testing.assert_array_equal(PartSet.union([cut, cut]).listed(), cut.listed())
+    closed, listed = (
+        parts.zeros().apply(change) for change in (parts.closing([some, some]), Parts.closing(parts, [some]))
+    )
+    try:
+        expected = listed.infer(at=every)
+    except InfeasibleError:
+        with pytest.raises(InfeasibleError):
+            closed.infer(at=every)
+        return
+    found = closed.infer(at=every)
+    np.testing.assert_array_equal(found.log_partition, expected.log_partition)
+    np.testing.assert_array_equal(found.at(every), expected.at(every))
 
 
 # scores

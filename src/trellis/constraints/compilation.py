@@ -11,6 +11,7 @@ from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.dead_slots import refuse_dead_slots
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
@@ -21,6 +22,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, UnknownNameError
+from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts
 
 
@@ -106,7 +108,7 @@ class _Assembly:
         self.equality: list[BoolArray] = [np.zeros(0, dtype=np.bool_)]
         self.instance: list[IntArray] = [np.zeros(0, dtype=np.int64)]
         self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.forbidden: list[tuple[int, IntArray]] = []
+        self.forbidden: dict[int, list[PartSet]] = {}
         self.sparsity: list[Sparsity] = []
         self.implicit: list[LinkRows] = []
 
@@ -127,7 +129,8 @@ class _Assembly:
         self.equality.append(np.full(n, block.equality))
         self.instance.append(block.instance[reduced.keep])
         self.constraint.append(np.full(n, number, dtype=np.int64))
-        self.forbidden.append((number, reduced.forbidden))
+        if len(reduced.forbidden.at):
+            self.forbidden.setdefault(number, []).append(reduced.forbidden)
 
     def rows(self, strengths: list[Strength]) -> Rows:
         instance, constraint = np.concatenate(self.instance), np.concatenate(self.constraint)
@@ -141,7 +144,6 @@ class _Assembly:
         entry += np.repeat(start[order] - new_start[:-1], sorted_lengths)
         instance, constraint = instance[order], constraint[order]
         pair, group = np.unique(constraint * (n_instances + 1) + instance + 1, return_inverse=True)
-        forbidden, forbidden_by = self._forbidden()
         return Rows(
             parts=self.context.parts,
             names=self.names,
@@ -155,22 +157,16 @@ class _Assembly:
             constraint=constraint,
             row_number=np.arange(len(order), dtype=np.int64),
             groups=_groups(pair // (n_instances + 1), strengths),
-            forbidden=forbidden,
-            forbidden_by=forbidden_by,
+            forbidden=self._forbidden(),
             sparsity=tuple(self.sparsity),
             implicit=tuple(self.implicit),
         )
 
-    def _forbidden(self) -> tuple[IntArray, IntArray]:
-        """Forbidden parts, increasing; a part that several constraints forbid is there once for each of them."""
-        refuse_dead_slots(self.forbidden, self.names, self.context)
-        some = [(number, part) for number, part in self.forbidden if len(part)]
-        if not some:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        parts = np.concatenate([part for _, part in some])
-        order = np.argsort(parts, kind="stable")
-        by = np.repeat([number for number, _ in some], [len(part) for _, part in some]).astype(np.int64)
-        return parts[order], by[order]
+    def _forbidden(self) -> Forbidden:
+        sets = [PartSet.union(some) for some in self.forbidden.values()]
+        forbidden = Forbidden(tuple(self.forbidden), tuple(sets))
+        refuse_dead_slots(forbidden, self.names, self.context)
+        return forbidden
 
 
 def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:

@@ -58,7 +58,7 @@ def find_conflict(
         others hold; None where they cannot
     """
     strict = strict_rows(rows)
-    kept = np.unique(np.concatenate((strict.constraint, strict.forbidden_by))).tolist()
+    kept = np.unique(np.concatenate((strict.constraint, strict.forbidden.by))).astype(int).tolist()
     for number in list(kept):
         rest = [other for other in kept if other != number]
         if not feasible(_only(strict, rest)):
@@ -80,7 +80,7 @@ def strict_rows(rows: Rows) -> Rows:
 def _only(rows: Rows, constraints: list[int]) -> Rows:
     """Rows and forbidden parts of some constraints."""
     some = rows.select(np.isin(rows.constraint, constraints))
-    return some.with_forbidden(np.isin(rows.forbidden_by, constraints))
+    return replace(some, forbidden=rows.forbidden.only(constraints))
 
 
 def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
@@ -88,19 +88,19 @@ def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
 
     The new rows are local where the rows are the local rows of one instance.
     """
-    own = np.isin(rows.forbidden_by, constraints)
-    forbidden = rows.forbidden[own]
-    numbers, place = np.unique(rows.forbidden_by[own], return_inverse=True)
-    order = np.lexsort((forbidden, place))
+    own = rows.forbidden.only(constraints)
+    parts = [some.listed() for some in own.sets]
+    numbers = np.asarray(own.by, dtype=np.int64)
+    lengths = np.array([len(some) for some in parts], dtype=np.int64)
     n, n_groups = len(numbers), len(rows.groups)
     zeros, new = np.zeros(n), np.arange(n)
     alone = rows.parts.n_instances == 1 and not np.any(rows.instance == COUPLING)
     instance = np.full(n, 0 if alone else COUPLING)
     return replace(
         rows,
-        start=np.concatenate((rows.start, rows.start[-1] + np.cumsum(np.bincount(place, minlength=n)))),
-        part=np.concatenate((rows.part, forbidden[order])),
-        coefficient=np.concatenate((rows.coefficient, np.ones(len(order)))),
+        start=np.concatenate((rows.start, rows.start[-1] + np.cumsum(lengths))),
+        part=np.concatenate((rows.part, *parts)),
+        coefficient=np.concatenate((rows.coefficient, np.ones(lengths.sum()))),
         bound=np.concatenate((rows.bound, zeros)),
         equality=np.concatenate((rows.equality, zeros > 0)),
         instance=np.concatenate((rows.instance, instance)),
@@ -112,6 +112,5 @@ def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
             np.concatenate((rows.groups.norm, np.full(n, Norm.LINF, np.int8))),
             np.concatenate((rows.groups.amount, zeros)),
         ),
-        forbidden=rows.forbidden[~own],
-        forbidden_by=rows.forbidden_by[~own],
+        forbidden=rows.forbidden.without(constraints),
     )

@@ -7,30 +7,27 @@ from itertools import combinations
 import numpy as np
 
 from trellis.constraints.context import Context
-from trellis.data.ragged import BoolArray, IntArray
+from trellis.constraints.forbidden import Forbidden
+from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
 
 LARGEST_SET_TRIED = 3
 """Up to this size a smallest conflicting set is found by trying all; beyond it, one from which none can be left out."""
 
 
-def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, ...], context: Context) -> None:
-    """Raise if forbidden parts, given as (constraint, its parts in increasing order), leave a slot without a label."""
+def refuse_dead_slots(forbidden: Forbidden, names: tuple[str, ...], context: Context) -> None:
+    """Raise if forbidden parts leave a slot without a label."""
     k, n = context.n_labels, context.n_slots
-    if not context.parts.has_labels or not any(len(part) for _, part in forbidden):
+    if not context.parts.has_labels or not len(forbidden):
         return
-    every = np.ravel(context.parts.label(np.arange(n, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)))
-    nodes = [(number, _places(every, part)) for number, part in forbidden]
-    is_forbidden = np.zeros(len(every), dtype=np.bool_)
-    for _, place in nodes:
-        is_forbidden[place] = True
-    dead = np.flatnonzero(is_forbidden.reshape(-1, k).all(axis=1))
+    every = context.parts.label(np.arange(n, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64))
+    dead = np.flatnonzero(forbidden.contains(every).all(axis=1))
     if len(dead) == 0:
         return
     slot = int(dead[0])
     forbids = np.zeros((len(names), k), dtype=np.bool_)
-    for number, place in nodes:
-        forbids[number, place[(place >= slot * k) & (place < (slot + 1) * k)] - slot * k] = True
+    for number, some in zip(forbidden.by, forbidden.sets, strict=True):
+        forbids[number] = some.contains(every[slot])
     guilty = _smallest_cover(forbids)
     instance = int(context.instance[slot])
     number, token = context.batch.first + instance, slot - int(context.batch.offsets[instance])
@@ -46,13 +43,6 @@ def refuse_dead_slots(forbidden: list[tuple[int, IntArray]], names: tuple[str, .
         constraints=tuple(names[c] for c in guilty),
         slack=slack,
     )
-
-
-def _places(every: IntArray, part: IntArray) -> IntArray:
-    """Where parts stand among the label parts ``every``, which increase; parts that are none of them are left out."""
-    place = np.minimum(np.searchsorted(every, part), len(every) - 1)
-    found: IntArray = place[every[place] == part]
-    return found
 
 
 def _verdict(forbidden: BoolArray, context: Context) -> str:

@@ -21,6 +21,7 @@ from trellis.constraints.rows import COUPLING
 from trellis.constraints.strength import Kind, Strength
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.errors import InfeasibleError
+from trellis.structures.part_set import PartSet
 
 TOLERANCE = 1e-9
 """Relative to the size of a row: sums of coefficients in different orders may differ by this much."""
@@ -31,7 +32,7 @@ class Reduced:
     """Rows of a block that say something about scores, and parts that it forbids."""
 
     keep: BoolArray
-    forbidden: IntArray
+    forbidden: PartSet
 
 
 def reduce_block(block: Block, context: Context, name: str, strength: Strength) -> Reduced:
@@ -44,7 +45,7 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
     if strength.kind in (Kind.HARD, Kind.SLACK):
         _refuse_impossible(block, low, high, margin, name, strength, context)
     if strength.kind != Kind.HARD:
-        return Reduced(~always, np.zeros(0, dtype=np.int64))
+        return Reduced(~always, PartSet.union([]))
     settled, forbidden = always.copy(), []
     sides = [(1.0, at_low & ~always)]
     if block.equality:
@@ -55,8 +56,7 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
             never, done = context.parts.never_least(start, part, sign * coefficient, margin[tight])
             forbidden.append(never)
             settled[np.flatnonzero(tight)[done]] = True
-    found = forbidden[0] if len(forbidden) == 1 else np.unique(np.concatenate([np.zeros(0, np.int64), *forbidden]))
-    return Reduced(~settled, found)
+    return Reduced(~settled, PartSet.union(forbidden))
 
 
 def extremes(block: Block, context: Context) -> tuple[FloatArray, FloatArray]:

@@ -11,13 +11,14 @@ Hard rows that can only hold if some parts are never used are not rows: they are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
@@ -61,8 +62,7 @@ class Rows:
     group : (n_rows,)                norm group; its rows are all local to one instance, or all coupling
     constraint : (n_rows,)           which of ``names`` the row came from
     row_number : (n_rows,)           number of the row in the rows of the whole corpus (shards of it keep these)
-    forbidden : (n_forbidden,)       parts that no output may use, increasing, once for each constraint that says so
-    forbidden_by : (n_forbidden,)    which of ``names`` forbids it
+    forbidden :                      parts that no output may use, by the constraint that says so
     sparsity :                       l1/linf blocks, whose many rows are implicit
     implicit :                       local rows about links that are not written out
     """
@@ -79,8 +79,7 @@ class Rows:
     constraint: IntArray
     row_number: IntArray
     groups: Groups
-    forbidden: IntArray
-    forbidden_by: IntArray
+    forbidden: Forbidden = field(default_factory=Forbidden)
     sparsity: tuple[Sparsity, ...] = ()
     implicit: tuple[LinkRows, ...] = ()
 
@@ -89,7 +88,7 @@ class Rows:
         """No constraint at all."""
         i, f = np.zeros(0, dtype=np.int64), np.zeros(0)
         nothing = Groups(np.zeros(0, np.int8), np.zeros(0, np.int8), f)
-        return cls(parts, (), np.zeros(1, np.int64), i, f, f, np.zeros(0, np.bool_), i, i, i, i, nothing, i, i)
+        return cls(parts, (), np.zeros(1, np.int64), i, f, f, np.zeros(0, np.bool_), i, i, i, i, nothing)
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -121,7 +120,7 @@ class Rows:
     @cached_property
     def mask(self) -> Any:
         """The change of scores that forbids what is forbidden."""
-        return self.parts.change(self.forbidden, np.full(len(self.forbidden), -np.inf))
+        return self.forbidden.mask(self.parts)
 
     def expect(self, q: Posterior, weights: FloatArray | None = None) -> FloatArray:
         """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""
@@ -251,10 +250,6 @@ class Rows:
         factor = np.where(of_coupling, weights[self.entry_instance], 1.0)
         return replace(self, coefficient=self.coefficient * factor)
 
-    def with_forbidden(self, keep: BoolArray) -> Rows:
-        """The same rows, forbidding only the parts where ``keep`` holds."""
-        return replace(self, forbidden=self.forbidden[keep], forbidden_by=self.forbidden_by[keep])
-
     def canonical(self) -> Rows:
         """Local rows first, by instance, and inside one by group; then coupling rows by group.
 
@@ -273,14 +268,12 @@ class Rows:
         """The local rows of the instances with these (rising) numbers, over ``parts``, which are theirs alone."""
         rows = self.select(np.isin(self.instance, numbers))
         instance, local = self.parts.split(rows.part)
-        empty = self.forbidden[:0]
         return replace(
             rows,
             parts=parts,
             part=parts.join(np.searchsorted(numbers, instance), local),
             instance=np.searchsorted(numbers, rows.instance),
-            forbidden=empty,
-            forbidden_by=empty,
+            forbidden=Forbidden(),
             sparsity=(),
             implicit=(),
         )
@@ -295,7 +288,6 @@ class Rows:
         low, high = np.searchsorted(self.instance[:n_local], [first, last])
         rows = self._renumbered(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
         keep, part = self.parts.within(rows.part, first, last)
-        keep_f, forbidden = self.parts.within(self.forbidden, first, last)
         return replace(
             rows,
             parts=self.parts.shard(first, last),
@@ -303,8 +295,7 @@ class Rows:
             part=part,
             coefficient=rows.coefficient[keep],
             instance=np.where(rows.instance == COUPLING, COUPLING, rows.instance - first),
-            forbidden=forbidden,
-            forbidden_by=self.forbidden_by[keep_f],
+            forbidden=self.forbidden.shard(self.parts, first, last),
             sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
             implicit=tuple(block.shard(self.parts, first, last) for block in self.implicit),
         )

@@ -17,6 +17,9 @@ import numpy as np
 
 from trellis.errors import DataError, NotFittedError, UnknownNameError
 
+LARGEST = 2**62
+"""Whole numbers beyond this are no counts of anything, and no compiled kernel takes them."""
+
 
 class Estimator:
     """Base of models and learners: parameters by name, as the constructor's signature lists them.
@@ -70,6 +73,8 @@ class Estimator:
             value = getattr(self, name)
             if value is not None and not (_is(value, Integral) and value >= low):
                 raise DataError(f"{name} must be a whole number, {low} or more, got {value!r}")
+            if value is not None and value > LARGEST and name != "random_state":
+                raise DataError(f"{name} must be a whole number up to {LARGEST}, got {value!r}")
 
     def _check_within(self, **bounds: tuple[float, float]) -> None:
         """Refuse arguments that are no numbers, or outside the closed range said; None passes."""

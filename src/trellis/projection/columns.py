@@ -9,12 +9,16 @@ which the outputs seen so far are averaged (Dantzig and Wolfe 1960):
 
 (for a local row without the weight). The averaged outputs are feasible, the multipliers give an upper bound, and the
 distance between the two is reported.
+
+Rows with many multipliers of their own (l1/linf blocks have one per occurrence and label) would take hundreds of
+rounds, each of which learns of one output per instance. After some rounds the same program is solved over marginals
+(:mod:`marginals`), and the outputs that its answer is made of join the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,7 @@ from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, InfeasibleError
+from trellis.projection.marginals import add_from_marginals
 from trellis.structures.results import Argmax
 from trellis.structures.structure import Structure
 
@@ -34,6 +39,12 @@ FEASIBLE = 1e-7
 HEAVY = 1e5
 """Price of a unit of violation of rows that must hold, beside 1 for those that may give way."""
 IMPOSSIBLE = 1e-2 * HEAVY
+PATIENCE = 25
+"""Rounds after which the program over marginals is asked for columns."""
+LARGE = 5_000
+"""Variables from which on an interior point takes a fifth of the simplex method's time."""
+NEAR = 1e-8
+"""Relative gap that counts as none from then on: what solvers of large programs reach."""
 
 
 @dataclass(frozen=True)
@@ -123,33 +134,46 @@ class Columns:
         """Add each wanted instance's output (one per segment holds those of all its instances); how many were new."""
         added = 0
         for number, (segment, found) in enumerate(zip(self.segments, best, strict=True)):
-            parts = segment.scores.parts
-            used, scores = parts.of(found.outputs), segment.scores.score(found.outputs)
-            is_used = np.zeros(parts.n_parts, dtype=np.bool_)
-            is_used[used] = True
-            hit = np.flatnonzero(is_used[segment.part])
-            cuts_used, used = _by_instance(parts.instance_of(used), used, len(scores))
-            cuts_hit, hit = _by_instance(parts.instance_of(segment.part[hit]), hit, len(scores))
-            for i in np.flatnonzero(wanted[segment.first : segment.first + len(scores)]).tolist():
-                mine = used[cuts_used[i] : cuts_used[i + 1]]
-                key = (segment.first + i, mine.tobytes())
-                if key in self._seen:
-                    continue
-                self._seen.add(key)
-                entries = segment.entry[hit[cuts_hit[i] : cuts_hit[i + 1]]]
-                row, place = np.unique(self.entry_row[entries], return_inverse=True)
-                phi = np.bincount(place, self.rows.coefficient[entries], minlength=len(row)).astype(np.float64)
-                self.columns.append(Column(number, segment.first + i, mine, float(scores[i]), row, phi))
-                added += 1
+            added += self.add_of(number, found, wanted[segment.first : segment.first + len(segment.scores)])
+        return added
+
+    def add_of(self, number: int, found: Argmax, wanted: BoolArray) -> int:
+        """Add the outputs of one segment's wanted instances; how many were new."""
+        segment, added = self.segments[number], 0
+        parts = segment.scores.parts
+        used, scores = parts.of(found.outputs), segment.scores.score(found.outputs)
+        is_used = np.zeros(parts.n_parts, dtype=np.bool_)
+        is_used[used] = True
+        hit = np.flatnonzero(is_used[segment.part])
+        cuts_used, used = _by_instance(parts.instance_of(used), used, len(scores))
+        cuts_hit, hit = _by_instance(parts.instance_of(segment.part[hit]), hit, len(scores))
+        for i in np.flatnonzero(wanted).tolist():
+            mine = used[cuts_used[i] : cuts_used[i + 1]]
+            key = (segment.first + i, mine.tobytes())
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            entries = segment.entry[hit[cuts_hit[i] : cuts_hit[i + 1]]]
+            column = Column(number, segment.first + i, mine, float(scores[i]), **self._values(entries))
+            self.columns.append(column)
+            added += 1
         return added
 
     def take_over(self, others: list[Column]) -> None:
-        """Columns that were found elsewhere."""
+        """Columns that were found for the same rows, perhaps with other coefficients."""
         for column in others:
             key = (column.instance, column.used.tobytes())
             if key not in self._seen:
                 self._seen.add(key)
-                self.columns.append(column)
+                segment = self.segments[column.segment]
+                entries = segment.entry[np.isin(segment.part, column.used)]
+                self.columns.append(replace(column, **self._values(entries)))
+
+    def _values(self, entries: IntArray) -> dict[str, Any]:
+        """Rows that used entries touch, and their values."""
+        row, place = np.unique(self.entry_row[entries], return_inverse=True)
+        phi = np.bincount(place, self.rows.coefficient[entries], minlength=len(row)).astype(np.float64)
+        return {"row": row, "phi": phi}
 
     def price(self, multipliers: FloatArray, flat: bool) -> list[Argmax]:
         """Of each segment the best outputs under score − multipliers · φ, or with ``flat`` under −multipliers · φ."""
@@ -164,19 +188,39 @@ class Columns:
         With ``elastic`` (n_rows,) it minimises the largest violation of those hard and slack rows instead; the others
         must hold, or the violation comes out larger than ``IMPOSSIBLE``.
         """
-        rows, n_columns, n_rows = self.rows, len(self.columns), len(self.rows)
+        n_columns = len(self.columns)
         owner = np.array([column.instance for column in self.columns])
         score = np.array([column.score for column in self.columns])
         row = np.concatenate([column.row for column in self.columns])
         value = np.concatenate([column.phi for column in self.columns])
         column = np.repeat(np.arange(n_columns), [len(column.row) for column in self.columns])
-        coupling = rows.instance[row] == COUPLING
-        value = np.where(coupling, value * self.weights[owner[column]], value)
-        phi = sparse.csr_matrix((value, (row, column)), shape=(n_rows, n_columns))
+        phi = sparse.csr_matrix((self.counted(value, row, owner[column]), (row, column)), (len(self.rows), n_columns))
+        present, place = np.unique(owner, return_inverse=True)
+        convex = sparse.csr_matrix((np.ones(n_columns), (place, np.arange(n_columns))), (len(present), n_columns))
+        weight, multipliers, of_instance, cost = self.solve(
+            phi, self.weights[owner] * score, convex, np.ones(len(present)), elastic
+        )
+        prices = np.zeros(self.n_instances)
+        prices[present] = of_instance
+        return weight, multipliers, prices, cost
+
+    def counted(self, value: FloatArray, row: IntArray, instance: IntArray) -> FloatArray:
+        """Values of rows at instances, as often as the rows count these."""
+        return np.where(self.rows.instance[row] == COUPLING, value * self.weights[instance], value)
+
+    def solve(
+        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: BoolArray | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """max gain·x − prices(ξ) over x ≥ 0 with matrix · x = bound, under the rows phi · x − ξ ≤ b.
+
+        phi : scipy sparse (n_rows, n) rows of the variables, as often as they count;  gain : (n,)
+        Returns x, multipliers of rows (in price() units), prices of the equations, and the cost.
+        """
+        rows, n_rows, n = self.rows, len(self.rows), len(gain)
         slack = self.violations
         over, sides = -slack.of_row, rows.equality
-        costs = np.concatenate([np.zeros(n_columns), slack.cost * self.row_weight[slack.first]])
-        limits = np.concatenate([np.full(n_columns, np.inf), slack.limit])
+        costs = np.concatenate([np.zeros(n), slack.cost * self.row_weight[slack.first]])
+        limits = np.concatenate([np.full(n, np.inf), slack.limit])
         totals = slack.totals
         if elastic is not None:
             # two more violations, of the elastic rows together and of the other strict ones, are all that costs
@@ -186,32 +230,27 @@ class Columns:
             totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], 2))])
             costs, limits = np.append(np.zeros(len(costs)), [1.0, HEAVY]), np.append(limits, [np.inf, np.inf])
         else:
-            costs[:n_columns] = -self.weights[owner] * score
+            costs[:n] = -gain
         upper = sparse.vstack(
             [
                 sparse.hstack([phi, over]),
                 sparse.hstack([-phi[sides], over[sides]]),
-                sparse.hstack([sparse.csr_array((totals.shape[0], n_columns)), totals]),
+                sparse.hstack([sparse.csr_array((totals.shape[0], n)), totals]),
             ],
             format="csr",
         )
         bounds = np.concatenate([rows.bound, -rows.bound[sides], slack.allowed])
-        present, place = np.unique(owner, return_inverse=True)
-        convex = sparse.csr_matrix(
-            (np.ones(n_columns), (place, np.arange(n_columns))), shape=(len(present), len(costs))
-        )
+        equations = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], len(costs) - n))], format="csr")
         between = np.stack((np.zeros(len(limits)), limits), axis=1)
-        solved = linprog(costs, upper, bounds, convex, np.ones(len(present)), between, method="highs")
+        solved = linprog(costs, upper, bounds, equations, bound, between, method="highs" if n < LARGE else "highs-ipm")
         if solved.x is None:
             raise ConstraintError(f"the linear program of γ = 0 could not be solved: {solved.message}")
         marginal = -solved.ineqlin.marginals
         multipliers = marginal[:n_rows].copy()
         multipliers[sides] -= marginal[n_rows : n_rows + int(sides.sum())]
-        prices = np.zeros(self.n_instances)
-        prices[present] = -solved.eqlin.marginals
         divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
         multipliers = multipliers if elastic is not None else np.where(self.row_weight > 0, multipliers / divide, 0.0)
-        return solved.x[:n_columns], multipliers, prices, float(solved.fun)
+        return solved.x[:n], multipliers, -solved.eqlin.marginals, float(solved.fun)
 
 
 def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray, IntArray]:
@@ -257,9 +296,12 @@ def average_outputs(
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
         columns.take_over(feasible.columns)
-    bound, rounds = np.inf, 0
+    # the least violation is not below 0
+    bound, rounds = 0.0 if feasibility else np.inf, 0
     while rounds < most_rounds:
         rounds += 1
+        if rounds == PATIENCE:
+            bound = min(bound, add_from_marginals(columns, elastic))
         weight, current, prices, cost = columns.master(elastic)
         value = -cost
         best = columns.price(current, feasibility)
@@ -267,6 +309,7 @@ def average_outputs(
         gain = scale * np.concatenate([found.score for found in best]) - prices
         bound = min(bound, value + float(np.maximum(gain, 0.0).sum()))
         improving = gain > tolerance * (1.0 + abs(value)) / columns.n_instances
-        if bound - value <= tolerance * (1.0 + abs(value)) or columns.add(best, improving) == 0:
+        near = tolerance if rounds < PATIENCE else max(tolerance, NEAR)
+        if bound - value <= near * (1.0 + abs(value)) or columns.add(best, improving) == 0:
             break
     return Averaged(columns.columns[: len(weight)], weight, current, value, max(bound, value), rounds)

@@ -25,8 +25,8 @@ def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray 
     """
     segments, first = [], 0
     for one in scores:
-        closed = rows.parts.within(rows.forbidden, first, first + len(one))[1]
-        segments.append(Segment.of(one.forbid(closed), rows, first))
+        closed = rows.forbidden.shard(rows.parts, first, first + len(one))
+        segments.append(Segment.of(one.apply(closed.mask(one.parts)), rows, first))
         first += len(one)
     try:
         for segment in segments:

@@ -20,6 +20,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Piece
 from trellis.projection import lock_step
+from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.kernels import fast_path, solver
 from trellis.projection.local import LocalRows, LocalSolution, LocalState
 from trellis.structures.structure import Structure
@@ -127,6 +128,11 @@ class ShardRows:
             return self._project(tilted, state, replace(asked, generic=True))
         if rescue and not rows.rows.implicit:
             local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
+            lost = np.flatnonzero(local.ending != solver.CONVERGED)
+            if len(self.coupled) and len(lost):
+                # Coupling rows would ask hundreds of times more: say at once if no q can satisfy these rows.
+                i = int(lost[0])
+                refuse_conflict([tilted.instances(i, i + 1)], rows.rows.shard(i, i + 1).local())
         if rows is not self.local:
             part, value = rows.rows.part, rows.rows.pull(local.theta)
             local = replace(local, theta=state.theta, pull=lambda: self.rows.parts.change(part, value))

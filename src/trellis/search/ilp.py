@@ -97,7 +97,8 @@ def program_of(scores: Structure, rows: Rows, *, least: float = -np.inf) -> Prog
     least : the value of a known output, which must be found again or beaten; −∞ if none is known
     """
     closed = np.zeros(scores.parts.n_parts, dtype=np.bool_)
-    closed[rows.forbidden] = True
+    for some in rows.forbidden.sets:
+        closed[some.listed()] = True
     best = scores.max_marginals() if least > -np.inf else None
     if best is not None:
         closed |= best < least - PROOF * (1.0 + abs(least))

@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.price import group_prices
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.search.kernels import fast_path
 from trellis.search.prices import Priced, Pricing
+from trellis.structures.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Plan:
 
     rows : as compiled, none of them implicit
     priced : all of them with their prices
-    change : of scores, by what factors (``Parts.change``)
+    change : of scores, by what factors (``Parts.change``) and is not forbidden
     remaining : rows that do not factor
     """
 
@@ -52,12 +54,14 @@ class Plan:
         placed, part, value = _placed(left)
         left = left.select(~placed)
         # what is forbidden is folded too
-        remaining = replace(left, rows=left.rows.with_forbidden(np.zeros(len(rows.forbidden), dtype=np.bool_)))
-        part = np.concatenate((priced.rows.part[linear], part, rows.forbidden))
-        value = np.concatenate(
-            (factor[linear] * priced.rows.coefficient[linear], value, np.full(len(rows.forbidden), -np.inf))
-        )
+        remaining = replace(left, rows=replace(left.rows, forbidden=Forbidden()))
+        part = np.concatenate((priced.rows.part[linear], part))
+        value = np.concatenate((factor[linear] * priced.rows.coefficient[linear], value))
         return cls(rows, priced, rows.parts.change(part, value), remaining)
+
+    def fold(self, scores: Structure) -> Structure:
+        """Scores with all that factors, and what is forbidden."""
+        return scores.apply(self.rows.mask).apply(self.change)
 
     @cached_property
     def fast(self) -> Any:

@@ -84,7 +84,7 @@ class Progress:
     @classmethod
     def begin(cls, scores: Structure, plan: Plan, rng: np.random.Generator | None) -> Progress:
         """The argmax of scores with what factors folded in: where it violates no other row it is the answer."""
-        folded = scores.apply(plan.change)
+        folded = plan.fold(scores)
         first = folded.argmax(rng)
         n = len(scores)
         return cls(

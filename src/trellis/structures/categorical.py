@@ -18,6 +18,7 @@ from trellis.errors import DataError
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
+from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
@@ -110,7 +111,7 @@ class CategoricalParts(Parts):
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
-    ) -> tuple[IntArray, BoolArray]:
+    ) -> tuple[PartSet, BoolArray]:
         return self._as_chain().never_least(start, part, coefficient, margin)
 
     def _as_chain(self) -> ChainParts:

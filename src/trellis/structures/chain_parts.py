@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
@@ -158,6 +159,23 @@ class ChainParts(Parts):
             added = _sum_at(place, added, len(cell))
         return ChainChange(node, *_patterns(cell, added, self.n_slots, k))
 
+    def closing(self, sets: Sequence[PartSet]) -> ChainChange:
+        """Patterns of boundaries stay patterns."""
+        n, cells = self.n_node_parts, self.n_labels**2
+        listed, whole = [np.zeros(0, np.int64)], []
+        for some in sets:
+            # patterns that are cells of one boundary; those of a single cell may be many, and are as well listed
+            fits = (np.diff(some.start) > 1) & (some.offset[some.start[1:] - 1] < cells)
+            is_boundary = fits[some.which] & (some.at >= n) & ((some.at - n) % cells == 0)
+            listed.append(some.some(~is_boundary).listed())
+            if np.any(is_boundary):
+                whole.append(some.some(is_boundary).moved(-n))
+        single = np.concatenate(listed)
+        change = self.change(single, np.full(len(single), -np.inf))
+        for boundaries in whole:
+            change = change.closed(boundaries, self.n_slots)
+        return change
+
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shortest and longest paths over the slots that a row names."""
         from trellis.structures.kernels.chain_extremes import row_extremes
@@ -168,18 +186,14 @@ class ChainParts(Parts):
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
-    ) -> tuple[IntArray, BoolArray]:
+    ) -> tuple[PartSet, BoolArray]:
         """Along a path of parts that all lie on shortest paths every step adds what a shortest path adds: so an output
         is of least value exactly if all its parts lie on shortest paths."""
         from trellis.structures.kernels.chain_extremes import parts_never_least
 
-        layout, none = self._layout(start, part, coefficient), np.zeros(0, dtype=np.int64)
-        n_nodes, n_edges = parts_never_least(margin, *layout, none, none)
-        found = np.zeros(n_nodes + n_edges, dtype=np.int64)
-        parts_never_least(margin, *layout, found[:n_nodes], found[n_nodes:])
-        settled = np.ones(len(margin), dtype=np.bool_)
-        # rows of single tokens or instances come in order: sorting millions of edges is worth avoiding
-        return found if np.all(found[1:] > found[:-1]) else np.unique(found), settled
+        nodes, slot, which, first, cell = parts_never_least(margin, *self._layout(start, part, coefficient))
+        edges = PartSet.of_pieces(self.transition(slot, 0, 0), which, first, cell)
+        return PartSet.union([PartSet.of(nodes), edges]), np.ones(len(margin), dtype=np.bool_)
 
     def _layout(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[Any, ...]:
         instance = np.repeat(np.arange(self.n_instances, dtype=np.int64), np.diff(self.offsets))
@@ -198,6 +212,21 @@ class ChainChange:
     node: FloatArray | None
     pattern: IntArray | None
     patterns: FloatArray
+
+    def closed(self, boundaries: PartSet, n_slots: int) -> ChainChange:
+        """The same, with transitions forbidden, counted from the first of all; each piece begins with a boundary."""
+        k = self.patterns.shape[1]
+        used, of_piece = np.unique(boundaries.which, return_inverse=True)
+        masks = np.zeros((len(used) + 1, k, k))
+        for number, pattern in enumerate(used.tolist(), start=1):
+            cell = boundaries.offset[boundaries.start[pattern] : boundaries.start[pattern + 1]]
+            masks[number].reshape(-1)[cell] = -np.inf
+        mask = np.zeros(n_slots, dtype=np.int64)
+        mask[boundaries.at // (k * k)] = of_piece + 1
+        if self.pattern is None:
+            return ChainChange(self.node, mask, masks)
+        pair, pattern = np.unique(self.pattern * np.int64(len(masks)) + mask, return_inverse=True)
+        return ChainChange(self.node, pattern, self.patterns[pair // len(masks)] + masks[pair % len(masks)])
 
 
 def first_transitions(start: IntArray, part: IntArray, n_node: int) -> IntArray:

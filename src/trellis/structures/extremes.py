@@ -103,7 +103,7 @@ def row_extremes(
 def parts_never_least(
     flat: Structure, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
 ) -> tuple[IntArray, BoolArray]:
-    """As :meth:`trellis.structures.parts.Parts.never_least`; all scores of ``flat`` are 0."""
+    """As :meth:`trellis.structures.parts.Parts.never_least`, parts listed and increasing; scores of ``flat`` are 0."""
     shares = Shares.of(flat, start, part, coefficient)
     low = -Questions.plain(shares, -1.0).answer(flat, shares)
     share = np.repeat(np.arange(len(shares.row), dtype=np.int64), np.diff(shares.start))

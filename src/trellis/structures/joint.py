@@ -17,6 +17,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import DataError
+from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_parts
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax, JointPosterior
@@ -132,6 +133,14 @@ class JointParts(Parts):
         shares = self.shares(part)
         return tuple(member.change(own, value[mine]) for member, (mine, own) in zip(self.members, shares, strict=True))
 
+    def closing(self, sets: Sequence[PartSet]) -> tuple[Any, ...]:
+        """A change of each member."""
+        cuts = pairwise(self.starts.tolist())
+        return tuple(
+            member.closing([some.between(low, high) for some in sets])
+            for member, (low, high) in zip(self.members, cuts, strict=True)
+        )
+
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
         for member, rows in zip(self.members, self._rows(start, part, coefficient), strict=True):
@@ -142,14 +151,14 @@ class JointParts(Parts):
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
-    ) -> tuple[IntArray, BoolArray]:
+    ) -> tuple[PartSet, BoolArray]:
         """A sum over members is least where every member's share is."""
         found, settled = [], np.ones(len(margin), dtype=np.bool_)
         for first, member, rows in zip(self.starts, self.members, self._rows(start, part, coefficient), strict=False):
             parts, done = member.never_least(*rows, margin)
-            found.append(parts + first)
+            found.append(parts.moved(int(first)))
             settled &= done
-        return np.concatenate(found), settled
+        return PartSet.union(found), settled
 
     def _rows(
         self, start: IntArray, part: IntArray, coefficient: FloatArray

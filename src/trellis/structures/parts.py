@@ -21,6 +21,7 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
 from trellis.structures.extremes import parts_never_least, row_extremes
+from trellis.structures.part_set import PartSet
 
 if TYPE_CHECKING:
     from trellis.structures.structure import Structure
@@ -112,20 +113,26 @@ class Parts(ABC):
         """
         return check_change(part, value, self.n_parts)
 
+    def closing(self, sets: Sequence[PartSet]) -> Any:
+        """The change that forbids the parts of these sets."""
+        part = np.concatenate([np.zeros(0, np.int64), *(some.listed() for some in sets)])
+        return self.change(part, np.full(len(part), -np.inf))
+
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n_rows,) each: the least and the largest value of every row over all outputs."""
         return row_extremes(self.zeros(), start, part, coefficient)
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
-    ) -> tuple[IntArray, BoolArray]:
-        """Parts that no output with the least value of a row uses, increasing; and for which rows that says it all.
+    ) -> tuple[PartSet, BoolArray]:
+        """Parts that no output with the least value of a row uses; and for which rows that says it all.
 
         margin : (n_rows,) by how much two sums may differ and yet count as equal
         Where the second answer is yes (n_rows,), a row is at its least exactly if none of these parts is used. Where it
         is no, being at the least takes more: that some part *is* used, say.
         """
-        return parts_never_least(self.zeros(), start, part, coefficient, margin)
+        never, settled = parts_never_least(self.zeros(), start, part, coefficient, margin)
+        return PartSet.of(never), settled
 
     # families
 

@@ -40,6 +40,7 @@ from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
+from trellis.models.hints import fits
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
 from trellis.tasks.align_hints import Hint, hints_of_pieces
@@ -243,7 +244,7 @@ class Aligner(SavedEstimator):
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
             p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
-            prefix=self.prefix, alike=self.alike, priors=self.priors, with_prior=False,
+            prefix=self.prefix, alike=self.alike, priors=self.priors,
         )  # fmt: skip
 
     def align(
@@ -318,8 +319,11 @@ class Aligner(SavedEstimator):
         return {"threshold": self.threshold_, "model": header}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.model_ = from_archive(names["model"], arrays)
-        self.threshold_ = names["threshold"]
+        self._check()
+        model, threshold = from_archive(names["model"], arrays), names["threshold"]
+        if not isinstance(model, AlignmentModel) or not (fits(threshold, float) and 0 < threshold <= 1):
+            raise DataError("it must hold an alignment model and a threshold above 0, and does not")
+        self.model_, self.threshold_ = model, threshold
 
     def save(self, path: FilePath) -> None:
         """Write the whole aligner into one file; the dictionary it learned with, and threads, are not part of it."""
@@ -355,8 +359,8 @@ class Aligner(SavedEstimator):
             raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
         if not 0.0 < self.reliability < 1.0:
             raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
-        if self.max_evaluations < 1:
-            raise DataError(f"max_evaluations must be at least 1 but is {self.max_evaluations}")
+        if not 1 <= self.max_evaluations <= 10**9:
+            raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
         if not self.projection_tol > 0.0:
             raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
         for name in (self.constraint, self.decode_constraint or "none"):

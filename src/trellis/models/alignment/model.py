@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.known_words import extra_counts, mark_alike
 from trellis.models.alignment.pair_table import PairTable
-from trellis.models.alignment.places import Places, model1_moves
+from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
 from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, prior_tables, updated_tables
+from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
 from trellis.structures.kernels.align_work import Moves, Words
@@ -34,6 +36,13 @@ from trellis.structures.kernels.align_work import Moves, Words
 KINDS = ("model1", "hmm")
 NEGLIGIBLE = 1e-9
 """Anchors with a smaller share of the mass are not expanded."""
+
+
+class _Names(TypedDict):
+    """What a file keeps of the words of both sides."""
+
+    source: list[str]
+    target: list[str]
 
 
 class AlignmentModel(SavedEstimator):
@@ -48,7 +57,7 @@ class AlignmentModel(SavedEstimator):
     alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
-    with_prior : whether M-steps compute the log-prior, so that objectives include it: that costs as much as the M-step
+    with_prior : whether M-steps compute the log-prior, so that objectives include it
 
     Learned: ``table_``, ``tables_``, ``places_``, ``source_codes_``, ``target_codes_``.
 
@@ -60,6 +69,18 @@ class AlignmentModel(SavedEstimator):
 
     discriminative = False
     label_names_ = Vocabulary([], kind="label")
+    ARRAYS: ClassVar = {
+        "row_offsets": ArrayOf(np.int64, ("sources + 1",), offsets_of="pairs"),
+        "row_targets": ArrayOf(np.int32, ("pairs",), below="targets"),
+        "pair": ArrayOf(np.float32, ("pairs", 2), low=0.0),
+        **{f"{kind}1": ArrayOf(np.float32, ("sources + 1",), low=0.0) for kind in ("unseen", "alike")},
+        **{f"{kind}2": ArrayOf(np.float32, ("targets + 1",), low=0.0) for kind in ("unseen", "alike")},
+        "null1": ArrayOf(np.float32, ("targets + 1",), low=0.0),
+        "null2": ArrayOf(np.float32, ("sources + 1",), low=0.0),
+        "log_prior": ArrayOf(np.float64, (1,)),
+        **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
+        **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
+    }
     table_: PairTable
     tables_: Tables
     places_: tuple[Places, Places]
@@ -283,13 +304,13 @@ class AlignmentModel(SavedEstimator):
         return names, {**rows, **self.parameters()}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, names[side]) for side in ("source", "target"))
+        self.check()
+        sides = check_hints(_Names, names, "part")
+        sizes = {"sources": len(sides["source"]), "targets": len(sides["target"])}
+        arrays = check_arrays(self.ARRAYS, arrays, **sizes)
+        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, sides[side]) for side in ("source", "target"))
         self.source_codes_.frozen = self.target_codes_.frozen = True
-        row_offsets, row_targets = (
-            np.asarray(arrays["row_offsets"], np.int64),
-            np.asarray(arrays["row_targets"], np.int32),
-        )
-        self.table_ = PairTable(row_offsets, row_targets, len(names["target"]))
+        self.table_ = PairTable(arrays["row_offsets"], arrays["row_targets"], sizes["targets"])
         self.extra_ = ExtraCounts()
         self.set_parameters(arrays)
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import polygamma
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.engine import Engine
@@ -126,12 +127,17 @@ def updated_tables(
     mass = _masses(table, prior)
     kernel.table_totals(table.row_offsets, table.row_targets, counts, *totals)
     norms = [_norms(total, weight, variational) for total, weight in zip(totals, mass, strict=True)]
+    log_norms = [np.log(norm) if score else norm for norm in norms]
+    bend = float(polygamma(1, alpha)) if score else 0.0
 
     cuts = [*range(0, table.n_sources, ROWS_PER_SHARD), table.n_sources]
-    pieces = [_Rows.of(table, prior, norms[0], a, b) for a, b in pairwise(cuts)]
+    pieces = [_Rows.of(table, prior, norms[0], log_norms[0], a, b) for a, b in pairwise(cuts)]
     ends = table.row_offsets[cuts].tolist()
     own = [counts[a:b] for a, b in pairwise(ends)]
-    log_prior, found = 0.0, engine.place(pieces).run(_update_rows, (norms[1], alpha, variational, score), own)
+    log_prior, found = (
+        0.0,
+        engine.place(pieces).run(_update_rows, (norms[1], log_norms[1], alpha, bend, variational, score), own),
+    )
     for (a, b), (values, part_of_prior) in zip(pairwise(ends), found, strict=True):
         out[a:b] = values
         log_prior += part_of_prior
@@ -148,7 +154,7 @@ def updated_tables(
     if score and variational:
         log_prior += _lgamma_terms(totals[0], mass[0]) + _lgamma_terms(totals[1], mass[1])
     unseen, alike = prior.without_counts(), prior.without_counts(prior.extra.alike)
-    unseen1, unseen2 = (_with_unknown(np.maximum(unseen / norm, kernel.SMALLEST)) for norm in norms)
+    unseen1, unseen2 = (_with_unknown(np.clip(unseen / norm, kernel.SMALLEST, 1.0)) for norm in norms)
     alike1, alike2 = (_of_alike(alike, norm, prior) for norm in norms)
     return Tables(out, nulls[0], nulls[1], unseen1, unseen2, alike1, alike2), log_prior
 
@@ -162,24 +168,30 @@ class _Rows:
     at: IntArray
     amount: FloatArray
     norms: FloatArray
+    log_norms: FloatArray
 
     @classmethod
-    def of(cls, table: PairTable, prior: Prior, norms: FloatArray, start: int, stop: int) -> _Rows:
+    def of(
+        cls, table: PairTable, prior: Prior, norms: FloatArray, log_norms: FloatArray, start: int, stop: int
+    ) -> _Rows:
         low, high = int(table.row_offsets[start]), int(table.row_offsets[stop])
         few = slice(*np.searchsorted(prior.extra.at, (low, high)).tolist())
         offsets, extra = table.row_offsets[start : stop + 1] - low, prior.extra
-        return cls(offsets, table.row_targets[low:high], extra.at[few] - low, extra.amount[few], norms[start:stop])
+        return cls(
+            offsets, table.row_targets[low:high], extra.at[few] - low, extra.amount[few], norms[start:stop],
+            log_norms[start:stop],
+        )  # fmt: skip
 
 
 def _update_rows(
-    given: tuple[FloatArray, float, bool, bool], rows: _Rows, state: Any, counts: FloatArray
+    given: tuple[FloatArray, FloatArray, float, float, bool, bool], rows: _Rows, state: Any, counts: FloatArray
 ) -> tuple[tuple[Probabilities, float], Any]:
     """New probabilities of some rows, from their counts, and their part of the log-prior."""
-    norms, alpha, variational, score = given
+    norms, log_norms, alpha, bend, variational, score = given
     out: Probabilities = np.empty((len(counts), 2), np.float32)
     part_of_prior = kernel.update_rows(
         0, len(rows.offsets) - 1, rows.offsets, rows.targets, counts, rows.at, rows.amount, alpha, variational,
-        rows.norms, norms, score, out,
+        rows.norms, norms, score, rows.log_norms, log_norms, bend, out,
     )  # fmt: skip
     return (out, float(part_of_prior)), state
 

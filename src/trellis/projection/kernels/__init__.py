@@ -14,6 +14,9 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from trellis.engine.kernel_cache import guard
+
+guard()
 _MODULES = {
     ("rows", "chain"): "trellis.projection.kernels.chain",
     ("rows", "categorical"): "trellis.projection.kernels.chain",

@@ -18,6 +18,9 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from trellis.engine.kernel_cache import guard
+
+guard()
 _MODULES = {
     "chain": "trellis.search.kernels.chain",
     "categorical": "trellis.search.kernels.chain",

@@ -36,38 +36,54 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class Ahead(NamedTuple):
     """What lies ahead of the prefixes of one instance, and the coefficients of the slot that they are extended by.
 
-    best (longest, K);  least, most (longest, K, R);  here (K, R) of the slot, between (K, K, R) of the boundary before
-    it, both zero where no slot is loaded;  excess (R,) to write to
+    best (longest, K);  least, most (longest, K, R);  here (K, R) of the slot, zero where none is loaded
+    pair_head (K, K), pair_next, pair_row, pair_value (most of a slot,): coefficients of the boundary before it, a chain
+        for each pair of labels, which ends with −1. Few pairs have any, and as a table they would be K² R numbers
+    step, excess (R,), pairs (K, R), alike (K,): to write to
     """
 
     best: Any
     least: Any
     most: Any
     here: Any
-    between: Any
+    pair_head: Any
+    pair_next: Any
+    pair_row: Any
+    pair_value: Any
+    step: Any
     excess: Any
+    pairs: Any
+    alike: Any
 
 
 @njit(nogil=True, cache=True)
 def room_ahead(scores, terms, todo):
     """Room for the longest of the instances ``todo`` and the one with most rows."""
-    K, longest, R = scores.node.shape[1], 1, 0
+    K, longest, R, most = scores.node.shape[1], 1, 0, 0
     for i in todo:
-        longest = max(longest, scores.offsets[i + 1] - scores.offsets[i])
+        lo, hi = scores.offsets[i], scores.offsets[i + 1]
+        longest = max(longest, hi - lo)
         R = max(R, terms.row_start[i + 1] - terms.row_start[i])
+        for t in range(lo, hi):
+            most = max(most, terms.entry_start[t + 1] - terms.entry_start[t])
     return Ahead(
         np.empty((longest, K)), np.empty((longest, K, R)), np.empty((longest, K, R)), np.zeros((K, R)),
-        np.zeros((K, K, R)), np.empty(R),
+        np.full((K, K), -1, np.int32), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most),
+        np.empty(R), np.empty(R), np.zeros((K, R)), np.empty(K, np.uint64),
     )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
 def look_ahead(scores, terms, i, ahead):
     """Write best, least and most of instance i, which has a slot at least; least and most are 0 where nothing is left
-    that the scores allow."""
+    that the scores allow.
+
+    Labels after which the same labels may come, as mostly all do, have the same least and most but for rows with
+    coefficients of their own at the boundary.
+    """
     lo, n = scores.offsets[i], scores.offsets[i + 1] - scores.offsets[i]
     R = terms.row_start[i + 1] - terms.row_start[i]
-    best, least, most, here, between = ahead.best, ahead.least, ahead.most, ahead.here, ahead.between
+    best, least, most = ahead.best, ahead.least, ahead.most
     K = best.shape[1]
     best_completions(scores.node, scores.node_index, scores.edge, scores.edge_index, scores.stop, lo, n, best)
     for a in range(K):
@@ -78,44 +94,103 @@ def look_ahead(scores, terms, i, ahead):
         load_slot(terms, lo + t + 1, ahead)
         for a in range(K):
             low, high = least[t, a], most[t, a]
-            hopeless = best[t, a] == -np.inf
-            for r in range(R):
-                low[r], high[r] = (0.0, 0.0) if hopeless else (np.inf, -np.inf)
-            if hopeless:
-                continue
-            for b in range(K):
-                if matrix[a, b] + row[b] + best[t + 1, b] == -np.inf:
-                    continue
-                added, pair, after_low, after_high = here[b], between[a, b], least[t + 1, b], most[t + 1, b]
+            if best[t, a] == -np.inf:
                 for r in range(R):
-                    step = added[r] + pair[r]
-                    low[r] = min(low[r], step + after_low[r])
-                    high[r] = max(high[r], step + after_high[r])
+                    low[r], high[r] = 0.0, 0.0
+                continue
+            like = first_alike(matrix, row, best[t], best[t + 1], a, ahead.alike)
+            if like < a:
+                for r in range(R):
+                    low[r], high[r] = least[t, like, r], most[t, like, r]
+                continue
+            for r in range(R):
+                low[r], high[r] = np.inf, -np.inf
+            for b in range(K):
+                if matrix[a, b] + row[b] + best[t + 1, b] > -np.inf:
+                    added, after_low, after_high = ahead.here[b], least[t + 1, b], most[t + 1, b]
+                    for r in range(R):
+                        low[r] = min(low[r], added[r] + after_low[r])
+                        high[r] = max(high[r], added[r] + after_high[r])
+        for a in range(K):
+            if best[t, a] > -np.inf:
+                look_over_pairs(
+                    matrix[a], row, best[t + 1], least[t + 1], most[t + 1], a, ahead, least[t, a], most[t, a]
+                )
         clear_slot(terms, lo + t + 1, ahead)
+
+
+@njit(nogil=True, cache=True)
+def first_alike(matrix, row, best, best_after, a, alike):
+    """The first label with any completion after which the same labels may come as after a; alike (K,) up to a − 1 is
+    known, and alike[a] is written."""
+    K = len(row)
+    key = np.uint64(1)
+    for b in range(K):
+        if matrix[a, b] + row[b] + best_after[b] > -np.inf:
+            key = mixed(key + np.uint64(b))
+    alike[a] = key
+    for other in range(a):
+        if best[other] > -np.inf and alike[other] == key:
+            same = True
+            for b in range(K):
+                ahead_of_it = row[b] + best_after[b]
+                same = same and (matrix[a, b] + ahead_of_it > -np.inf) == (matrix[other, b] + ahead_of_it > -np.inf)
+            if same:
+                return other
+    return a
+
+
+@njit(nogil=True, cache=True)
+def look_over_pairs(matrix_row, row, best, least, most, a, ahead, low, high):
+    """Write low and high (R,) of label a anew for the rows that have coefficients at the boundary after it."""
+    K = len(row)
+    pairs, n_rows = ahead.pairs, 0
+    # rows that are met are listed in step; that low is infinite says that they are there
+    for b in range(K):
+        at = ahead.pair_head[a, b]
+        while at >= 0:
+            r = ahead.pair_row[at]
+            pairs[b, r] += ahead.pair_value[at]
+            if low[r] != np.inf:
+                low[r] = np.inf
+                ahead.step[n_rows] = r
+                n_rows += 1
+            at = ahead.pair_next[at]
+    for j in range(n_rows):
+        r = int(ahead.step[j])
+        high[r] = -np.inf
+        for b in range(K):
+            if matrix_row[b] + row[b] + best[b] > -np.inf:
+                added = ahead.here[b, r] + pairs[b, r]
+                low[r] = min(low[r], added + least[b, r])
+                high[r] = max(high[r], added + most[b, r])
+            pairs[b, r] = 0.0
 
 
 @njit(nogil=True, cache=True)
 def load_slot(terms, t, ahead):
     """Write the coefficients of slot t and of the boundary before it."""
-    here, between, value = ahead.here, ahead.between, terms.entry_value
-    row, before, label = terms.entry_row, terms.entry_before, terms.entry_label
+    row, before, label, value = terms.entry_row, terms.entry_before, terms.entry_label, terms.entry_value
+    n_pairs = 0
     for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
         if before[e] < 0:
-            here[label[e], row[e]] += value[e]
+            ahead.here[label[e], row[e]] += value[e]
         else:
-            between[before[e], label[e], row[e]] += value[e]
+            ahead.pair_next[n_pairs] = ahead.pair_head[before[e], label[e]]
+            ahead.pair_row[n_pairs], ahead.pair_value[n_pairs] = row[e], value[e]
+            ahead.pair_head[before[e], label[e]] = n_pairs
+            n_pairs += 1
 
 
 @njit(nogil=True, cache=True)
 def clear_slot(terms, t, ahead):
     """Undo load_slot."""
-    here, between = ahead.here, ahead.between
     row, before, label = terms.entry_row, terms.entry_before, terms.entry_label
     for e in range(terms.entry_start[t], terms.entry_start[t + 1]):
         if before[e] < 0:
-            here[label[e], row[e]] = 0.0
+            ahead.here[label[e], row[e]] = 0.0
         else:
-            between[before[e], label[e], row[e]] = 0.0
+            ahead.pair_head[before[e], label[e]] = -1
 
 
 @njit(nogil=True, cache=True)
@@ -124,10 +199,18 @@ def extend(terms, ahead, i, t, a, b, sums, moved):
 
     Returns what is paid for it, ∞ if a hard row can no longer be met.
     """
-    here, between, least, most = ahead.here[b], ahead.between[a, b], ahead.least[t, b], ahead.most[t, b]
+    step, least, most = ahead.here[b], ahead.least[t, b], ahead.most[t, b]
     first, paid = terms.row_start[i], 0.0
+    at = ahead.pair_head[a, b]
+    if at >= 0:
+        step = ahead.step
+        for r in range(terms.row_start[i + 1] - first):
+            step[r] = ahead.here[b, r]
+        while at >= 0:
+            step[ahead.pair_row[at]] += ahead.pair_value[at]
+            at = ahead.pair_next[at]
     for r in range(terms.row_start[i + 1] - first):
-        value = sums[r] + (here[r] + between[r])
+        value = sums[r] + step[r]
         low, high = terms.low_end[first + r] - most[r], terms.high_end[first + r] - least[r]
         if value > high:
             paid += terms.price_high[first + r] * (value - high)

@@ -2,3 +2,7 @@
 
 Each kernel works through one shard on one thread and releases the GIL; the engine brings the cores.
 """
+
+from trellis.engine.kernel_cache import guard
+
+guard()

@@ -22,9 +22,7 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
     offsets, instance_of_slot : (n_instances + 1,), (n_slots,)
     low, high : (n_rows,) written
     """
-    least, most = np.empty(K), np.empty(K)
-    next_least, next_most = np.empty(K), np.empty(K)
-    edge = np.zeros((K, K))
+    least, following, edge = np.empty((2, K)), np.empty(K), np.full((K, K), np.nan)
     for r in range(len(low)):
         p, e = start[r], first_edge[r]
         last_p, last_e = first_edge[r], start[r + 1]
@@ -34,13 +32,13 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
             edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
             slot = min(node_slot, edge_slot - 1)
             end = offsets[instance_of_slot[slot] + 1]
-            for k in range(K):
-                least[k], most[k] = 0.0, 0.0
-            while p < last_p and part[p] // K == slot:
-                least[part[p] % K] += coefficient[p]
-                most[part[p] % K] += coefficient[p]
-                p += 1
+            least[:] = 0.0
             while True:
+                # the largest value is minus the least one of −φ
+                while p < last_p and part[p] // K == slot:
+                    least[0, part[p] % K] += coefficient[p]
+                    least[1, part[p] % K] -= coefficient[p]
+                    p += 1
                 node_slot = part[p] // K if p < last_p else FAR
                 edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
                 ahead = min(node_slot, edge_slot)
@@ -48,53 +46,98 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                     break
                 if ahead > slot + 1 or edge_slot != ahead:
                     # no entry on the way: any label follows any other
-                    smallest, largest = np.inf, -np.inf
-                    for k in range(K):
-                        smallest, largest = min(smallest, least[k]), max(largest, most[k])
-                    for k in range(K):
-                        least[k], most[k] = smallest, largest
+                    least[0], least[1] = least[0].min(), least[1].min()
                 slot = ahead
                 if edge_slot == slot:
-                    edge[:] = 0.0
-                    while e < last_e and (part[e] - n_node) // (K * K) == slot:
-                        within = (part[e] - n_node) % (K * K)
-                        edge[within // K, within % K] = coefficient[e]
-                        e += 1
-                    for b in range(K):
-                        smallest, largest = np.inf, -np.inf
-                        for a in range(K):
-                            smallest = min(smallest, least[a] + edge[a, b])
-                            largest = max(largest, most[a] + edge[a, b])
-                        next_least[b], next_most[b] = smallest, largest
-                    for k in range(K):
-                        least[k], most[k] = next_least[k], next_most[k]
-                while p < last_p and part[p] // K == slot:
-                    least[part[p] % K] += coefficient[p]
-                    most[part[p] % K] += coefficient[p]
-                    p += 1
-            smallest, largest = np.inf, -np.inf
-            for k in range(K):
-                smallest, largest = min(smallest, least[k]), max(largest, most[k])
-            low[r] += smallest
-            high[r] += largest
+                    behind = entries_until(part, e, last_e, n_node + (slot + 1) * K * K)
+                    for side in range(2):
+                        spread(edge, part, coefficient, 1.0 - 2.0 * side, e, behind, n_node, K)
+                        least_after(least[side], edge, part, e, behind, n_node, following)
+                        least[side] = following
+                    wipe(edge, part, e, behind, n_node, K)
+                    e = behind
+            low[r] += least[0].min()
+            high[r] -= least[1].min()
 
 
 @njit(nogil=True, cache=True)
-def parts_never_least(margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K, nodes, edges):
-    """Parts that no output of least value uses, row by row.
+def least_after(least, edge, part, low, high, n_node, after):
+    """after[b] = min_a least[a] + edge[a, b], for the entries low..high − 1 of a boundary, spread into ``edge``.
 
-    An edge is left out where one of its two nodes is listed. Writes node parts and edge parts as far as ``nodes`` and
-    ``edges`` are long enough and returns how many of each there are: call once with empty arrays to learn that.
+    Most labels have no entry: the two smallest of ``least`` serve where not both have one.
+    """
+    K = len(least)
+    first, second = two_smallest(least)
+    for b in range(K):
+        after[b] = np.inf
+        if np.isnan(edge[first, b]):
+            after[b] = least[first]
+        elif K > 1 and np.isnan(edge[second, b]):
+            after[b] = least[second]
+        else:
+            for a in range(K):
+                if np.isnan(edge[a, b]):
+                    after[b] = min(after[b], least[a])
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        a, b = within // K, within % K
+        after[b] = min(after[b], least[a] + edge[a, b])
+
+
+@njit(nogil=True, cache=True)
+def least_before(least, edge, part, low, high, n_node, before):
+    """before[a] = min_b edge[a, b] + least[b], as :func:`least_after`."""
+    K = len(least)
+    first, second = two_smallest(least)
+    for a in range(K):
+        before[a] = np.inf
+        if np.isnan(edge[a, first]):
+            before[a] = least[first]
+        elif K > 1 and np.isnan(edge[a, second]):
+            before[a] = least[second]
+        else:
+            for b in range(K):
+                if np.isnan(edge[a, b]):
+                    before[a] = min(before[a], least[b])
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        a, b = within // K, within % K
+        before[a] = min(before[a], edge[a, b] + least[b])
+
+
+@njit(nogil=True, cache=True)
+def two_smallest(values):
+    """Places of the smallest value and of the next, which is the same where there is only one."""
+    first, second = 0, -1
+    for k in range(1, len(values)):
+        if values[k] < values[first]:
+            first, second = k, first
+        elif second < 0 or values[k] < values[second]:
+            second = k
+    return first, max(second, 0)
+
+
+@njit(nogil=True, cache=True)
+def parts_never_least(margin, start, first_edge, part, coefficient, offsets, instance_of_slot, n_node, K):
+    """Parts that no output of least value uses, row by row: node parts, and edges as patterns of boundaries.
+
+    An edge is left out where one of its two nodes is listed. At a boundary that a row does not name, every edge between
+    two nodes that lie on shortest paths lies on one itself.
 
     margin : (n_rows,) by how much two sums may differ and yet count as equal
+    Returns nodes (n,) with their part numbers; slots (n,) and which (n,) pattern the boundary before each slot has; and
+    the patterns, pattern_start (n_patterns + 1,) and cells (n_cells,) a · K + b, increasing inside one
     """
     longest = 0
     for i in range(len(offsets) - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    node, edge = np.zeros((longest, K)), np.zeros((longest, K, K))
+    node, edge, onward = np.zeros((longest, K)), np.full((K, K), np.nan), np.empty(K)
     forward, backward = np.zeros((longest, K)), np.zeros((longest, K))
     used = np.zeros((longest, K), dtype=np.bool_)
-    n_nodes, n_edges = 0, 0
+    nodes, n_nodes = np.empty(16, dtype=np.int64), 0
+    slots, which, n_slots = np.empty(16, dtype=np.int64), np.empty(16, dtype=np.int64), 0
+    cells, pattern_start, n_patterns = np.empty(16, dtype=np.int64), np.zeros(16, dtype=np.int64), 0
+    digests = np.empty(16, dtype=np.uint64)
     for r in range(len(margin)):
         p, e = start[r], first_edge[r]
         last_p, last_e = first_edge[r], start[r + 1]
@@ -111,31 +154,27 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
             while f < last_e and (part[f] - n_node) // (K * K) < end:
                 length = max(length, (part[f] - n_node) // (K * K) - first + 1)
                 f += 1
-            for t in range(length):
-                for b in range(K):
-                    node[t, b] = 0.0
-                    for a in range(K):
-                        edge[t, a, b] = 0.0
+            node[:length] = 0.0
             for i in range(p, q):
                 node[part[i] // K - first, part[i] % K] = coefficient[i]
-            for i in range(e, f):
-                within = (part[i] - n_node) % (K * K)
-                edge[(part[i] - n_node) // (K * K) - first, within // K, within % K] = coefficient[i]
-            p, e = q, f
-            for b in range(K):
-                forward[0, b], backward[length - 1, b] = node[0, b], 0.0
+            forward[0] = node[0]
+            backward[length - 1] = 0.0
+            at = e
             for t in range(1, length):
-                for b in range(K):
-                    smallest = np.inf
-                    for a in range(K):
-                        smallest = min(smallest, forward[t - 1, a] + edge[t, a, b])
-                    forward[t, b] = smallest + node[t, b]
-            for t in range(length - 2, -1, -1):
-                for a in range(K):
-                    smallest = np.inf
-                    for b in range(K):
-                        smallest = min(smallest, edge[t + 1, a, b] + node[t + 1, b] + backward[t + 1, b])
-                    backward[t, a] = smallest
+                behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
+                least_after(forward[t - 1], edge, part, at, behind, n_node, forward[t])
+                forward[t] += node[t]
+                wipe(edge, part, at, behind, n_node, K)
+                at = behind
+            for t in range(length - 1, 0, -1):
+                behind = at
+                while at > e and part[at - 1] >= n_node + (first + t) * K * K:
+                    at -= 1
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
+                onward[:] = node[t] + backward[t]
+                least_before(onward, edge, part, at, behind, n_node, backward[t - 1])
+                wipe(edge, part, at, behind, n_node, K)
             smallest = np.inf
             for b in range(K):
                 smallest = min(smallest, forward[length - 1, b])
@@ -144,16 +183,104 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
                 for k in range(K):
                     used[t, k] = forward[t, k] + backward[t, k] <= limit
                     if not used[t, k]:
-                        if n_nodes < len(nodes):
-                            nodes[n_nodes] = (first + t) * K + k
+                        nodes = grown(nodes, n_nodes)
+                        nodes[n_nodes] = (first + t) * K + k
                         n_nodes += 1
+            at = e
             for t in range(1, length):
-                for a in range(K):
-                    for b in range(K):
-                        if used[t - 1, a] and used[t, b]:
-                            through = forward[t - 1, a] + edge[t, a, b] + node[t, b] + backward[t, b]
-                            if through > limit:
-                                if n_edges < len(edges):
-                                    edges[n_edges] = n_node + ((first + t) * K + a) * K + b
-                                n_edges += 1
-    return n_nodes, n_edges
+                behind = entries_until(part, at, f, n_node + (first + t + 1) * K * K)
+                if behind == at:
+                    continue
+                spread(edge, part, coefficient, 1.0, at, behind, n_node, K)
+                begin = pattern_start[n_patterns]
+                n_cells, digest = begin, np.uint64(0)
+                far_before, far_after = -np.inf, -np.inf
+                for k in range(K):
+                    onward[k] = node[t, k] + backward[t, k]
+                    if used[t - 1, k]:
+                        far_before = max(far_before, forward[t - 1, k])
+                    if used[t, k]:
+                        far_after = max(far_after, onward[k])
+                if far_before + far_after <= limit:
+                    low, high = part[at], part[behind - 1] + 1  # where there is no entry, none is too far
+                else:
+                    low, high = n_node + (first + t) * K * K, n_node + (first + t + 1) * K * K
+                for a in range((low - n_node) // K % K, (high - 1 - n_node) // K % K + 1):
+                    if used[t - 1, a]:
+                        for b in range(K):
+                            added = 0.0 if np.isnan(edge[a, b]) else edge[a, b]
+                            through = forward[t - 1, a] + added + onward[b]
+                            if used[t, b] and through > limit:
+                                cells = grown(cells, n_cells)
+                                cells[n_cells] = a * K + b
+                                digest = (digest ^ np.uint64(a * K + b + 1)) * np.uint64(0x9E3779B97F4A7C15)
+                                digest ^= digest >> np.uint64(29)
+                                n_cells += 1
+                wipe(edge, part, at, behind, n_node, K)
+                at = behind
+                if n_cells == begin:
+                    continue
+                found = 0
+                while found < n_patterns and not (
+                    digests[found] == digest and same_cells(cells, pattern_start, found, n_patterns, n_cells)
+                ):
+                    found += 1
+                if found == n_patterns:
+                    digests, pattern_start = grown(digests, found), grown(pattern_start, found + 1)
+                    digests[found], pattern_start[found + 1] = digest, n_cells
+                    n_patterns += 1
+                slots, which = grown(slots, n_slots), grown(which, n_slots)
+                slots[n_slots], which[n_slots] = first + t, found
+                n_slots += 1
+            p, e = q, f
+    n_cells = pattern_start[n_patterns]
+    return (
+        nodes[:n_nodes].copy(), slots[:n_slots].copy(), which[:n_slots].copy(),
+        pattern_start[: n_patterns + 1].copy(), cells[:n_cells].copy(),
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def entries_until(part, at, last, end):
+    """The first entry from ``at`` on whose part is not below ``end``."""
+    while at < last and part[at] < end:
+        at += 1
+    return at
+
+
+@njit(nogil=True, cache=True)
+def spread(edge, part, coefficient, sign, low, high, n_node, K):
+    """Write the entries of one boundary, times the sign, into edge (K, K), which is NaN where there are none."""
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        edge[within // K, within % K] = sign * coefficient[i]
+
+
+@njit(nogil=True, cache=True)
+def wipe(edge, part, low, high, n_node, K):
+    """Undo spread."""
+    for i in range(low, high):
+        within = (part[i] - n_node) % (K * K)
+        edge[within // K, within % K] = np.nan
+
+
+@njit(nogil=True, cache=True)
+def grown(array, n):
+    """The array, with room for entry n."""
+    if n < len(array):
+        return array
+    larger = np.zeros(2 * len(array), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@njit(nogil=True, cache=True)
+def same_cells(cells, start, one, other, end):
+    """Whether pattern ``one`` has the cells of pattern ``other``, which ends at ``end``."""
+    size = start[one + 1] - start[one]
+    if end - start[other] != size:
+        return False
+    for i in range(size):  # noqa: SIM110 (a generator is slower in compiled code)
+        if cells[start[one] + i] != cells[start[other] + i]:
+            return False
+    return True

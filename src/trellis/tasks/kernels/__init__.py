@@ -1,1 +1,5 @@
 """Compiled loops of tasks."""
+
+from trellis.engine.kernel_cache import guard
+
+guard()

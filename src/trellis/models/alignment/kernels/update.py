@@ -14,6 +14,9 @@ import numpy as np
 from numba import njit
 
 SMALLEST = 1e-30
+HALF_LOG_TWO_PI = 0.9189385332046728
+FEW = 1e-3
+"""Counts below this share of α, most of a table's, need no logarithms of their own: three terms of a series do."""
 
 
 @njit(nogil=True, cache=True)
@@ -30,6 +33,16 @@ def exp_digamma(x):
 
 
 @njit(nogil=True, cache=True)
+def log_gamma(x):
+    """log Γ(x), x > 0: Stirling's series at x + 6, less log (x (x + 1) ... (x + 5)). Twice as fast as the library's."""
+    p = x * (120.0 + x * (274.0 + x * (225.0 + x * (85.0 + x * (15.0 + x)))))
+    y = x + 6.0
+    z = 1.0 / (y * y)
+    series = (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z / 1680))) / y
+    return (y - 0.5) * np.log(y) - y + HALF_LOG_TWO_PI + series - np.log(p)
+
+
+@njit(nogil=True, cache=True)
 def table_totals(row_offsets, row_targets, counts, totals1, totals2):
     """Σ of the counts by source word (1) and by target word (2)."""
     for e in range(row_offsets.shape[0] - 1):
@@ -41,19 +54,21 @@ def table_totals(row_offsets, row_targets, counts, totals1, totals2):
 
 @njit(nogil=True, cache=True)
 def update_rows(
-    start, stop, row_offsets, row_targets, counts, extra_at, extra, alpha, variational, norm1, norm2, score, out,
+    start, stop, row_offsets, row_targets, counts, extra_at, extra, alpha, variational, norm1, norm2, score, log_norm1,
+    log_norm2, bend, out,
 ):  # fmt: skip
     """out[k] = the two translation probabilities of the pairs of source words start..stop−1.
 
     extra_at, extra : rising places of pairs that have more than α, and how much more; below 0: forbidden
-    norm1, norm2 : what to divide by, by source and by target word. Returns, if ``score``, the pairs' part of the
-    log-prior (see ``trellis.models.alignment.translation``).
+    norm1, norm2 : what to divide by, by source and by target word
+    log_norm1, log_norm2, bend : their logarithms and ψ′(α), looked at if ``score``
+    Returns, if ``score``, the pairs' part of the log-prior (see ``trellis.models.alignment.translation``).
     """
-    prior = 0.0
+    prior, log_alpha, log_gamma_alpha = 0.0, np.log(alpha), log_gamma(alpha)
     following = np.searchsorted(extra_at, row_offsets[start])
     for e in range(start, stop):
         for k in range(row_offsets[e], row_offsets[e + 1]):
-            a = alpha
+            a, f = alpha, row_targets[k]
             if following < extra_at.shape[0] and extra_at[following] == k:
                 more = extra[following]
                 following += 1
@@ -63,15 +78,23 @@ def update_rows(
                     continue
                 a += more
             for d in range(2):
-                x = counts[k, d] + a
-                norm = norm1[e] if d == 0 else norm2[row_targets[k]]
-                t = max((exp_digamma(x) if variational else x) / norm, SMALLEST)
+                c = counts[k, d]
+                norm = norm1[e] if d == 0 else norm2[f]
+                t = max((exp_digamma(c + a) if variational else c + a) / norm, SMALLEST)
                 out[k, d] = t
-                if score:
+                if not score:
+                    continue
+                if c <= FEW * alpha and a == alpha and t > SMALLEST:
+                    log_norm = log_norm1[e] if d == 0 else log_norm2[f]
                     if variational:
-                        prior += math.lgamma(x) - math.lgamma(a) - counts[k, d] * np.log(t)
+                        prior += c * (log_norm - 0.5 * c * bend)
                     else:
-                        prior += a * np.log(t)
+                        share = c / a
+                        prior += a * (log_alpha - log_norm + share * (1.0 - share * (0.5 - share / 3.0)))
+                elif variational:
+                    prior += log_gamma(c + a) - (log_gamma_alpha if a == alpha else log_gamma(a)) - c * np.log(t)
+                else:
+                    prior += a * np.log(t)
     return prior
 
 

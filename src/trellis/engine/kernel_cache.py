@@ -1,0 +1,78 @@
+"""Numba's cache of compiled kernels, guarded: what is wrong with it costs time, and never a run.
+
+A file that was cut short (by a full disk, a copy that was stopped) is dropped, and the kernel compiled again. A kernel
+that cannot be kept is compiled in every run, with one warning that says why. Other packages' kernels are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from contextlib import suppress
+from typing import Any
+
+
+def guard() -> None:
+    """From now on kernels of ours have a guarded cache. Every package of kernels calls this before it defines one."""
+    global _is_on
+    if _is_on:
+        return
+    _is_on = True
+    try:
+        from numba.core.caching import FunctionCache, NullCache
+        from numba.core.dispatcher import Dispatcher
+    except ImportError:  # a numba that keeps these elsewhere has its own ways
+        return
+
+    class GuardedCache(FunctionCache):  # type: ignore[misc]  # numba's classes have no types
+        """Whatever goes wrong on the disk is the same as an empty cache."""
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception:  # a cut pickle raises nearly anything
+                with suppress(OSError):
+                    os.unlink(self._cache_file._index_path)
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:
+                _warn(f"{self.cache_path}: {error.strerror or error}")
+
+    class NoCache(NullCache):  # type: ignore[misc]
+        """Where no folder at all can be written to."""
+
+        @property
+        def cache_path(self) -> str:
+            return ""
+
+    dispatchers: Any = Dispatcher
+    numbas_own = dispatchers.enable_caching
+
+    def enable_caching(dispatcher: Any) -> None:
+        if not dispatcher.py_func.__module__.startswith("trellis."):
+            numbas_own(dispatcher)
+            return
+        try:
+            dispatcher._cache = GuardedCache(dispatcher.py_func)
+        except (OSError, RuntimeError) as error:
+            dispatcher._cache = NoCache()
+            _warn(str(error))
+
+    dispatchers.enable_caching = enable_caching
+
+
+_is_on = _told = False
+
+
+def _warn(reason: str) -> None:
+    global _told
+    if not _told:
+        _told = True
+        warnings.warn(
+            f"compiled kernels cannot be kept ({reason}), so every run compiles them anew: make room there, or name "
+            "another folder in NUMBA_CACHE_DIR",
+            stacklevel=3,
+        )

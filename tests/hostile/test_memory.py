@@ -1,0 +1,77 @@
+"""Rules about transitions cost by boundaries and not by pairs of labels at them: memory and time of whole commands."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+from tests.hostile.command import run
+
+PEAK = (
+    "import resource, subprocess, sys\n"
+    "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, timeout=200).returncode\n"
+    "print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
+)
+AFTER_PUNCTUATION = """
+[[rule]]
+name = "labels change after punctuation"
+transitions = true
+unless_word_matches = '^[.,;:]$'
+{bound}
+"""
+ONCE = '\n[[rule]]\nname = "once"\nappears_at_most = 1\n'
+
+
+def written(folder, n_labels, n_texts, length, rules):
+    """A trained model of so many labels, and texts of random words and punctuation."""
+    draw = random.Random(0)
+    names = [f"L{k}" for k in range(n_labels)]
+
+    def text(n):
+        return [draw.choice(".,;:") if draw.random() < 0.2 else f"w{draw.randrange(300)}" for _ in range(n)]
+
+    (folder / "rules.toml").write_text(f"labels = {names}\n".replace("'", '"') + rules)
+    with (folder / "few.tsv").open("w") as few:
+        for _ in range(5):
+            label = draw.choice(names)
+            for token in text(40):
+                few.write(f"{token}\t{label}\n")
+                label = draw.choice(names) if token in ".,;:" else label
+            few.write("\n")
+    (folder / "text.txt").write_text("".join(" ".join(text(length)) + "\n" for _ in range(n_texts)))
+    files = folder / "rules.toml", "-l", folder / "few.tsv", "-m", folder / "m", "--rounds", 0, "-q", "--threads", 2
+    assert run("train", *files) == 0
+    assert run("predict", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0  # what it compiles is kept
+    return folder / "m", folder / "text.txt"
+
+
+def peak(*arguments):
+    """Exit code and largest resident memory (MB) of a command in a process of its own."""
+    command = [sys.executable, "-c", PEAK, sys.executable, "-m", "trellis", *map(str, arguments)]
+    code, megabytes = subprocess.run(command, capture_output=True, text=True, check=True, timeout=250).stdout.split()
+    return int(code), int(megabytes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", ["at_most = 0", "at_most = 0\npenalty = 3", "at_most = 3"])
+@pytest.mark.parametrize("n_labels, n_texts, length, most", [(25, 1100, 40, 400), (200, 1, 1100, 500)])
+def test_predicting_with_a_rule_about_transitions_stays_small(n_labels, n_texts, length, most, bound, tmp_path):
+    files = written(tmp_path, n_labels, n_texts, length, AFTER_PUNCTUATION.format(bound=bound))
+    code, megabytes = peak("predict", *files, "-o", tmp_path / "out.tsv")
+    assert code == 0
+    assert megabytes < most
+
+
+@pytest.mark.slow
+def test_each_of_five_hundred_labels_once_beside_transitions(tmp_path):
+    files = written(tmp_path, 500, 100, 20, AFTER_PUNCTUATION.format(bound="at_most = 0") + ONCE)
+    code, megabytes = peak("predict", *files, "-o", tmp_path / "out.tsv")  # 225 s and 1.4 GB when rows were dense
+    assert code == 0
+    assert megabytes < 800
+    for text in (tmp_path / "out.tsv").read_text().strip().split("\n\n"):
+        labels = [line.split("\t")[1] for line in text.split("\n")]
+        starts = [b for a, b in zip([None, *labels], labels, strict=False) if a != b]
+        assert len(starts) == len(set(starts))
