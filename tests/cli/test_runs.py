@@ -124,7 +124,7 @@ WRONG = {
     "a folder": (["tokens", "."], ".: cannot be read: Is a directory"),
     "links that are none": (["evaluate", "--alignment", "few.tsv", "few.tsv"], "few.tsv, line 1: 'Ann' is not a link"),
     "no links at all": (["evaluate", "--alignment", "empty", "empty"], "no links"),
-    "no rounds": (["induce", "s", "--rounds", "0"], "rounds must be"),
+    "no rounds": (["induce", "s", "--rounds", "0"], "--rounds must be"),
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, SerialEngine, Shard, ThreadEngine, engine_for, shards_of, summed
+from trellis.engine.threads import usable_cores
 from trellis.errors import DataError, InfeasibleError, ShardError
 
 ENGINES: list[Engine] = [SerialEngine(), ThreadEngine(1), ThreadEngine(2), ThreadEngine(4)]
@@ -219,11 +220,11 @@ def test_a_map_within_a_shard_works() -> None:
 
 
 def test_engine_for_chooses_by_the_number_of_threads() -> None:
-    assert engine_for() == engine_for(1) == SerialEngine()
+    assert engine_for() == engine_for(None) == engine_for(1) == SerialEngine()
     assert engine_for(3) == ThreadEngine(3)
-    assert isinstance(engine_for(None), SerialEngine | ThreadEngine)
-    for wrong in (0, -1, 1.5, True, "2"):
-        with pytest.raises(DataError, match="threads must be a whole number, 1 or more"):
+    assert engine_for(-1) == engine_for(usable_cores())
+    for wrong in (0, -2, 1.5, True, "2"):
+        with pytest.raises(DataError, match="n_jobs must be a whole number, 1 or more"):
             engine_for(wrong)  # type: ignore[arg-type]
         with pytest.raises(DataError, match="threads must be a whole number, 1 or more"):
             ThreadEngine(wrong)  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def codl(engine: Any, **settings: Any) -> Any:
 
 
 def aligned(engine: Any, **settings: Any) -> Any:
-    aligner = Aligner(engine=engine, threads=1, **settings)
+    aligner = Aligner(engine=engine, n_jobs=1, **settings)
     links = [one.pharaoh(scores=True) for one in aligner.fit_align(toy_text(400)[0])]
     return links, aligner.model_.parameters(), aligner.history_.objective
 

@@ -27,6 +27,7 @@ import typer
 from trellis._version import __version__
 from trellis.cli import align, evaluate, explain, fast_align, induce, info, predict, tokens, train
 from trellis.cli.habits import answering
+from trellis.cli.options import in_flags
 from trellis.errors import ConvergenceWarning, TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
@@ -114,7 +115,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except TrellisError as error:
         if os.environ.get("TRELLIS_DEBUG") == "1":
             raise
-        _complain("\n".join([f"Error: {error}", *getattr(error, "__notes__", ())]))
+        _complain("\n".join([f"Error: {in_flags(str(error))}", *getattr(error, "__notes__", ())]))
         code = 2
     else:
         code = 0

@@ -93,6 +93,23 @@ LabelColumn = Annotated[
 ]
 
 
+ARGUMENTS = {
+    "max_iter": "--rounds", "em_iter": "--em-rounds", "model1_iter": "--model1-rounds", "n_jobs": "--threads",
+    "random_state": "--seed",
+}  # fmt: skip
+"""Python's names of arguments, where the flag has another."""
+
+
+def in_flags(message: str) -> str:
+    """A message that begins with the name of an argument, for somebody who typed a flag.
+
+    >>> in_flags("max_iter must be a whole number")
+    '--rounds must be a whole number'
+    """
+    first, space, rest = message.partition(" ")
+    return ARGUMENTS.get(first, first) + space + rest
+
+
 def jobs(threads: int | None) -> int:
     """``n_jobs`` of an estimator: every core unless told otherwise."""
     return -1 if threads is None else threads
