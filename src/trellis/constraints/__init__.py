@@ -1,5 +1,6 @@
 """What is known: expressions over counts of parts, compiled to sparse rows."""
 
+from trellis.constraints.arcs import arcs, root
 from trellis.constraints.comparison import Comparison, at_least, at_most, exactly, exists
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, following, position, preceding, word
@@ -22,8 +23,9 @@ from trellis.constraints.strength import Kind, Norm, Strength, hard, learned, pe
 
 __all__ = [
     "COUPLING", "Comparison", "Constraint", "Count", "Groups", "Kind", "LinkRows", "Norm", "Rows", "Rule",
-    "RulesFile", "Sparsity", "Strength", "at_least", "at_most", "backward", "changed", "column",
+    "RulesFile", "Sparsity", "Strength", "arcs", "at_least", "at_most", "backward", "changed", "column",
     "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
     "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
-    "preceding", "previous", "price", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
+    "preceding", "previous", "price", "read_rules", "root", "share", "slack", "starts", "transitions", "trusted",
+    "word",
 ]  # fmt: skip
