@@ -29,6 +29,7 @@ from trellis.cli.evaluate import evaluate
 from trellis.cli.explain import explain
 from trellis.cli.induce import induce
 from trellis.cli.info import info
+from trellis.cli.parse import parse
 from trellis.cli.predict import predict
 from trellis.cli.tokens import tokens
 from trellis.cli.train import train
@@ -51,6 +52,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(explain)
 app.command()(induce)
+app.add_typer(parse, name="parse")
 app.command()(evaluate)
 app.command()(tokens)
 app.command()(info)

@@ -31,12 +31,13 @@ def evaluate(
     induction: Annotated[
         bool, typer.Option("--induction", help="Induced states beside gold tags: word TAB tag, blank lines between.")
     ] = False,
+    trees: Annotated[bool, typer.Option("--trees", help="Dependency trees, CoNLL-U.")] = False,
 ) -> None:
     """Compare an output with gold and print its scores.
 
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
-    asked = {"alignment": alignment, "fields": fields, "induction": induction}
+    asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees}
     wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
@@ -123,8 +124,30 @@ def _induction(gold: str, output: str) -> Rows:
     ]
 
 
+def _trees(gold: str, output: str) -> Rows:
+    from trellis.data.conllu import read_conllu
+    from trellis.tasks.parse import COLUMNS, compare
+
+    truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))
+    if len(truth) != len(found):
+        raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
+    for one, other in zip(truth, found, strict=True):
+        if one.words != other.words:
+            raise DataError(
+                f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}: parse "
+                f"{gold} itself"
+            )
+    scores = compare(truth, found)
+    shown = [("no punct.", scores.plain), ("all words", scores.total)]
+    shown += [(f"up to {n}", own) for n, own in scores.up_to.items()]
+    rows = [("", f"{'UAS':>8}{'LAS':>8}{'words':>10}")]
+    rows += [(name, f"{100 * own.uas:>8.2f}{100 * own.las:>8.2f}{own.n_words:>10}") for name, own in shown]
+    return [*rows, ("whole trees", f"{100 * scores.whole:>8.2f} of {scores.n_sentences} sentences")]
+
+
 MODES: dict[str, Callable[[str, str], Rows]] = {
     "alignment": _alignment,
     "fields": _fields,
     "induction": _induction,
+    "trees": _trees,
 }

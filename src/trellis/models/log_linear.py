@@ -16,7 +16,7 @@ from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.lbfgs import Minimum, Objective
 from trellis.models.saving import SavedEstimator
-from trellis.structures import LabelPosterior, Structure
+from trellis.structures import Structure
 
 SOLVERS = ("lbfgs", "adagrad")
 
@@ -54,13 +54,12 @@ class LogLinearModel(SavedEstimator):
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
         raise NotImplementedError
 
-    def collect(self, batch: Batch, q: LabelPosterior) -> Any:
+    def collect(self, batch: Batch, q: Any) -> Any:
         raise NotImplementedError
 
-    def given(self, batch: Batch) -> LabelPosterior:
+    def given(self, batch: Batch) -> Any:
         """The posterior of labels that are all known."""
-        given: LabelPosterior = self.uniform(batch).certain(batch.labels, weights=batch.weights)
-        return given
+        return self.uniform(batch).certain(batch.labels, weights=batch.weights)
 
     def uniform(self, batch: Batch) -> Structure:
         raise NotImplementedError
@@ -81,7 +80,7 @@ class LogLinearModel(SavedEstimator):
         self.weights_ = found.weights
         return found
 
-    def step(self, batch: Batch, q: LabelPosterior, *, share: float) -> None:
+    def step(self, batch: Batch, q: Any, *, share: float) -> None:
         """One stochastic step (AdaGrad) towards a posterior of a mini-batch that is ``share`` of all data."""
         _, gradient = self._objective(self.collect(batch, q), [batch], engine_for(1))(self.weights_)
         pull = share * self.l2 * self.weights_

@@ -30,11 +30,14 @@ from trellis.models.hints import check_hints
 _CLASSES = {
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
+    "ArcLabeller": "trellis.models.arc_labeller",
+    "ArcParser": "trellis.models.arc_parser",
     "CRF": "trellis.models.crf",
     "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
+    "Parser": "trellis.tasks.parse",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 
