@@ -19,16 +19,22 @@ from trellis._version import __version__ as __version__
 # public name -> module that defines it
 _EXPORTS = {
     "Anneal": "trellis.learn.schedule",
+    "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
     "CRF": "trellis.models.crf",
     "Categorical": "trellis.structures.categorical",
     "Chain": "trellis.structures.chain",
     "ConvergenceWarning": "trellis.errors",
+    "DMV": "trellis.models.dmv",
     "HMM": "trellis.models.hmm",
     "Inducer": "trellis.tasks.induce",
     "InfeasibleError": "trellis.errors",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
+    "Parser": "trellis.tasks.parse",
+    "SpanningTrees": "trellis.structures.spanning_trees",
+    "TreeInducer": "trellis.tasks.induce_trees",
+    "Trees": "trellis.structures.trees",
     "TrellisError": "trellis.errors",
     "UEM": "trellis.learn.uem",
     "Vocabulary": "trellis.data.vocabulary",
@@ -82,7 +88,9 @@ if TYPE_CHECKING:
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM
+    from trellis.models.arc_parser import ArcParser as ArcParser
     from trellis.models.crf import CRF as CRF
+    from trellis.models.dmv import DMV as DMV
     from trellis.models.hmm import HMM as HMM
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
@@ -92,7 +100,11 @@ if TYPE_CHECKING:
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.structures.spanning_trees import SpanningTrees as SpanningTrees
+    from trellis.structures.trees import Trees as Trees
     from trellis.tasks.induce import Inducer as Inducer
+    from trellis.tasks.induce_trees import TreeInducer as TreeInducer
+    from trellis.tasks.parse import Parser as Parser
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 

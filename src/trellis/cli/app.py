@@ -28,6 +28,7 @@ from trellis.cli.align import align
 from trellis.cli.evaluate import evaluate
 from trellis.cli.explain import explain
 from trellis.cli.induce import induce
+from trellis.cli.induce_trees import induce_trees
 from trellis.cli.info import info
 from trellis.cli.parse import parse
 from trellis.cli.predict import predict
@@ -53,6 +54,7 @@ app.command()(predict)
 app.command()(explain)
 app.command()(induce)
 app.add_typer(parse, name="parse")
+app.command()(induce_trees)
 app.command()(evaluate)
 app.command()(tokens)
 app.command()(info)

@@ -33,11 +33,13 @@ _CLASSES = {
     "ArcLabeller": "trellis.models.arc_labeller",
     "ArcParser": "trellis.models.arc_parser",
     "CRF": "trellis.models.crf",
+    "DMV": "trellis.models.dmv",
     "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
     "Parser": "trellis.tasks.parse",
+    "TreeInducer": "trellis.tasks.induce_trees",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 
