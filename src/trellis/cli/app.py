@@ -34,6 +34,7 @@ from trellis.cli.parse import parse
 from trellis.cli.predict import predict
 from trellis.cli.tokens import tokens
 from trellis.cli.train import train
+from trellis.cli.transfer import transfer
 from trellis.errors import TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
@@ -55,6 +56,7 @@ app.command()(explain)
 app.command()(induce)
 app.add_typer(parse, name="parse")
 app.command()(induce_trees)
+app.command()(transfer)
 app.command()(evaluate)
 app.command()(tokens)
 app.command()(info)

@@ -17,12 +17,12 @@ LETTERS = 3
 """A rare word is known by so many letters at its end."""
 
 
-def text_of(batch: Batch, parts: TreeParts, frequent: Vocabulary, bits: int) -> Text:
+def text_of(batch: Batch, parts: TreeParts, frequent: Vocabulary, bits: int, *, lexical: bool = True) -> Text:
     """What kernels read of a batch."""
     words, tags = batch.column("word"), batch.column("upos")
     return Text(
         batch.offsets, parts.arc_offsets, words.codes, tags.codes, word_keys(words.vocabulary, frequent),
-        tag_keys(tags.vocabulary), np.uint64(64 - bits),
+        tag_keys(tags.vocabulary), bool(lexical), np.uint64(64 - bits),
     )  # fmt: skip
 
 

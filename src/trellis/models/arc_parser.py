@@ -58,6 +58,7 @@ class ArcParser(TreeModel, LogLinearModel):
     """Edge-factored log-linear dependency parser.
 
     single_root : whether one word hangs on the root;  projective : whether arcs may not cross
+    lexical : whether features look at words, or at tags alone: a parser for another language with the same tags
     bits : there are 2^bits places for features
     min_count : rarer words are known by how they end
     l2 : strength of the Gaussian prior, 1 / σ²; margin steps have none
@@ -88,6 +89,7 @@ class ArcParser(TreeModel, LogLinearModel):
         *,
         single_root: bool = True,
         projective: bool = True,
+        lexical: bool = True,
         bits: int = 22,
         min_count: int = 2,
         l2: float = 0.1,
@@ -102,6 +104,7 @@ class ArcParser(TreeModel, LogLinearModel):
     ) -> None:
         self.single_root = single_root
         self.projective = projective
+        self.lexical = lexical
         self.bits = bits
         self.min_count = min_count
         self.l2 = l2
@@ -131,14 +134,18 @@ class ArcParser(TreeModel, LogLinearModel):
         tell_if_compiling(arc_features.score_arcs)
         flat = self.uniform(batch)
         arc = np.zeros(flat.parts.n_parts)
-        arc_features.score_arcs(text_of(batch, flat.parts, self.word_names_, self.bits), weights, arc)
+        arc_features.score_arcs(self._text(batch), weights, arc)
         return flat.apply(arc)
+
+    def _text(self, batch: Batch) -> Any:
+        """What kernels read of a batch."""
+        return text_of(batch, self.parts(batch), self.word_names_, self.bits, lexical=self.lexical)
 
     def collect(self, batch: Batch, q: TreePosterior) -> ArcStatistics:
         """Expected counts of features."""
         parts, counts = self.parts(batch), np.zeros(self._n_weights())
         weighted = q.marginal * np.repeat(batch.weights, parts.sizes())
-        arc_features.add_arcs(text_of(batch, parts, self.word_names_, self.bits), weighted, counts)
+        arc_features.add_arcs(self._text(batch), weighted, counts)
         return ArcStatistics(counts, float(batch.weights @ q.log_partition))
 
     def _objective(self, statistics: ArcStatistics, shards: Sequence[Batch], engine: Engine) -> Objective:
@@ -162,7 +169,7 @@ class ArcParser(TreeModel, LogLinearModel):
         p = self.scores(batch).infer()
         parts = self.parts(batch)
         gradient = (p.marginal - q.marginal) * np.repeat(batch.weights, parts.sizes())
-        text = text_of(batch, parts, self.word_names_, self.bits)
+        text = self._text(batch)
         arc_features.step_arcs(text, gradient, LEAST, self.weights_, self.learning_rate, self._state)
         self._passed += share
         if self._passed >= 1.0:
@@ -177,7 +184,9 @@ class ArcParser(TreeModel, LogLinearModel):
 
     def _pull(self, share: float) -> None:
         """What the prior does to the weights in a pass, at each weight's own rate."""
+        before = self.weights_.copy()
         self.weights_ /= 1.0 + share * self.learning_rate * self.l2 / np.sqrt(self._state[0])
+        self._state[1] += self._state[2, 0] * (self.weights_ - before)
 
     # weights
 
@@ -242,7 +251,7 @@ class ArcParser(TreeModel, LogLinearModel):
             raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
         rng = np.random.default_rng(self.random_state)
         self._begin_steps(FIRST_SQUARE[self.solver])
-        text = text_of(batch, self.parts(batch), self.word_names_, self.bits)
+        text = self._text(batch)
         early: tuple[float, FloatArray] | None = None
         for number in range(self.max_iter):
             order = rng.permutation(len(batch))

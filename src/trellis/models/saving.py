@@ -39,6 +39,7 @@ _CLASSES = {
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
     "Parser": "trellis.tasks.parse",
+    "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
 }
 """Class -> module, of everything that ``load_model`` brings back."""

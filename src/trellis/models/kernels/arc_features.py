@@ -35,7 +35,8 @@ M0, M1, M2, M3, M4, M5, M6, M7, M8 = MULTIPLIERS
 class Text(NamedTuple):
     """What kernels read of a batch: codes of words and tags, the keys that codes stand for, and how far hashes shift.
 
-    words, tags : (n_words,) codes;  word_keys, tag_keys : uint64;  shift : 64 − bits of a place
+    words, tags : (n_words,) codes;  word_keys, tag_keys : uint64;  lexical : whether features look at words
+    shift : 64 − bits of a place
     """
 
     offsets: object
@@ -44,6 +45,7 @@ class Text(NamedTuple):
     tags: object
     word_keys: object
     tag_keys: object
+    lexical: object
     shift: object
 
 
@@ -81,88 +83,92 @@ def place(x, template, shift):
 
 
 @njit(nogil=True, cache=True)
-def side_features(w, is_head, b, word, tag, shift, out):
+def side_features(w, is_head, b, word, tag, lexical, shift, out):
     """Places of the features of one end; word, tag : keys of a sentence, with one more at either end, the root at
     −1."""
     d = U(0 if b < 7 else (1 if b < 14 else 2)) * M5
     t = U(100 if is_head else 200)
     far = U(b + 3) * M6
     a, p, before, after = word[w + 1], tag[w + 1], tag[w], tag[w + 2]
-    out[0] = place(a * M1 + p * M2 + far, t + U(0), shift)
-    out[1] = place(a * M1 + far, t + U(1), shift)
-    out[2] = place(p * M2 + far, t + U(2), shift)
-    out[3] = place(a * M1 + p * M2 + d, t + U(3), shift)
-    out[4] = place(a * M1 + d, t + U(4), shift)
-    out[5] = place(p * M2 + d, t + U(5), shift)
-    out[6] = place(before * M3 + p * M2 + far, t + U(6), shift)
-    out[7] = place(p * M2 + after * M8 + far, t + U(7), shift)
-    out[8] = place(before * M3 + p * M2 + after * M8 + far, t + U(8), shift)
-    out[9] = place(before * M3 + p * M2 + after * M8 + a * M1 + d, t + U(9), shift)
-    out[10] = place(word[w] * M3 + p * M2 + d, t + U(10), shift)
-    out[11] = place(word[w + 2] * M8 + p * M2 + d, t + U(11), shift)
-    out[12] = place(tag[max(w - 1, 0)] * M4 + before * M3 + p * M2 + d, t + U(12), shift)
-    out[13] = place(p * M2 + after * M8 + tag[min(w + 3, len(tag) - 1)] * M4 + d, t + U(13), shift)
+    out[0] = place(p * M2 + far, t + U(2), shift)
+    out[1] = place(p * M2 + d, t + U(5), shift)
+    out[2] = place(before * M3 + p * M2 + far, t + U(6), shift)
+    out[3] = place(p * M2 + after * M8 + far, t + U(7), shift)
+    out[4] = place(before * M3 + p * M2 + after * M8 + far, t + U(8), shift)
+    out[5] = place(tag[max(w - 1, 0)] * M4 + before * M3 + p * M2 + d, t + U(12), shift)
+    out[6] = place(p * M2 + after * M8 + tag[min(w + 3, len(tag) - 1)] * M4 + d, t + U(13), shift)
+    if not lexical:
+        return 7
+    out[7] = place(a * M1 + p * M2 + far, t + U(0), shift)
+    out[8] = place(a * M1 + far, t + U(1), shift)
+    out[9] = place(a * M1 + p * M2 + d, t + U(3), shift)
+    out[10] = place(a * M1 + d, t + U(4), shift)
+    out[11] = place(before * M3 + p * M2 + after * M8 + a * M1 + d, t + U(9), shift)
+    out[12] = place(word[w] * M3 + p * M2 + d, t + U(10), shift)
+    out[13] = place(word[w + 2] * M8 + p * M2 + d, t + U(11), shift)
     out[14] = place(a * M1 + before * M3 + d, t + U(14), shift)
     out[15] = place(a * M1 + after * M8 + d, t + U(15), shift)
     return N_SIDE
 
 
 @njit(nogil=True, cache=True)
-def pair_features(h, c, b, word, tag, kinds, between, shift, out):
+def pair_features(h, c, b, word, tag, kinds, between, lexical, shift, out):
     """Places of the features of both ends together.
 
     kinds : (n_kinds,) keys of tags;  between : (2 n_kinds + 1,) what stands between the ends, see ``pass_by``
     """
     d = U(0 if b < 7 else (1 if b < 14 else 2)) * M5
     far = U(b + 3) * M6
-    hw, hp, cw, cp = word[h + 1] * M1, tag[h + 1] * M2, word[c + 1] * M3, tag[c + 1] * M4
-    out[0] = place(hw + hp + cw + cp + d, U(1), shift)
-    out[1] = place(hp + cw + cp + d, U(2), shift)
-    out[2] = place(hp + cw + cp + far, U(3), shift)
-    out[3] = place(hw + cw + cp + d, U(4), shift)
-    out[4] = place(hw + hp + cp + d, U(5), shift)
-    out[5] = place(hw + hp + cp + far, U(6), shift)
-    out[6] = place(hw + hp + cw + d, U(7), shift)
-    out[7] = place(hw + cw + d, U(8), shift)
-    out[8] = place(hp + cp + d, U(9), shift)
-    out[9] = place(hp + cp + far, U(10), shift)
+    hp, cp = tag[h + 1] * M2, tag[c + 1] * M4
     h_before = tag[h] * M7 if h >= 0 else U(0)
     h_after, c_before, c_after = tag[h + 2] * M8, tag[c] * M5, tag[c + 2] * M6
     ends = hp + cp
-    out[10] = place(ends + h_after + c_before + d, U(11), shift)
-    out[11] = place(ends + h_before + c_before + d, U(12), shift)
-    out[12] = place(ends + h_after + c_after + d, U(13), shift)
-    out[13] = place(ends + h_before + c_after + d, U(14), shift)
-    out[14] = place(ends + h_after + c_before + far, U(15), shift)
-    out[15] = place(ends + h_before + c_before + far, U(16), shift)
-    out[16] = place(ends + h_after + c_after + far, U(17), shift)
-    out[17] = place(ends + h_before + c_after + far, U(18), shift)
-    out[18] = place(ends + h_before + d, U(19), shift)
-    out[19] = place(ends + h_after + d, U(20), shift)
-    out[20] = place(ends + c_before + d, U(21), shift)
-    out[21] = place(ends + c_after + d, U(22), shift)
+    out[0] = place(ends + d, U(9), shift)
+    out[1] = place(ends + far, U(10), shift)
+    out[2] = place(ends + h_after + c_before + d, U(11), shift)
+    out[3] = place(ends + h_before + c_before + d, U(12), shift)
+    out[4] = place(ends + h_after + c_after + d, U(13), shift)
+    out[5] = place(ends + h_before + c_after + d, U(14), shift)
+    out[6] = place(ends + h_after + c_before + far, U(15), shift)
+    out[7] = place(ends + h_before + c_before + far, U(16), shift)
+    out[8] = place(ends + h_after + c_after + far, U(17), shift)
+    out[9] = place(ends + h_before + c_after + far, U(18), shift)
+    out[10] = place(ends + h_before + d, U(19), shift)
+    out[11] = place(ends + h_after + d, U(20), shift)
+    out[12] = place(ends + c_before + d, U(21), shift)
+    out[13] = place(ends + c_after + d, U(22), shift)
     apart = U(min(abs(h - c), 15)) * M0 if h >= 0 else U(0)
-    out[22] = place(ends + apart + d, U(25), shift)
-    out[23] = place(hw + cp + c_before + d, U(26), shift)
-    out[24] = place(hw + cp + c_after + d, U(27), shift)
-    out[25] = place(cw + hp + h_after + d, U(28), shift)
-    out[26] = place(cw + hp + h_before + d, U(29), shift)
-    w1, w2, w3 = word[c] * M7, word[max(c - 1, 0)] * M7, word[max(c - 2, 0)] * M7
-    t2 = tag[max(c - 1, 0)] * M8
-    out[27] = place(hp + cp + w1 + d, U(30), shift)
-    out[28] = place(hw + cp + w1 + d, U(31), shift)
-    out[29] = place(hp + cp + c_before + w2 + d, U(32), shift)
-    out[30] = place(hw + cp + c_before + w2 + d, U(33), shift)
-    out[31] = place(hp + cp + c_before + t2 + w3 + d, U(34), shift)
-    out[32] = place(hp + cp + word[h + 2] * M7 + d, U(35), shift)
-    n = 33
+    out[14] = place(ends + apart + d, U(25), shift)
+    n = 15
     if h >= 0:
         for k in range(min(between[-1], MOST_BETWEEN)):
             kind = between[len(kinds) + k]
             out[n] = place(ends + kinds[kind] * M0 + d, U(23), shift)
             out[n + 1] = place(ends + kinds[kind] * M0 + U(min(between[kind], 3)) * M1 + d, U(24), shift)
             n += 2
-    return n
+    if not lexical:
+        return n
+    hw, cw = word[h + 1] * M1, word[c + 1] * M3
+    w1, w2, w3 = word[c] * M7, word[max(c - 1, 0)] * M7, word[max(c - 2, 0)] * M7
+    out[n] = place(hw + hp + cw + cp + d, U(1), shift)
+    out[n + 1] = place(hp + cw + cp + d, U(2), shift)
+    out[n + 2] = place(hp + cw + cp + far, U(3), shift)
+    out[n + 3] = place(hw + cw + cp + d, U(4), shift)
+    out[n + 4] = place(hw + hp + cp + d, U(5), shift)
+    out[n + 5] = place(hw + hp + cp + far, U(6), shift)
+    out[n + 6] = place(hw + hp + cw + d, U(7), shift)
+    out[n + 7] = place(hw + cw + d, U(8), shift)
+    out[n + 8] = place(hw + cp + c_before + d, U(26), shift)
+    out[n + 9] = place(hw + cp + c_after + d, U(27), shift)
+    out[n + 10] = place(cw + hp + h_after + d, U(28), shift)
+    out[n + 11] = place(cw + hp + h_before + d, U(29), shift)
+    out[n + 12] = place(ends + w1 + d, U(30), shift)
+    out[n + 13] = place(hw + cp + w1 + d, U(31), shift)
+    out[n + 14] = place(ends + c_before + w2 + d, U(32), shift)
+    out[n + 15] = place(hw + cp + c_before + w2 + d, U(33), shift)
+    out[n + 16] = place(ends + c_before + tag[max(c - 1, 0)] * M8 + w3 + d, U(34), shift)
+    out[n + 17] = place(ends + word[h + 2] * M7 + d, U(35), shift)
+    return n + 18
 
 
 @njit(nogil=True, cache=True)
@@ -198,7 +204,7 @@ def score_sentence(text, s, weights, score):
                 if end == 0 and b == ROOT_BIN:
                     continue
                 total = 0.0
-                for k in range(side_features(t, end == 0, b, word, tag, text.shift, places)):
+                for k in range(side_features(t, end == 0, b, word, tag, text.lexical, text.shift, places)):
                     total += weights[places[k]]
                 sides[end, t, b] = total
     for h in range(-1, n):
@@ -210,7 +216,9 @@ def score_sentence(text, s, weights, score):
                 total = sides[1, c, b]
                 if h >= 0:
                     total += sides[0, h, b]
-                for k in range(pair_features(h, c, b, word, tag, text.tag_keys, between, text.shift, places)):
+                for k in range(
+                    pair_features(h, c, b, word, tag, text.tag_keys, between, text.lexical, text.shift, places)
+                ):
                     total += weights[places[k]]
                 score[c * n + (h if h >= 0 else c)] = total
                 pass_by(text.tags[lo + c], between)
@@ -241,7 +249,7 @@ def use_sentence(text, s, amount, least, uses, rate, state):
                     sides[1, c, b] += g
                     if h >= 0:
                         sides[0, h, b] += g
-                    count = pair_features(h, c, b, word, tag, text.tag_keys, between, text.shift, places)
+                    count = pair_features(h, c, b, word, tag, text.tag_keys, between, text.lexical, text.shift, places)
                     spread(places, count, g, uses, rate, state)
                 pass_by(text.tags[lo + c], between)
                 c += step
@@ -249,7 +257,7 @@ def use_sentence(text, s, amount, least, uses, rate, state):
         for end in range(2):
             for b in range(N_BINS):
                 if sides[end, t, b] != 0.0:
-                    count = side_features(t, end == 0, b, word, tag, text.shift, places)
+                    count = side_features(t, end == 0, b, word, tag, text.lexical, text.shift, places)
                     spread(places, count, sides[end, t, b], uses, rate, state)
 
 
