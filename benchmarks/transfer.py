@@ -4,8 +4,9 @@
     make bench-transfer ARGS="--test"         on es-gsd-test and es-pud
 
 Europarl English-Spanish is aligned by ours; both sides are tagged by CRFs of ours, English from the tags of
-en-ewt-train and Spanish from those of es-gsd-dev; English is parsed by the parser of `make bench-trees`. Target sentences have up to
-20 words without punctuation. Parsers are tested with gold tags, without punctuation, on all lengths and up to 10 words.
+en-ewt-train and Spanish from those of es-gsd-dev; English is parsed by the parser of `make bench-trees`. Target
+sentences have up to 20 words without punctuation. Parsers are tested with gold tags, without punctuation, on all
+lengths and up to 10 words.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from _trees import attachment, data, plain, treebank
 
 from trellis.data.sentence import Sentence
+from trellis.errors import InfeasibleError
 from trellis.learn import UEM
 from trellis.models import CRF, DMV, ArcParser
 from trellis.tasks.align import Aligner
@@ -79,46 +81,28 @@ def prepare(n: int) -> list:
 
 
 def random_trees(pairs: list, seed: int = 0) -> list:
-    """The baseline of sec. 7.3: projected arcs in random order while they make a tree, then a random completion."""
+    """The baseline of sec. 7.3: projected arcs in random order while a tree is possible, then a random completion."""
     rng = np.random.default_rng(seed)
     model = DMV()
     batch = model.encode([pair.target for pair in pairs], fit=True)
+    flat = model.parts(batch).zeros()
+    given = [projected(pair) for pair in pairs]
+    orders = [rng.permutation(len(own)).tolist() for own in given]
     known = np.full(batch.n_slots, -1, np.int32)
-    for i, pair in enumerate(pairs):
-        heads = known[batch.offsets[i] : batch.offsets[i + 1]]
-        given = projected(pair)
-        for k in rng.permutation(len(given)).tolist():
-            h, c = given[k]
-            if heads[c - 1] < 0 and fits(heads, h, c):
-                heads[c - 1] = h
-    drawn = model.parts(batch).zeros().clamp(known).sample(1, rng)[0]
-    return model.decode(batch, drawn)
-
-
-def fits(heads: np.ndarray, h: int, c: int) -> bool:
-    """Whether an arc leaves the others a projective tree with one root."""
-    at = h
-    while at > 0:
-        if at == c:
-            return False
-        at = int(heads[at - 1])
-    if h == 0 and np.any(heads == 0):
-        return False
-    low, high = min(h, c), max(h, c)
-    for other, head in enumerate(heads.tolist(), start=1):
-        if head < 0:
-            continue
-        if head == 0:
-            if h > 0 and low < other < high:
-                return False
-        elif h == 0:
-            if min(head, other) < c < max(head, other):
-                return False
-        else:
-            start, stop = min(head, other), max(head, other)
-            if low < start < high < stop or start < low < stop < high:
-                return False
-    return True
+    for turn in range(max(map(len, given))):
+        trial = known.copy()
+        for i, order in enumerate(orders):
+            if turn < len(order):
+                h, c = given[i][order[turn]]
+                at = batch.offsets[i] + c - 1
+                trial[at] = h if trial[at] < 0 else trial[at]
+        try:
+            flat.clamp(trial).argmax()
+        except InfeasibleError as error:
+            for i in error.instances:
+                trial[batch.offsets[i] : batch.offsets[i + 1]] = known[batch.offsets[i] : batch.offsets[i + 1]]
+        known = trial
+    return model.decode(batch, flat.clamp(known).sample(1, rng)[0])
 
 
 class Table:

@@ -20,7 +20,7 @@ def train(
     dev: Annotated[str | None, typer.Option(help="Treebank to measure the parser on when it is done.")] = None,
     passes: Annotated[int, typer.Option(min=1, help="Passes over the treebank.")] = 5,
     min_count: Annotated[int, typer.Option(min=1, help="Rarer words are known by their endings.")] = 2,
-    bits: Annotated[int, typer.Option(min=4, max=30, help="2^bits places for features.")] = 22,
+    bits: Annotated[int, typer.Option(min=4, max=26, help="2^bits places for features.")] = 22,
     seed: Annotated[int, typer.Option(min=0, help="Of the order in which sentences are met.")] = 0,
     quiet: Quiet = False,
 ) -> None:

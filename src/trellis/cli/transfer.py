@@ -31,7 +31,7 @@ def transfer(
     model: Annotated[
         Kind, typer.Option(help="Edge-factored, by margin or likelihood; or the generative model with valence.")
     ] = Kind.MARGIN,
-    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least expected share of projected heads kept.")] = 0.9,
+    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least expected share of projected heads kept.")] = 0.95,
     gamma: Annotated[float, typer.Option(min=0.0, help="1: posterior regularization; 0: best trees.")] = 1.0,
     rounds: Annotated[int, typer.Option("--rounds", "-I", min=1, help="Rounds of likelihood and dmv.")] = 1,
     longest: Annotated[int, typer.Option(min=2, help="Longer target sentences are left out.")] = 20,

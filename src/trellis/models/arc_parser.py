@@ -299,8 +299,8 @@ class ArcParser(TreeModel, LogLinearModel):
 
     def _check_settings(self) -> None:
         self._check_whole(bits=4, min_count=1, max_iter=1, batch_size=1, random_state=0)
-        if self.bits > 30:
-            raise DataError(f"bits must be at most 30, got {self.bits}")
+        if self.bits > 26:
+            raise DataError(f"bits must be at most 26, got {self.bits}")
         self._check_within(l2=(0.0, np.inf), tol=(0.0, np.inf), learning_rate=(1e-300, 1e300))
         if self.solver not in SOLVERS:
             raise UnknownNameError("solver", self.solver, SOLVERS)

@@ -60,7 +60,7 @@ class Transfer(SavedEstimator):
         self,
         *,
         model: str = "margin",
-        eta: float = 0.9,
+        eta: float = 0.95,
         gamma: float = 1.0,
         rounds: int = 1,
         steps: int = 20,
@@ -206,7 +206,7 @@ class Transfer(SavedEstimator):
         if self.model not in MODELS:
             raise UnknownNameError("model", self.model, MODELS)
         self._check_whole(rounds=1, steps=1, longest=2, passes=1, bits=4, min_count=1, source_passes=1)
-        self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 30))
+        self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 26))
 
 
 def usable_pairs(

@@ -53,6 +53,20 @@ def total_of(values, n, summed):
 
 
 @njit(nogil=True, cache=True)
+def shares(values, n):
+    """The first n values become shares of their sum: exactly that, however large they are; returns n."""
+    top, total = -math.inf, 0.0
+    for k in range(n):
+        top = max(top, values[k])
+    for k in range(n):
+        values[k] = math.exp(values[k] - top)
+        total += values[k]
+    for k in range(n):
+        values[k] /= total
+    return n
+
+
+@njit(nogil=True, cache=True)
 def under_arc(h, e, w, f, half, values):
     """The choices for arc[h, e], one for each place where its two halves meet; returns how many."""
     i, j = min(h, e), max(h, e)
@@ -117,11 +131,10 @@ def infer_logs(chosen, offsets, arc_offsets, score, nearest, single_root, margin
             continue
         arc_out, half_out = np.zeros((m, m)), np.zeros((m, m))
         if single_root:
-            for c in range(n):
-                p = math.exp(root[c] + half[c, 0] + half[c, n - 1] - z)
-                marginal[first + c * n + c] = p
-                half_out[c, 0] += p
-                half_out[c, n - 1] += p
+            for c in range(shares(values, under_root(n, root, half, values))):
+                marginal[first + c * n + c] = values[c]
+                half_out[c, 0] += values[c]
+                half_out[c, n - 1] += values[c]
         else:
             half_out[0, n] = 1.0
         # Probabilities of items, handed down to the items they are made of.
@@ -130,15 +143,15 @@ def infer_logs(chosen, offsets, arc_offsets, score, nearest, single_root, margin
                 j = i + d
                 for h, e in ((i, j), (j, i)):
                     if half_out[h, e] > 0.0:
-                        for k in range(under_half(h, e, arc, half, values)):
-                            p = half_out[h, e] * math.exp(values[k] - half[h, e])
+                        for k in range(shares(values, under_half(h, e, arc, half, values))):
+                            p = half_out[h, e] * values[k]
                             c = h + k + 1 if e > h else h - k - 1
                             arc_out[h, c] += p
                             half_out[c, e] += p
                 for h, e in ((i, j), (j, i)):
                     if arc_out[h, e] > 0.0:
-                        for k in range(under_arc(h, e, w, f, half, values)):
-                            p = arc_out[h, e] * math.exp(values[k] - arc[h, e])
+                        for k in range(shares(values, under_arc(h, e, w, f, half, values))):
+                            p = arc_out[h, e] * values[k]
                             half_out[i, i + k] += p
                             half_out[j, i + k + 1] += p
         shift = 0 if single_root else 1
@@ -147,10 +160,9 @@ def infer_logs(chosen, offsets, arc_offsets, score, nearest, single_root, margin
                 at, a, b = first + c * n + h, h + shift, c + shift
                 if h != c:
                     marginal[at] = arc_out[a, b]
-                    if len(near):
-                        count = under_arc(a, b, w, f, half, values)
-                        choice = values[0] if a < b else values[count - 1]
-                        near[at] = arc_out[a, b] * math.exp(choice - arc[a, b]) if arc_out[a, b] > 0.0 else 0.0
+                    if len(near) and arc_out[a, b] > 0.0:
+                        count = shares(values, under_arc(a, b, w, f, half, values))
+                        near[at] = arc_out[a, b] * (values[0] if a < b else values[count - 1])
                 elif not single_root:
                     marginal[at] = arc_out[0, b]
 
