@@ -42,7 +42,7 @@ def plot_arcs(
     if heads is not None and len(heads) != n:
         raise DataError(f"there are {n} words but {len(heads)} heads")
     width = max(4.0, 0.85 * n)
-    figure, axes = new_figure(width, (1.2 + 0.28 * n) * len(rows), len(rows), 1, squeeze=False)
+    figure, axes = new_figure(width, (1.1 + 0.22 * n) * len(rows), len(rows), 1, squeeze=False)
     for number, (name, probability) in enumerate(rows.items()):
         draw_arcs(axes[number, 0], words, probability, given=given, heads=heads, least=least)
         axes[number, 0].set_title(name, fontsize=9, color=INK, loc="left", pad=4)
@@ -62,7 +62,7 @@ def draw_arcs(
     from matplotlib.patches import FancyArrowPatch
 
     n, chosen = len(words), set(given)
-    top = 0.55 * n + 0.8
+    top = 0.3 * n + 0.7
     for c in range(1, n + 1):
         for h in range(n + 1):
             p = float(probability[c - 1, h])
