@@ -24,7 +24,6 @@ from trellis.engine import Piece, SerialEngine, shards_of
 from trellis.models import CRF
 from trellis.models.crf_objective import CRFObjective
 from trellis.models.gaussian import minimise_penalised
-from trellis.models.log_linear import counts_of
 
 C2 = 1.0
 
@@ -82,7 +81,7 @@ def train_trellis(X: list[list[list[str]]], y: list[list[str]], rounds: int) -> 
     crf = CRF(l2=2 * C2, ends=False, max_iter=rounds)
     batch = crf.encode(X, y, fit=True)
     shards = [shard.of(batch) for shard in shards_of(batch)]
-    counts = sum_of([counts_of(crf, shard) for shard in shards])
+    counts = sum_of([crf.given_counts(shard) for shard in shards])
     objective = CRFObjective([SerialEngine().place([Piece(shard) for shard in shards])], counts, crf.layout_)
     times = [time.perf_counter()]
     found = minimise_penalised(

@@ -4,6 +4,8 @@
    the dual variables between (Figure 11 of Ganchev et al. 2010)
 2. counting_constraint.png  a sentence before and after "at least one verb" (the running example of sec. 2)
 3. history.png  a run of posterior regularization, round by round
+4. projected_arcs.png  a sentence's arcs under the model with valence, and under the nearest distribution that keeps
+   given arcs (Figure 10 of the same)
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trellis.constraints import compile_constraints, count, few_labels_per, word
+from trellis.constraints import arcs, compile_constraints, count, few_labels_per, word
 from trellis.learn import UEM
-from trellis.models import HMM
+from trellis.models import DMV, HMM
 from trellis.projection import project
+from trellis.report.arcs import plot_arcs
 from trellis.report.figure import save_figure
 from trellis.report.history import plot_history
 from trellis.report.posteriors import plot_projection, plot_sentence
@@ -103,8 +106,31 @@ def history() -> None:
     )
 
 
+def projected_arcs() -> None:
+    text, tags = generated_text(300, seed=4)
+    tagged = [list(zip(words, own, strict=True)) for words, own in zip(text, tags, strict=True)]
+    learner = UEM(DMV(), start="uniform", max_iter=10, tol=0.0).fit(tagged)
+    model = getattr(learner, "model_", learner.model)
+    sentence = [
+        ("the", "DET"),
+        ("gardener", "NOUN"),
+        ("waters", "VERB"),
+        ("the", "DET"),
+        ("old", "ADJ"),
+        ("rose", "NOUN"),
+    ]
+    heads, given = [2, 3, 0, 6, 6, 3], [(0, 3), (3, 2), (3, 6), (6, 5)]
+    batch = model.encode([sentence])
+    scores = model.scores(batch)
+    rule = (arcs([given], share=True) >= 0.9).named("given arcs are kept")
+    found = project(scores, compile_constraints([rule], batch, model.label_names_, model.parts(batch)))
+    before, after = (model.probabilities(batch, [q])[0] for q in (scores.infer(), found.posterior))
+    rows = {"unsupervised": before, "nearest with at least 0.9 of the dotted arcs": after}
+    plot_arcs([w for w, _ in sentence], rows, GALLERY / "projected_arcs.png", given=given, heads=heads)
+
+
 if __name__ == "__main__":
     GALLERY.mkdir(parents=True, exist_ok=True)
-    for draw in (posterior_sparsity, counting_constraint, history):
+    for draw in (posterior_sparsity, counting_constraint, history, projected_arcs):
         draw()
         print(f"drew {draw.__name__}")

@@ -20,6 +20,7 @@ from trellis._version import __version__ as __version__
 _EXPORTS = {
     "Aligner": "trellis.tasks.align",
     "Anneal": "trellis.learn.schedule",
+    "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
     "CCM": "trellis.learn.ccm",
     "CRF": "trellis.models.crf",
@@ -30,6 +31,7 @@ _EXPORTS = {
     "ConvergenceWarning": "trellis.errors",
     "DataError": "trellis.errors",
     "Extractor": "trellis.tasks.extract",
+    "DMV": "trellis.models.dmv",
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
@@ -39,6 +41,10 @@ _EXPORTS = {
     "NaiveBayes": "trellis.models.naive_bayes",
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
+    "Parser": "trellis.tasks.parse",
+    "SpanningTrees": "trellis.structures.spanning_trees",
+    "TreeInducer": "trellis.tasks.induce_trees",
+    "Trees": "trellis.structures.trees",
     "TrellisError": "trellis.errors",
     "UEM": "trellis.learn.uem",
     "UnknownNameError": "trellis.errors",
@@ -152,7 +158,9 @@ if TYPE_CHECKING:
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM
+    from trellis.models.arc_parser import ArcParser as ArcParser
     from trellis.models.crf import CRF as CRF
+    from trellis.models.dmv import DMV as DMV
     from trellis.models.hmm import HMM as HMM
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
@@ -162,9 +170,13 @@ if TYPE_CHECKING:
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.structures.spanning_trees import SpanningTrees as SpanningTrees
+    from trellis.structures.trees import Trees as Trees
     from trellis.tasks.align import Aligner as Aligner
     from trellis.tasks.extract import Extractor as Extractor
     from trellis.tasks.induce import Inducer as Inducer
+    from trellis.tasks.induce_trees import TreeInducer as TreeInducer
+    from trellis.tasks.parse import Parser as Parser
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 

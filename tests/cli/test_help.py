@@ -28,13 +28,13 @@ def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
     shown = help_of(*command.split())
     assert "…" not in shown
     assert max(map(cell_len, shown.splitlines())) <= 80
-    for name in flags(command) if command else COMMANDS:
+    for name in flags(command) if command else {one.split()[0] for one in COMMANDS}:
         assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", shown), name
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_stand_in_panels_the_common_path_first(command, help_of):
-    shown = help_of(command)
+    shown = help_of(*command.split())
     panels = re.findall(r"╭─ (.*?) ─", shown)
     names = [{None: "Options"}.get(panel, panel) for panel in PANELS]
     order = [names.index(panel) for panel in panels if panel != "Arguments"]
@@ -51,4 +51,4 @@ def test_options_stand_in_panels_the_common_path_first(command, help_of):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_gives_a_command_to_copy(command, help_of):
-    assert f"trellis {command} " in help_of(command).partition("╭")[0].replace("Usage: trellis", "")
+    assert f"trellis {command} " in help_of(*command.split()).partition("╭")[0].replace("Usage: trellis", "")

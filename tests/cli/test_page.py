@@ -15,6 +15,7 @@ from trellis.cli.habits import unknown_flags
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 ALL = {name: flags(name) for name in COMMANDS}
+TREES = {"parse predict", "induce-trees", "transfer"}
 NAMES = sorted({flag for own in ALL.values() for flag in own})
 
 
@@ -47,23 +48,27 @@ def having(flag):
 
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    assert having("--model") == {"align", "predict", "explain", "induce", "info"}
+    reading = {"align", "predict", "explain", "induce", "info", "parse predict", "induce-trees"}
+    assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
         assert "model" not in positional
 
 
 def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_threads():
-    printing = set(COMMANDS) - {"train"}
-    assert having("--output") == having("--json") == printing
-    assert having("--threads") == {*TRAIN, "predict", "explain"}
+    printing = set(COMMANDS) - {"train", "parse train"}
+    assert having("--output") == printing
+    assert having("--json") == printing - TREES  # trees are CoNLL-U
+    assert having("--threads") == {*TRAIN, "predict", "explain", "parse predict"} - {"parse train"}
     assert having("--quiet") == {*TRAIN, "predict", "explain", "info"}
-    assert having("--rounds") == having("--history") == having("--gamma") == set(TRAIN)
+    in_rounds = set(TRAIN) - {"parse train"}  # which makes passes of single steps
+    assert having("--rounds") == having("--gamma") == in_rounds
+    assert having("--history") == in_rounds - {"transfer"}
     assert not any("iter" in flag for flag in NAMES)
 
 
 def test_a_seed_is_where_something_is_random():
-    assert having("--seed") == {"train", "induce"}
+    assert having("--seed") == {"train", "induce", "parse train"}
 
 
 def command_lines():
@@ -80,7 +85,8 @@ def command_lines():
 def test_commands_in_the_docs_have_flags_that_exist(where, words):
     if words[0] == "align" and {"-d", "-r"} & set(words):
         return  # habits of others, tried in test_habits.py
-    options = {one: flag.takes_value for flag in ALL[words[0]].values() for one in flag.names}
+    name = " ".join(words[: 2 if words[0] == "parse" else 1])
+    options = {one: flag.takes_value for flag in ALL[name].values() for one in flag.names}
     unknown = [typed for typed in unknown_flags(words[1:], options) if " " not in typed]
     assert unknown == []
 

@@ -11,8 +11,11 @@ from trellis.cli.options import COLUMNS, DECODING, KNOWLEDGE, LEARNING, RUN
 
 PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
 """In the order of the page."""
-COMMANDS = typer.main.get_command(app).commands
-TRAIN = ("align", "train", "induce")
+COMMANDS = {}
+for _name, _command in typer.main.get_command(app).commands.items():
+    for _inner, _own in getattr(_command, "commands", {"": _command}).items():
+        COMMANDS[f"{_name} {_inner}".strip()] = _own
+TRAIN = ("align", "train", "induce", "parse train", "induce-trees", "transfer")
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,18 @@ import numpy as np
 
 from tests.hostile.command import FEW, RULES
 from trellis.constraints import count, few_labels_per, word
+from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.learn import UEM
-from trellis.models import CRF, HMM, MaxEnt, NaiveBayes, load_model
+from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled
 from trellis.tasks.induce import Inducer, tag_text
+from trellis.tasks.induce_trees import TreeInducer
+from trellis.tasks.parse import Parser
+from trellis.tasks.transfer import Transfer
 
 TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"], []]
 TAGS = [["D", "N", "V"], ["D", "N", "V"], ["D", "N", "V", "D", "N"], ["N"], []]
@@ -174,6 +178,57 @@ def suffixes(sentence: Any, at: int) -> dict[str, Any]:
     return {"word": sentence[at], "end": sentence[at][-1], "length": len(sentence[at])}
 
 
+# trees
+
+TREES = [
+    Sentence(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
+             {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "punct")}),
+    Sentence(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
+]  # fmt: skip
+PAIRS = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
+HEADS = [[int(h) for h in s.columns["head"]] for s in TREES]
+SMALL = {"bits": 8, "min_count": 1}
+
+
+def parsed(model: Any) -> str:
+    """Heads and their probabilities, of a model of trees."""
+    heads, probabilities = model.predict(PAIRS), model.predict_proba(PAIRS)
+    largest = np.abs(getattr(model, "weights_", np.zeros(1))).max()
+    for own, node in zip(heads, probabilities, strict=True):
+        assert all(0 <= h <= len(own) and h != c for c, h in enumerate(own, start=1)), own
+        assert np.all((node >= 0) & (node <= 1 + 1e-6)), node
+        if largest < 1e6:
+            np.testing.assert_allclose(node.sum(axis=1), 1.0, atol=1e-6)
+    return f"{heads} {[node.tobytes() for node in probabilities]}"
+
+
+def whole_trees(model: Any) -> str:
+    """Sentences with heads and relations."""
+    found = model.predict(TREES)
+    for s in found:
+        assert all(0 <= int(h) <= len(s) for h in s.columns["head"]), s
+    return str([dict(s.columns) for s in found])
+
+
+def make_labeller(path: str) -> None:
+    parser = ArcParser(**SMALL)
+    batch = parser.encode(PAIRS, HEADS, fit=True)
+    ArcLabeller(bits=6).fit(batch, [list(s.columns["deprel"]) for s in TREES], parser.word_names_).save(path)
+
+
+def labelled(labeller: Any) -> str:
+    parser = ArcParser(**SMALL)
+    batch = parser.encode(PAIRS, HEADS, fit=True)
+    found = labeller.predict(batch, batch.labels)
+    assert set(found) <= set(labeller.relation_names_.names)
+    return str(found)
+
+
+def make_transfer(path: str) -> None:
+    links = [[(i, i) for i in range(len(s))] for s in TREES]
+    Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links).save(path)
+
+
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
 SAVED: dict[str, Saved] = {
     "HMM": tagger(HMM(min_count=1, **SMOOTH)),
@@ -193,5 +248,12 @@ SAVED: dict[str, Saved] = {
     "Inducer": Saved(make_induced, load_model, lambda model: tagged(model) + str(tag_text(model, NEW))),
     "Aligner": Saved(lambda path: Aligner(n_jobs=1).fit(PAIRS).save(path), Aligner.load, aligned),
     "AlignmentModel": Saved(make_alignment, load_model, linked),
+    "ArcParser": Saved(lambda path: ArcParser(**SMALL).fit(PAIRS, HEADS).save(path), load_model, parsed),
+    "ArcLabeller": Saved(make_labeller, load_model, labelled),
+    "DMV": Saved(lambda path: DMV().fit(PAIRS, HEADS).save(path), load_model, parsed),
+    "DMV variational": Saved(lambda path: DMV(variational=True).fit(PAIRS, HEADS).save(path), load_model, parsed),
+    "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
+    "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
+    "Transfer": Saved(make_transfer, load_model, whole_trees),
     **{f"checkpoint of {kind}": checkpoint(kind) for kind in LEARNERS},
 }

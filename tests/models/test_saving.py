@@ -31,8 +31,8 @@ def test_the_header_is_readable_json(saved):
 
 
 def test_unknown_classes_are_refused(saved):
-    with pytest.raises(ModelFileError, match=r"holds 'Parser', which this Trellis does not know"):
-        load_model(rewritten(saved, {"class": "Parser"}))
+    with pytest.raises(ModelFileError, match=r"holds 'Gardener', which this Trellis does not know"):
+        load_model(rewritten(saved, {"class": "Gardener"}))
 
 
 def test_arguments_of_another_version_are_refused(saved):

@@ -12,6 +12,7 @@ import pytest
 from align.twin import SPAN, Twin
 from hypothesis import strategies as st
 from structures.subsets import Subsets
+from structures.tree_twin import TreeCase
 
 from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.rows import COUPLING, Groups, Rows
@@ -303,7 +304,40 @@ class Links:
         return use, self.twin.scores(i)
 
 
-KINDS = ("categorical", "chain", "joint", "subsets", "alignment")
+@dataclass(frozen=True)
+class Dependencies:
+    """Dependency trees (tests/structures/tree_twin.py), projective ones with valence or spanning ones."""
+
+    case: TreeCase
+    weight: np.ndarray
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.case.lengths)
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.case.arguments["arc"])
+
+    @property
+    def parts(self) -> Any:
+        return self.case.structure().parts
+
+    def structure(self, first: int = 0, last: int | None = None) -> Any:
+        return self.case.structure().instances(first, self.n_instances if last is None else last)
+
+    def weighing(self, weight: np.ndarray) -> Dependencies:
+        return replace(self, weight=weight)
+
+    def runs(self) -> tuple[np.ndarray, int]:
+        return np.arange(self.n_parts, dtype=np.int64), 1
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        listed = self.case.listed()
+        return listed.use[i].astype(np.float64), listed.score[i]
+
+
+KINDS = ("categorical", "chain", "joint", "subsets", "alignment", "tree", "spanning")
 EachKind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -324,6 +358,12 @@ def random_case(
             rng.random(2 * SPAN + 1) + 0.1, rng.random(SPAN + 1) + 0.1,
         )  # fmt: skip
         return Links(twin, np.ones(len(lengths)))
+    if kind in ("tree", "spanning"):
+        n_arcs = sum(n * n for n in lengths)
+        case = TreeCase(lengths, kind == "tree", {"arc": spread * rng.normal(size=n_arcs)})
+        if kind == "tree":
+            case.arguments["nearest"] = spread * rng.normal(size=n_arcs)
+        return Dependencies(case, np.ones(len(lengths)))
     if kind == "subsets":
         offsets = np.concatenate([[0], np.cumsum([n + 1 for n in lengths])]).astype(np.int64)
         return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), most=2), np.ones(len(lengths)))

@@ -74,7 +74,7 @@ def test_threads_do_not_change_a_bit(mix):
     bounds = [0, 2, 3, 5, 7]
     one = run(problem, bounds, tolerance=1e-6)
     for threads in (2, 4):
-        many = run(problem, bounds, tolerance=1e-6, threads=threads)
+        many = run(problem, bounds, tolerance=1e-6, n_jobs=threads)
         for a, b in zip(one.results, many.results, strict=True):
             np.testing.assert_array_equal(a.node, b.node)
             np.testing.assert_array_equal(a.edge, b.edge)

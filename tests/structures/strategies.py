@@ -22,6 +22,7 @@ from trellis.structures import Alignment, Categorical, Chain, Joint
 
 from .enumeration import Enumeration, of_alignments, of_labels, of_members, of_subsets
 from .subsets import Subsets
+from .tree_twin import tree_cases
 from .twins import Twin, categorical_twin, chain_twin
 
 MAX_LENGTH = 6
@@ -286,7 +287,7 @@ class JointCase:
 
 KINDS = [
     "chain", "categorical", "alignment", "subsets", "chain+chain", "chain+categorical", "categorical+subsets",
-    "alignment+alignment", "(chain)", "(chain+categorical)+chain",
+    "alignment+alignment", "tree", "spanning", "tree+chain", "(chain)", "(chain+categorical)+chain",
 ]  # fmt: skip
 
 
@@ -309,6 +310,10 @@ def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, f
         return JointCase(tuple(draw(_members(name, n, feasible, longest, first)) for name in inner))
     if kind == "subsets":
         case: Any = draw(subsets(feasible=feasible, n_instances=n))
+    elif kind in ("tree", "spanning"):
+        lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
+        palette = draw(palettes(exact=draw(st.booleans())))
+        case = draw(tree_cases(palette, projective=kind == "tree", lengths=lengths, feasible=feasible))
     elif kind == "alignment":
         case = draw(alignments(n, longest, feasible=feasible))
     elif kind == "categorical":

@@ -85,8 +85,8 @@ class Format(StrEnum):
 
 def align(
     context: typer.Context,
-    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences, one per line.")] = None,
-    target: Annotated[str | None, file_option("--target", "-t", help="Target sentences, line by line beside.")] = None,
+    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. One per line.")] = None,
+    target: Annotated[str | None, file_option("--target", "-t", help="Target sentences. Line by line beside.")] = None,
     joined: Annotated[
         str | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
     ] = None,

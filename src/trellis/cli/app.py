@@ -25,7 +25,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from trellis._version import __version__
-from trellis.cli import align, evaluate, explain, fast_align, induce, info, predict, tokens, train
+from trellis.cli import (
+    align,
+    evaluate,
+    explain,
+    fast_align,
+    induce,
+    induce_trees,
+    info,
+    parse,
+    predict,
+    tokens,
+    train,
+    transfer,
+)
 from trellis.cli.habits import answering
 from trellis.cli.options import in_flags
 from trellis.errors import ConvergenceWarning, TrellisError
@@ -47,6 +60,9 @@ app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)
 app.command(cls=answering())(explain.explain)
 app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.add_typer(parse.parse, name="parse")
+app.command(cls=answering())(induce_trees.induce_trees)
+app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(info.info)

@@ -35,6 +35,7 @@ def evaluate(
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
     fields: Annotated[bool, flag("--fields", help="Labelled tokens, .tsv or .jsonl; so without an option.")] = False,
     induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
+    trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     json: Json = False,
 ) -> None:
     """Compare an output with gold and print its scores.
@@ -44,7 +45,7 @@ def evaluate(
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
     check_files({"gold": gold, "found": found}, {"--output": output})
-    asked = {"alignment": alignment, "fields": fields, "induction": induction}
+    asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees}
     wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
@@ -159,8 +160,38 @@ def _tagged(path: str) -> list[Sentence]:
     return list(read_jsonlines(path) if wants_json(path, False) else read_columns(path))
 
 
+def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
+    from trellis.data.conllu import read_conllu
+    from trellis.tasks.parse import COLUMNS, compare
+
+    truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))
+    if len(truth) != len(found):
+        raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
+    for one, other in zip(truth, found, strict=True):
+        if one.words != other.words:
+            raise DataError(
+                f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}: parse "
+                f"{gold} itself"
+            )
+    scores = compare(truth, found)
+    shown = [("no punct.", scores.plain), ("all words", scores.total)]
+    shown += [(f"up to {n}", own) for n, own in scores.up_to.items()]
+    rows = [("", f"{'UAS':>8}{'LAS':>8}{'words':>10}")]
+    rows += [(name, f"{100 * own.uas:>8.2f}{100 * own.las:>8.2f}{own.n_words:>10}") for name, own in shown]
+    figures = {
+        name: {"uas": own.uas, "las": own.las, "n_words": own.n_words}
+        for name, own in (("without_punctuation", scores.plain), ("all_words", scores.total))
+    }
+    figures |= {
+        f"up_to_{n}": {"uas": own.uas, "las": own.las, "n_words": own.n_words} for n, own in scores.up_to.items()
+    }
+    shown_whole = ("whole trees", f"{100 * scores.whole:>8.2f} of {scores.n_sentences} sentences")
+    return [*rows, shown_whole], {**figures, "whole_trees": scores.whole, "n_sentences": scores.n_sentences}
+
+
 MODES: dict[str, Callable[[str, str], tuple[Rows, Figures]]] = {
     "alignment": _alignment,
     "fields": _fields,
     "induction": _induction,
+    "trees": _trees,
 }

@@ -82,7 +82,7 @@ def train(
     min_count: Annotated[int | None, MIN_COUNT] = None,
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Labelled texts whose accuracy is shown after each round.", panel=LEARNING),
+        file_option("--dev", help="Labelled texts whose accuracy is shown. After each round.", panel=LEARNING),
     ] = None,
     seed: Annotated[int, SEED] = 0,
     beam: Beam = 50,

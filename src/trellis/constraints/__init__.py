@@ -1,5 +1,6 @@
 """What is known: expressions over counts of parts, compiled to sparse rows."""
 
+from trellis.constraints.arcs import arcs, root
 from trellis.constraints.comparison import at_least, at_most, exactly, exists
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, following, position, preceding, word
@@ -16,8 +17,8 @@ from trellis.constraints.rules import RulesFile, parse_rules, read_rules
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 
 __all__ = [
-    "Constraint", "Rule", "RulesFile", "Strength", "at_least", "at_most", "backward", "changed", "column",
+    "Constraint", "Rule", "RulesFile", "Strength", "arcs", "at_least", "at_most", "backward", "changed", "column",
     "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
     "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
-    "preceding", "previous", "read_rules", "share", "slack", "starts", "transitions", "trusted", "word",
+    "preceding", "previous", "read_rules", "root", "share", "slack", "starts", "transitions", "trusted", "word",
 ]  # fmt: skip

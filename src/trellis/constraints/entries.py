@@ -35,6 +35,14 @@ class Entries:
 
 def entries_of(rule: Rule, context: Context) -> Entries:
     """The linear form of a rule at every slot of the batch."""
+    own = rule.entries(context)
+    if own is not None:
+        return own
+    if rule.observed:  # no part is named, so that outputs without labels have it too
+        nothing = np.zeros(0, dtype=np.int64)
+        return Entries(nothing, nothing, np.zeros(0), rule.holds(context).astype(np.float64))
+    if not context.parts.has_labels:
+        context.parts.label(0, 0)  # refuses
     code, patterns = _patterns_of(rule, context)
     split = _split_table(rule.table(patterns), len(patterns.is_first), context.n_labels)
     k = context.n_labels

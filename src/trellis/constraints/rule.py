@@ -26,6 +26,7 @@ from trellis.errors import ConstraintError
 
 if TYPE_CHECKING:
     from trellis.constraints.comparison import Comparison
+    from trellis.constraints.entries import Entries
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Rule(ABC):
     @abstractmethod
     def table(self, patterns: Patterns) -> BoolArray:
         """(P or 1, K or 1, K or 1): whether it holds for each pattern, label before, and label."""
+
+    def entries(self, context: Context) -> Entries | None:
+        """Its linear form where it speaks of other parts than labels."""
+        return None
 
     @abstractmethod
     def code(self) -> str:

@@ -1,7 +1,10 @@
 """Models p_θ over a structure: scores, collect, update; and, on their own, estimators in scikit-learn's manner."""
 
+from trellis.models.arc_labeller import ArcLabeller
+from trellis.models.arc_parser import ArcParser, ArcStatistics
 from trellis.models.crf import CRF
 from trellis.models.crf_objective import CRFStatistics
+from trellis.models.dmv import DMV, DMVStatistics
 from trellis.models.hmm import HMM, HMMStatistics
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.model import Model, Statistics
@@ -9,6 +12,7 @@ from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
 from trellis.models.saving import load_model
 
 __all__ = [
-    "CRF", "HMM", "CRFStatistics", "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes",
-    "NaiveBayesStatistics", "Statistics", "load_model",
+    "CRF", "DMV", "HMM", "ArcLabeller", "ArcParser", "ArcStatistics", "CRFStatistics", "DMVStatistics",
+    "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes", "NaiveBayesStatistics", "Statistics",
+    "load_model",
 ]  # fmt: skip

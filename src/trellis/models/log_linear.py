@@ -17,7 +17,7 @@ from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
 from trellis.models.lbfgs import Minimum, Objective
 from trellis.models.saving import SavedEstimator
-from trellis.structures import LabelPosterior, Structure
+from trellis.structures import Structure
 
 SOLVERS = ("lbfgs", "adagrad")
 
@@ -56,6 +56,10 @@ class LogLinearModel(SavedEstimator):
         """The feature map: a sparse row (n_weights,) per instance, so that score(outputs) = phi · w."""
         raise NotImplementedError
 
+    def given_counts(self, batch: Batch) -> FloatArray:
+        """Σ_i weight_i phi(x_i, y_i) of labels that are all known (n_weights,)."""
+        return np.asarray(self.phi(batch, batch.labels).T @ batch.weights)
+
     def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
         raise NotImplementedError
@@ -64,7 +68,7 @@ class LogLinearModel(SavedEstimator):
         """Expected counts in the order of the weights."""
         raise NotImplementedError
 
-    def collect(self, batch: Batch, q: LabelPosterior) -> Any:
+    def collect(self, batch: Batch, q: Any) -> Any:
         raise NotImplementedError
 
     def bare(self) -> Self:
@@ -151,7 +155,7 @@ class LogLinearModel(SavedEstimator):
         parts = [batch.instances(first, min(first + self.batch_size, len(batch))) for first in firsts]
         for _ in range(self.max_iter):
             for i in rng.permutation(len(parts)).tolist():
-                self.step(parts[i], counts_of(self, parts[i]), share=len(parts[i]) / len(batch))
+                self.step(parts[i], self.given_counts(parts[i]), share=len(parts[i]) / len(batch))
         self.n_iter_ = self.max_iter
 
     def _check_training(self) -> None:
@@ -162,10 +166,5 @@ class LogLinearModel(SavedEstimator):
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
 
 
-def counts_of(model: LogLinearModel, batch: Batch) -> FloatArray:
-    """Σ_i weight_i phi(x_i, y_i) of labels that are all known (n_weights,)."""
-    return np.asarray(model.phi(batch, batch.labels).T @ batch.weights)
-
-
 def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[FloatArray, Any]:
-    return counts_of(model, item.data), state
+    return model.given_counts(item.data), state

@@ -31,14 +31,20 @@ from trellis.models.hints import check_hints
 _CLASSES = {
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
+    "ArcLabeller": "trellis.models.arc_labeller",
+    "ArcParser": "trellis.models.arc_parser",
     "CCM": "trellis.learn.ccm",
     "CRF": "trellis.models.crf",
     "CoDL": "trellis.learn.codl",
+    "DMV": "trellis.models.dmv",
     "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
     "UEM": "trellis.learn.uem",
+    "Parser": "trellis.tasks.parse",
+    "Transfer": "trellis.tasks.transfer",
+    "TreeInducer": "trellis.tasks.induce_trees",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 

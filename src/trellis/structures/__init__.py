@@ -2,6 +2,7 @@
 
 from trellis.structures.alignment import Alignment, AlignmentPosterior
 from trellis.structures.alignment_parts import AlignmentParts
+from trellis.structures.arcs import Arcs, TreePosterior
 from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
@@ -10,10 +11,13 @@ from trellis.structures.joint import Joint, JointParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
+from trellis.structures.spanning_trees import SpanningTrees
 from trellis.structures.structure import Structure
+from trellis.structures.tree_parts import TreeParts
+from trellis.structures.trees import Trees
 
 __all__ = [
-    "Alignment", "AlignmentParts", "AlignmentPosterior", "Argmax", "Categorical", "CategoricalParts", "Chain",
+    "Alignment", "AlignmentParts", "AlignmentPosterior", "Arcs", "Argmax", "Categorical", "CategoricalParts", "Chain",
     "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
-    "Parts", "Polytope", "Posterior", "Structure",
+    "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
 ]  # fmt: skip

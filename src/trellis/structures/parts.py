@@ -4,7 +4,7 @@
 
 Outside this layer, and the models that build structures, part numbers are all that is known of an output. What a
 constraint means by "the label V at token 7" or "word 3 is linked to word 5" it asks the parts for, by family: labels,
-transitions, links. Parts that have none of the family refuse.
+transitions, links, arcs. Parts that have none of the family refuse.
 
 Rows over parts come in compressed form: entries start[r] .. start[r + 1] − 1 of ``part`` and ``coefficient``,
 parts increasing inside a row.
@@ -164,6 +164,14 @@ class Parts(ABC):
     def linked_words(self) -> tuple[IntArray, IntArray]:
         """Of each link part, which are the first parts, the source and the target word: places in the flat texts."""
         self._refuse("links between words")
+
+    def arc_within(self, instance: int, head: int, child: int) -> int:
+        """The part "word ``child`` hangs on word ``head``" for numbers in one sentence: words from 1, the root is 0."""
+        self._refuse("arcs between words")
+
+    def arc_words(self) -> tuple[IntArray, IntArray]:
+        """Of each arc part, which are the first parts, head and child: places in the flat text, −1 for the root."""
+        self._refuse("arcs between words")
 
     def member(self, number: int) -> tuple[Parts, int]:
         """One of several structures side by side, and the number of its first part."""

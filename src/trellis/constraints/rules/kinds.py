@@ -19,6 +19,7 @@ from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
 from trellis.constraints.rules.section import Section
+from trellis.constraints.rules.tree_rules import ARC_KEYS, arcs_of
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -180,6 +181,10 @@ def _trusted(section: Section) -> Constraint:
     return trusted(source, at_least=right, per="instance" if per == "sentence" else per)
 
 
+def _arcs(section: Section) -> Constraint:
+    return bounded(section, scoped(section, arcs_of(section)))
+
+
 def _statement(section: Section) -> Constraint:
     """if some token has A then some token has B, and their opposites."""
     conditions = {
@@ -222,6 +227,7 @@ KINDS = (
         ("from_label", "to_label", *OBSERVED_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS),
         _transitions,
     ),
+    RuleKind(("arcs",), (*ARC_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS), _arcs),
     RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
     RuleKind(("given_column",), STRENGTH_KEYS, _given),

@@ -1,0 +1,105 @@
+"""``trellis transfer``: a parser for a language without a treebank, from a parser of another and a bitext."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.options import (
+    GAMMA,
+    KNOWLEDGE,
+    LEARNING,
+    ROUNDS,
+    RUN,
+    SAVE,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    jobs,
+    name_option,
+    number_option,
+)
+from trellis.errors import DataError
+
+
+class Kind(StrEnum):
+    """The model that is learned."""
+
+    MARGIN = "margin"
+    LIKELIHOOD = "likelihood"
+    DMV = "dmv"
+
+
+def transfer(
+    source_parser: Annotated[
+        str, file_option("--source-parser", help="Parser of the source language (`trellis parse train`).")
+    ],
+    source: Annotated[str, file_option("--source", "-s", help="Source sentences. CoNLL-U with tags in UPOS.")],
+    target: Annotated[str, file_option("--target", "-t", help="Target sentences. Their translations, likewise.")],
+    save: Annotated[str, SAVE],
+    links: Annotated[
+        str | None,
+        file_option("--links", help="Word links, `i-j` from 0. Default: words are aligned first.", panel=KNOWLEDGE),
+    ] = None,
+    kind: Annotated[
+        Kind, name_option("--kind", help="What is learned. One of: margin, likelihood, dmv", panel=LEARNING)
+    ] = Kind.MARGIN,
+    eta: Annotated[
+        float,
+        number_option("--eta", min=0.0, max=1.0, help="Least expected share of projected heads kept.", panel=LEARNING),
+    ] = 0.95,
+    gamma: Annotated[float, GAMMA] = 1.0,
+    rounds: Annotated[int, ROUNDS] = 1,
+    longest: Annotated[
+        int, number_option("--longest", min=2, help="Longer sentences are not learned from.", panel=LEARNING)
+    ] = 20,
+    parse: Annotated[
+        str | None, file_option("--parse", help="Then parse these target sentences, CoNLL-U.", panel=RUN)
+    ] = None,
+    output: Output = "-",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Carry a parser over to another language.
+
+    `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
+    """
+    from trellis.data.conllu import read_conllu, write_conllu
+    from trellis.metrics.alignment import read_links
+    from trellis.models import load_model
+    from trellis.tasks.align import Aligner
+    from trellis.tasks.parse import Parser
+    from trellis.tasks.transfer import Transfer
+
+    check_files(
+        {"--source-parser": source_parser, "--source": source, "--target": target, "--links": links, "--parse": parse},
+        {"--save": save, "--output": output if parse is not None else None},
+    )
+    known = load_model(source_parser, n_jobs=jobs(threads))
+    if not isinstance(known, Parser):
+        raise DataError(
+            f"{source_parser} holds a {type(known).__name__}, not a parser that `trellis parse train` saved"
+        )
+    one, other = list(read_conllu(source)), list(read_conllu(target))
+    if len(one) != len(other):
+        raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
+    if links is not None:
+        linked = [sorted(row.possible) for row in read_links(links)]
+        if len(linked) != len(one):
+            raise DataError(f"{links} has {len(linked)} lines but there are {len(one)} sentence pairs")
+    else:
+        aligner = Aligner(n_jobs=jobs(threads), verbose=not quiet)
+        pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
+        linked = [list(found) for found in aligner.fit_align(pairs)]
+    learner = Transfer(
+        model=kind.value, eta=eta, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads),
+        verbose=not quiet,
+    ).fit(known.predict(one), other, linked)  # fmt: skip
+    learner.save(save)
+    typer.echo(f"{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True)
+    if parse is not None:
+        write_conllu(output, learner.predict(list(read_conllu(parse))))

@@ -1,0 +1,110 @@
+"""ArcLabeller: the relation of every arc of a tree that is given, by a classifier on features of its two ends.
+
+    p(relation | h, c, x) ∝ exp w[relation] · f(h, c, x)
+
+Trained by stochastic steps (AdaGrad) on the likelihood of the relations of given trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import LabelArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError
+from trellis.models.arc_keys import text_of
+from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.kernels import arc_labels
+from trellis.models.saving import SavedEstimator, vocabulary_from_json, vocabulary_to_json
+from trellis.structures import TreeParts
+from trellis.structures.kernels.notice import tell_if_compiling
+
+
+class ArcLabeller(SavedEstimator):
+    """Relations of the arcs of given trees.
+
+    bits : there are 2^bits places for features;  max_iter : passes;  learning_rate : of AdaGrad
+
+    It takes the batches that :class:`trellis.models.arc_parser.ArcParser` encodes.
+    Learned: ``weights_`` (2^bits, n_relations), ``relation_names_`` and ``word_names_``.
+    """
+
+    relation_names_: Vocabulary
+    word_names_: Vocabulary
+    weights_: NDArray[np.float32]
+    ARRAYS: ClassVar = {
+        "places": ArrayOf(np.int64, ("used",), low=0),
+        "rows": ArrayOf(np.float32, ("used", "relations")),
+    }
+
+    def __init__(
+        self, *, bits: int = 17, max_iter: int = 4, learning_rate: float = 0.1, random_state: int | None = 0
+    ) -> None:
+        self.bits = bits
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def fit(self, batch: Batch, relations: Sequence[Sequence[str | None] | None], words: Vocabulary) -> Self:
+        """batch : with heads for labels;  relations : of its words, None where unknown;  words : those that are
+        frequent"""
+        self._check_settings()
+        flat = [r for own, n in zip(relations, batch.lengths, strict=True) for r in (own or [None] * int(n))]
+        if len(flat) != batch.n_slots:
+            raise DataError(f"expected a relation for each of {batch.n_slots} words but got {len(flat)}")
+        self.relation_names_ = Vocabulary(sorted({r for r in flat if r is not None}), kind="relation")
+        if not len(self.relation_names_):
+            raise DataError("no arc has a relation, so there is none to learn")
+        self.word_names_ = words
+        labels = np.array([-1 if r is None else self.relation_names_.number(r) for r in flat], np.int32)
+        shape = (1 << self.bits, len(self.relation_names_))
+        self.weights_ = np.zeros(shape, np.float32)
+        squares, rng = np.full(shape, 1e-3, np.float32), np.random.default_rng(self.random_state)
+        tell_if_compiling(arc_labels.label_pass)
+        text = self._text(batch)
+        for _ in range(self.max_iter):
+            order = rng.permutation(len(batch))
+            arc_labels.label_pass(text, order, batch.labels, labels, self.weights_, squares, self.learning_rate)
+        return self
+
+    def predict(self, batch: Batch, heads: LabelArray) -> list[str]:
+        """The relation of every word of a batch to its head (n_words,)."""
+        self._check_fitted()
+        labels = np.zeros(batch.n_slots, np.int32)
+        arc_labels.best_labels(self._text(batch), heads, self.weights_, labels)
+        return self.relation_names_.decode(labels.tolist())
+
+    def _text(self, batch: Batch) -> Any:
+        return text_of(batch, TreeParts(batch.offsets), self.word_names_, self.bits)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        used = np.flatnonzero(np.any(self.weights_ != 0, axis=1))
+        names = {
+            "relations": vocabulary_to_json(self.relation_names_), "words": vocabulary_to_json(self.word_names_)
+        }  # fmt: skip
+        return names, {"places": used, "rows": self.weights_[used]}
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        self.relation_names_ = vocabulary_from_json(names["relations"])
+        self.word_names_ = vocabulary_from_json(names["words"])
+        if not len(self.relation_names_):
+            raise DataError("it names no relations")
+        checked = check_arrays(self.ARRAYS, arrays, relations=len(self.relation_names_))
+        if len(checked["places"]) and int(checked["places"].max()) >= 1 << self.bits:
+            raise DataError(f"a feature stands at {checked['places'].max()}, but there are {1 << self.bits} places")
+        self.weights_ = np.zeros((1 << self.bits, len(self.relation_names_)), np.float32)
+        self.weights_[checked["places"]] = checked["rows"]
+
+    def _check_settings(self) -> None:
+        self._check_whole(bits=4, max_iter=1, random_state=0)
+        self._check_within(bits=(4, 26), learning_rate=(1e-300, 1e300))

@@ -1,0 +1,321 @@
+"""ArcParser: a discriminative, edge-factored dependency parser (McDonald et al. 2005; Ganchev et al. 2010, eq. 56).
+
+    p(y | x) ∝ exp Σ_{(h, c) in y} θ · f(h, c, x)
+
+Features are those of table 7 and a few more (:mod:`kernels.arc_features`), hashed to 2^bits places. Trees are
+projective, or not. The M-step on soft trees q maximises  Σ_i weight_i E_q[log p(y | x_i)] − (l2 / 2) ‖θ‖²  by L-BFGS;
+with trees given there are stochastic steps on the same likelihood, and steps for a margin (the tree that is best with a
+point for every wrong arc), which are quicker and better for a parser that is only asked for its best tree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Piece, Placed, summed
+from trellis.errors import DataError, UnknownNameError
+from trellis.models.arc_keys import text_of
+from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.kernels import arc_features
+from trellis.models.lbfgs import Objective
+from trellis.models.log_linear import LogLinearModel
+from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.tree_model import Heads, TreeModel
+from trellis.structures import Arcs, TreePosterior
+from trellis.structures.kernels.notice import tell_if_compiling
+
+SOLVERS = ("margin", "adagrad", "lbfgs")
+LEAST = 1e-3
+"""Stochastic steps on the likelihood leave out arcs whose probability is this near to what it should be."""
+FIRST_SQUARE = {"margin": 1e-8, "adagrad": 1e-3}
+"""What the squared gradients of a weight begin with, so that a first step is not endless."""
+
+
+@dataclass(frozen=True)
+class ArcStatistics:
+    """Expected counts of features (n_weights,), and log_partition : Σ_i weight_i log Z_i."""
+
+    counts: FloatArray
+    log_partition: float
+
+    def __add__(self, other: ArcStatistics) -> ArcStatistics:
+        return ArcStatistics(self.counts + other.counts, self.log_partition + other.log_partition)
+
+    def __mul__(self, factor: float) -> ArcStatistics:
+        return ArcStatistics(self.counts * factor, self.log_partition * factor)
+
+
+class ArcParser(TreeModel, LogLinearModel):
+    """Edge-factored log-linear dependency parser.
+
+    single_root : whether one word hangs on the root;  projective : whether arcs may not cross
+    lexical : whether features look at words, or at tags alone: a parser for another language with the same tags
+    bits : there are 2^bits places for features
+    min_count : rarer words are known by how they end
+    l2 : strength of the Gaussian prior, 1 / σ²; margin steps have none
+    solver : of ``fit``: "margin" or "adagrad" (stochastic steps on a margin, or on the likelihood), "lbfgs"
+    max_iter : passes over the data, or rounds of L-BFGS
+    learning_rate : of stochastic steps;  batch_size : sentences to a step of "adagrad" (a margin step has one)
+    average : whether stochastic steps end with the average of the weights of all passes but the first
+    tol : L-BFGS stops when a round improves the objective by less than this share of it
+    n_jobs : engine of ``predict`` and of L-BFGS; None: every core
+
+    Learned: ``weights_`` (2^bits,), ``tag_names_`` and ``word_names_``.
+
+    >>> trees = [[("dogs", "N"), ("bark", "V")], [("the", "D"), ("dog", "N"), ("barks", "V")]]
+    >>> parser = ArcParser(bits=12, min_count=1, max_iter=3).fit(trees, [[2, 0], [2, 3, 0]])
+    >>> parser.predict([[("the", "D"), ("cat", "N"), ("sleeps", "V")]])
+    [[2, 3, 0]]
+    """
+
+    word_names_: Vocabulary
+    _state: Any
+    ARRAYS: ClassVar = {
+        "places": ArrayOf(np.int64, ("used",), low=0),
+        "values": ArrayOf(np.float64, ("used",)),
+    }
+
+    def __init__(
+        self,
+        *,
+        single_root: bool = True,
+        projective: bool = True,
+        lexical: bool = True,
+        bits: int = 22,
+        min_count: int = 2,
+        l2: float = 0.1,
+        solver: str = "margin",
+        max_iter: int = 5,
+        learning_rate: float = 0.02,
+        batch_size: int = 16,
+        average: bool = True,
+        tol: float = 1e-4,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+    ) -> None:
+        self.single_root = single_root
+        self.projective = projective
+        self.lexical = lexical
+        self.bits = bits
+        self.min_count = min_count
+        self.l2 = l2
+        self.solver = solver
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.average = average
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+
+    # text in
+
+    def _learn(self, batch: Batch) -> None:
+        counts = Counter(word.lower() for word in batch.column("word").strings())
+        self.word_names_ = Vocabulary((w for w, n in counts.items() if n >= self.min_count), kind="word")
+        self.reset()
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Arcs:
+        """Log-potentials of p(y | x) over the arcs of the batch."""
+        return self._scores(batch, self.weights_)
+
+    def _scores(self, batch: Batch, weights: FloatArray) -> Arcs:
+        tell_if_compiling(arc_features.score_arcs)
+        flat = self.uniform(batch)
+        arc = np.zeros(flat.parts.n_parts)
+        arc_features.score_arcs(self._text(batch), weights, arc)
+        return flat.apply(arc)
+
+    def _text(self, batch: Batch) -> Any:
+        """What kernels read of a batch."""
+        return text_of(batch, self.parts(batch), self.word_names_, self.bits, lexical=self.lexical)
+
+    def collect(self, batch: Batch, q: TreePosterior) -> ArcStatistics:
+        """Expected counts of features."""
+        parts, counts = self.parts(batch), np.zeros(self._n_weights())
+        weighted = q.marginal * np.repeat(batch.weights, parts.sizes())
+        arc_features.add_arcs(self._text(batch), weighted, counts)
+        return ArcStatistics(counts, float(batch.weights @ q.log_partition))
+
+    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
+        bare = self.bare()
+
+        def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
+            given = (bare, weights)
+            total: ArcStatistics = summed(found for placed in shards for found in placed.run(_expectations, given))
+            return total.log_partition - float(counts @ weights), total.counts - counts
+
+        return value_and_gradient
+
+    def _vector(self, statistics: ArcStatistics) -> FloatArray:
+        return statistics.counts
+
+    def given_counts(self, batch: Batch) -> FloatArray:
+        return self.collect(batch, self._given(batch)).counts
+
+    def _given(self, batch: Batch) -> TreePosterior:
+        """The posterior of trees that are all known."""
+        given: TreePosterior = self.uniform(batch).certain(batch.labels, weights=batch.weights)
+        return given
+
+    def step_towards(self, batch: Batch, q: TreePosterior, *, share: float) -> None:
+        """One stochastic step (AdaGrad) towards a posterior of a mini-batch; the prior pulls at the end of a pass."""
+        if self._state is None:
+            self._begin_steps(FIRST_SQUARE["adagrad"])
+        p = self.scores(batch).infer()
+        parts = self.parts(batch)
+        gradient = (p.marginal - q.marginal) * np.repeat(batch.weights, parts.sizes())
+        text = self._text(batch)
+        arc_features.step_arcs(text, gradient, LEAST, self.weights_, self.learning_rate, self._state)
+        self._passed += share
+        if self._passed >= 1.0:
+            self._pull(1.0)
+            self._passed -= 1.0
+
+    def _begin_steps(self, first_square: float) -> None:
+        self._state = np.zeros((3, self._n_weights()))
+        self._state[0] = first_square
+        self._passed = 0.0
+        self.weights_ = self.weights_.copy()
+
+    def _pull(self, share: float) -> None:
+        """What the prior does to the weights in a pass, at each weight's own rate."""
+        before = self.weights_.copy()
+        self.weights_ /= 1.0 + share * self.learning_rate * self.l2 / np.sqrt(self._state[0])
+        self._state[1] += self._state[2, 0] * (self.weights_ - before)
+
+    # weights
+
+    def _n_weights(self) -> int:
+        return 1 << int(self.bits)
+
+    def _set_weights(self, weights: FloatArray) -> None:
+        super()._set_weights(weights)
+        self._state = None
+
+    # alone, as an estimator
+
+    def fit(self, X: Any, y: Heads | None = None, sample_weight: Any = None) -> Self:
+        """Supervised training on the sentences whose trees are known, and have no crossing arcs if trees may have none.
+
+        To learn from known heads and from sentences without trees as well, give the model to a learner.
+        """
+        batch = self._encode_any(X, y, sample_weight)
+        kept = self._usable(batch)
+        self.n_left_out_ = int(np.count_nonzero(batch.complete)) - len(kept)
+        if not len(kept):
+            raise DataError(
+                "no sentence has a whole tree of this kind, and fit trains on such alone; to learn from known heads "
+                "use a learner of trellis.learn with this model"
+            )
+        batch = batch.take(kept)
+        if self.solver == "lbfgs":
+            self._fit_given(batch)
+        else:
+            self._fit_steps(batch)
+        return self
+
+    def encode(self, X: Any, y: Heads | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        batch = super().encode(X, y, weights, fit)
+        crossing = np.setdiff1d(np.flatnonzero(batch.complete), self._usable(batch))
+        if len(crossing):
+            raise DataError(
+                f"the tree of sentence {int(crossing[0])} (and {len(crossing) - 1} more) is not one that this model "
+                "has: its arcs cross, run in a circle, or there are several roots. Leave it out, or some of its heads, "
+                "or set projective=False or single_root=False"
+            )
+        return batch
+
+    def _encode_again(self, X: Any, y: Heads) -> Batch:
+        """A batch with given trees of any kind, after words and tags were learned."""
+        return TreeModel.encode(self, X, y)
+
+    def _encode_any(self, X: Any, y: Heads | None, weights: Any) -> Batch:
+        """Also trees that the model does not have, which ``fit`` leaves out."""
+        return TreeModel.encode(self, X, y, weights, fit=True)
+
+    def _usable(self, batch: Batch) -> IntArray:
+        """Numbers of the sentences whose whole tree is known and one that the model has."""
+        whole = np.flatnonzero(batch.complete)
+        some = batch.take(whole)
+        usable: IntArray = whole[self.uniform(some).score(some.labels) == 0.0]
+        return usable
+
+    def _fit_steps(self, batch: Batch) -> None:
+        """Passes of stochastic steps, in another order each time."""
+        if self.solver == "margin" and not self.projective:
+            raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
+        rng = np.random.default_rng(self.random_state)
+        self._begin_steps(FIRST_SQUARE[self.solver])
+        text = self._text(batch)
+        early: tuple[float, FloatArray] | None = None
+        for number in range(self.max_iter):
+            order = rng.permutation(len(batch))
+            if self.solver == "margin":
+                tell_if_compiling(arc_features.margin_pass)
+                arc_features.margin_pass(
+                    text, order, batch.labels, self.single_root, self.weights_, self.learning_rate, self._state
+                )
+            else:
+                for first in range(0, len(order), self.batch_size):
+                    some = batch.take(order[first : first + self.batch_size])
+                    self.step_towards(some, self._given(some), share=len(some) / len(batch))
+            if number == 0 and self.max_iter > 1 and self.average:
+                early = float(self._state[2, 0]), self._sum()
+        if self.average:
+            steps, total = float(self._state[2, 0]), self._sum()
+            if early is not None:
+                steps, total = steps - early[0], total - early[1]
+            self._set_weights(total / steps)
+        self._state = None
+        self.n_iter_ = self.max_iter
+
+    def _sum(self) -> FloatArray:
+        """The sum of the weights after each step so far."""
+        return np.asarray(float(self._state[2, 0]) * self.weights_ - self._state[1])
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        used = np.flatnonzero(self.weights_)
+        names = {"tags": vocabulary_to_json(self.tag_names_), "words": vocabulary_to_json(self.word_names_)}
+        return names, {"places": used, "values": self.weights_[used]}
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        self.label_names_ = Vocabulary([], kind="label")
+        self.tag_names_, self.word_names_ = vocabulary_from_json(names["tags"]), vocabulary_from_json(names["words"])
+        checked = check_arrays(self.ARRAYS, arrays)
+        weights = np.zeros(self._n_weights())
+        if len(checked["places"]) and int(checked["places"].max()) >= len(weights):
+            raise DataError(f"a feature stands at {checked['places'].max()}, but there are {len(weights)} places")
+        weights[checked["places"]] = checked["values"]
+        self._set_weights(weights)
+
+    def _check_settings(self) -> None:
+        self._check_whole(bits=4, min_count=1, max_iter=1, batch_size=1, random_state=0)
+        if self.bits > 26:
+            raise DataError(f"bits must be at most 26, got {self.bits}")
+        self._check_within(l2=(0.0, np.inf), tol=(0.0, np.inf), learning_rate=(1e-300, 1e300))
+        if self.solver not in SOLVERS:
+            raise UnknownNameError("solver", self.solver, SOLVERS)
+
+
+def _expectations(given: tuple[ArcParser, FloatArray], item: Piece, state: Any) -> tuple[ArcStatistics, Any]:
+    """Expected counts of a shard under the model itself, at given weights."""
+    model, weights = given
+    return model.collect(item.data, model._scores(item.data, weights).infer()), state

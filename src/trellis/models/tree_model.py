@@ -1,0 +1,163 @@
+"""What models of dependency trees share: tagged sentences in, heads out.
+
+A sentence is a list of (word, tag); its tree a head for each word, as CoNLL-U has them: 0 the root, k the k-th word,
+and None (or −1) where the head is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from trellis.data.batch import Batch, Column
+from trellis.data.ragged import FloatArray, LabelArray, offsets_of
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import threads_for
+from trellis.errors import DataError
+from trellis.models.saving import SavedEstimator
+from trellis.models.sequence import check_sentences
+from trellis.structures import Arcs, TreeParts, TreePosterior
+
+T = TypeVar("T")
+
+Tagged = Sequence[Sequence[tuple[str, str]]]
+Heads = Sequence[Sequence[int | None] | None]
+"""A head for each word where known; None for a word or for a whole sentence: not known."""
+
+UNKNOWN_TAG = "<other>"
+"""Stands for every tag that training has not seen."""
+WORDS_A_PIECE = 2_000
+"""Predictions are made in pieces of about so many words, so that all cores have something to do."""
+
+
+class TreeModel(SavedEstimator):
+    """A model of the trees of tagged sentences; subclasses bring ``scores``."""
+
+    single_root: bool
+    n_jobs: int | None
+    label_names_: Vocabulary
+    tag_names_: Vocabulary
+    projective = True
+
+    def scores(self, batch: Batch) -> Arcs:
+        raise NotImplementedError
+
+    def _learn(self, batch: Batch) -> None:
+        """Learn what is to be known of a text before its trees are, and reset the parameters."""
+        raise NotImplementedError
+
+    def _check_settings(self) -> None:
+        raise NotImplementedError
+
+    def encode(self, X: Any, y: Heads | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        """A batch with the columns "word" and "upos", and heads for labels.
+
+        X : sentences, each a list of (word, tag);  y : heads, None where unknown;  weights : (n_sentences,)
+        fit : learn tags and words from X, and reset the parameters
+        """
+        sentences = [list(sentence) for sentence in check_sentences(X)]
+        for i, sentence in enumerate(sentences):
+            for token in sentence:
+                if not (isinstance(token, tuple | list) and len(token) == 2 and all(isinstance(x, str) for x in token)):
+                    raise DataError(f"sentence {i}: a token of a tree is a word and its tag, got {token!r}")
+        tags = [tag for sentence in sentences for _, tag in sentence]
+        if fit:
+            self._check_settings()
+            self.label_names_ = Vocabulary([], kind="label")
+            self.tag_names_ = Vocabulary(
+                [*sorted({*tags} - {UNKNOWN_TAG}), UNKNOWN_TAG], kind="tag", unknown=UNKNOWN_TAG
+            )
+        offsets = offsets_of(map(len, sentences))
+        batch = Batch(
+            offsets=offsets,
+            labels=_flat_heads(sentences, y),
+            weights=np.ones(len(sentences)) if weights is None else np.asarray(weights, dtype=np.float64),
+            columns={
+                "word": Column.of([word for sentence in sentences for word, _ in sentence]),
+                "upos": Column.of(tags, self.tag_names_, kind="tag"),
+            },
+        )
+        self.parts(batch).check(batch.labels, unknown=True)
+        if fit:
+            self._learn(batch)
+        return batch
+
+    def parts(self, batch: Batch) -> TreeParts:
+        """The parts of a batch's outputs."""
+        return TreeParts(batch.offsets, self.projective, self.single_root)
+
+    def uniform(self, batch: Batch) -> Arcs:
+        """Scores under which all trees are equally likely."""
+        flat = self.parts(batch).zeros()
+        flat.first = batch.first
+        return flat
+
+    def decode(self, batch: Batch, outputs: LabelArray) -> list[list[int]]:
+        """Heads of each sentence."""
+        heads = outputs.tolist()
+        return [heads[low:high] for low, high in pairwise(batch.offsets.tolist())]
+
+    def probabilities(self, batch: Batch, posteriors: Sequence[TreePosterior]) -> list[FloatArray]:
+        """P(head of word c is h): of each sentence (n_words, n_words + 1), the first column the root."""
+        marginal = np.concatenate([np.empty(0), *(q.marginal for q in posteriors)])
+        made = []
+        for n, first in zip(batch.lengths.tolist(), self.parts(batch).arc_offsets.tolist(), strict=False):
+            square = marginal[first : first + n * n].reshape(n, n)
+            own = np.concatenate((np.diag(square)[:, None], square), axis=1)
+            own[np.arange(n), np.arange(n) + 1] = 0.0
+            made.append(own)
+        return made
+
+    def predict(self, X: Any) -> list[list[int]]:
+        """The best tree of each sentence."""
+        batch = self._encoded(X)
+        return self.decode(batch, self._heads(batch))
+
+    def predict_proba(self, X: Any) -> list[FloatArray]:
+        """P(head of word c is h): of each sentence (n_words, n_words + 1), the first column the root."""
+        batch = self._encoded(X)
+        return self.probabilities(batch, self._over_pieces(batch, lambda piece: self.scores(piece).infer()))
+
+    def score(self, X: Any, y: Heads, sample_weight: Any = None) -> float:
+        """Share of the words with a known head that ``predict`` gives it."""
+        batch = self._encoded(X, y, sample_weight)
+        known = batch.labels >= 0
+        weights = np.repeat(batch.weights, batch.lengths)[known]
+        if not weights.sum() > 0:
+            raise DataError("no word has a known head and a positive weight, so there is no accuracy")
+        return float(np.average(self._heads(batch)[known] == batch.labels[known], weights=weights))
+
+    def _heads(self, batch: Batch) -> LabelArray:
+        pieces = self._over_pieces(batch, lambda piece: self.scores(piece).argmax().outputs)
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
+
+    def _encoded(self, X: Any, y: Heads | None = None, weights: Any = None) -> Batch:
+        self._check_fitted()
+        return self.encode(X, y, weights)
+
+    def _over_pieces(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
+        from trellis.engine import Shard
+
+        cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_slots, WORDS_A_PIECE)[1:])
+        bounds = np.unique(np.concatenate(([0], cuts, [len(batch)]))).tolist()
+        pieces = [Shard(i, range(low, high), batch.first) for i, (low, high) in enumerate(pairwise(bounds))]
+        return list(threads_for(self.n_jobs).map(lambda piece: function(piece.of(batch)), pieces))
+
+
+def _flat_heads(sentences: Sequence[Sequence[Any]], y: Heads | None) -> LabelArray:
+    flat = np.full(sum(map(len, sentences)), -1, dtype=np.int32)
+    if y is None:
+        return flat
+    if len(y) != len(sentences):
+        raise DataError(f"expected heads for {len(sentences)} sentences but got {len(y)}")
+    at = 0
+    for i, (sentence, heads) in enumerate(zip(sentences, y, strict=True)):
+        if heads is not None:
+            if len(heads) != len(sentence):
+                raise DataError(f"sentence {i} has {len(sentence)} words but {len(heads)} heads")
+            flat[at : at + len(sentence)] = [-1 if head is None else head for head in heads]
+        at += len(sentence)
+    return flat

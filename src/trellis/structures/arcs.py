@@ -1,0 +1,169 @@
+"""What scores of arcs share, whether trees over them are projective or not.
+
+    score(y) = Σ_{arcs (h, c) of y} arc(h, c),      p(y) ∝ exp score(y)
+
+The parts, their numbers and the form of outputs stand in :mod:`tree_parts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.errors import DataError
+from trellis.structures.kernels import tree_check
+from trellis.structures.polytope import Polytope
+from trellis.structures.results import PartPosterior
+from trellis.structures.structure import (
+    Structure,
+    check_alike,
+    check_gamma,
+    check_number_of_samples,
+    check_scores,
+    expect_scores,
+    numbers_of,
+)
+from trellis.structures.tree_parts import TreeParts
+from trellis.structures.tree_polytope import Program, Sentence
+
+
+@dataclass(frozen=True)
+class TreePosterior(PartPosterior):
+    """Marginals of arcs: (n_parts,) and log_partition : (n_instances,).
+
+    near : (n_parts,) P(the arc is used, and its child is the nearest dependent of its head on that side); None where
+        the model does not look at that, or it is not known
+    """
+
+    near: FloatArray | None = None
+
+
+class Arcs(Structure):
+    """Log-scores of arcs, (n_parts,), −inf where an arc is forbidden; subclasses bring the trees over them."""
+
+    projective: bool
+
+    def __init__(self, offsets: Any, arc: Any, *, single_root: bool = True, first: int = 0) -> None:
+        self._parts = TreeParts(check_offsets(offsets), self.projective, bool(single_root))
+        self.arc = check_scores("arc", arc, (self._parts.n_parts,))
+        self.first = first
+
+    @property
+    def parts(self) -> TreeParts:
+        return self._parts
+
+    def _over(self, arc: FloatArray) -> Self:
+        """The same sentences with other scores, which are checked already."""
+        made = self.__class__.__new__(self.__class__)
+        made._parts, made.arc, made.first, made.numbers = self._parts, arc, self.first, self.numbers
+        return made
+
+    def take(self, numbers: IntArray) -> Self:
+        p = self._parts
+        made = self._over(self.arc[chosen(p.arc_offsets, numbers)])
+        made._parts = TreeParts(offsets_of(np.diff(p.offsets)[numbers]), p.projective, p.single_root)
+        made.numbers = numbers_of(numbers, self.first, self.numbers)
+        return made
+
+    def score(self, outputs: Any) -> FloatArray:
+        p, heads = self._parts, self._parts.check(outputs)
+        used = p.of(heads)
+        total = np.bincount(p.instance_of(used), self.arc[used], minlength=len(self)).astype(np.float64, copy=False)
+        is_tree = np.zeros(len(self), dtype=np.bool_)
+        tree_check.check_trees(p.offsets, heads, p.single_root, p.projective, is_tree)
+        return np.where(is_tree, total, -np.inf)
+
+    def log_prob(self, outputs: Any) -> FloatArray:
+        """log p(y) of given trees."""
+        return np.asarray(np.minimum(self.score(outputs) - self.infer().log_partition, 0.0))
+
+    def entropy(self) -> FloatArray:
+        """−Σ_y p(y) log p(y) of each sentence, in nats."""
+        q = self.infer()
+        return np.asarray(np.maximum(q.log_partition - self._expected_scores(q), 0.0))
+
+    def expected_score(self, q: TreePosterior, weights: FloatArray) -> float:
+        return float(weights @ self._expected_scores(q))
+
+    def _expected_scores(self, q: TreePosterior) -> FloatArray:
+        """(n_instances,)."""
+        return self._sums(expect_scores(q.marginal, self.arc))
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        """(n_instances,): sums over the arcs of each sentence."""
+        owner = np.repeat(np.arange(len(self)), self._parts.sizes())
+        return np.bincount(owner, values, minlength=len(self)).astype(np.float64, copy=False)
+
+    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
+        return self._over((self.arc if change is None else self.arc + change) / check_gamma(gamma))
+
+    def flat(self) -> Self:
+        return self._over(np.where(self.arc > -np.inf, 0.0, -np.inf))
+
+    def mean(self, other: Self) -> Self:
+        check_alike((len(self), len(self.arc)), (len(other), len(other.arc)), ("sentences", "arcs"))
+        return self._over((self.arc + other.arc) / 2.0)
+
+    def clamp(self, heads: Any) -> Self:
+        """Scores in which a word whose head is known (not −1) has no other."""
+        known = self._parts.check(heads, unknown=True)
+        given = np.repeat(known >= 0, self._parts._length_of_word)
+        given[self._parts.of(np.where(known >= 0, known, 0))] = False
+        return self._over(np.where(given, -np.inf, self.arc))
+
+    def likeliest(self, q: TreePosterior) -> LabelArray:
+        """The trees with the most arcs that are right, in expectation under q."""
+        best = self._over(np.where(self.arc > -np.inf, q.marginal, -np.inf))
+        return np.asarray(best.argmax().outputs, dtype=np.int32)
+
+    def posterior(
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> TreePosterior:
+        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
+        return TreePosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+
+    def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
+        """Independent samples (n, n_words)."""
+        check_number_of_samples(n)
+        return self._draw(n, rng)
+
+    def polytope(self, closed: IntArray) -> Polytope:
+        p, program = self._parts, Program()
+        is_open = self.arc > -np.inf
+        is_open[closed] = False
+        for i, (low, high) in enumerate(pairwise(p.arc_offsets.tolist())):
+            n = int(p.offsets[i + 1] - p.offsets[i])
+            arc, may = self.arc[low:high].reshape(n, n), is_open[low:high].reshape(n, n)
+            self._write(program, Sentence(i, low, arc, may, p.single_root), slice(low, high))
+        return program.polytope(p.n_parts, p.outputs_of)
+
+    def _write(self, program: Program, sentence: Sentence, arcs: slice) -> None:
+        """The 0/1 program of one sentence."""
+        raise NotImplementedError
+
+    def _draw(self, n: int, rng: np.random.Generator) -> LabelArray:
+        raise NotImplementedError
+
+
+def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
+    """The entries of the instances with these numbers, one after the other."""
+    lengths = np.diff(offsets)[numbers]
+    new = offsets_of(lengths)
+    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)
+
+
+def check_k(k: int) -> int:
+    """How many best outputs are asked for."""
+    if k < 1:
+        raise DataError(f"k must be at least 1, got {k}")
+    return k

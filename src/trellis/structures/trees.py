@@ -1,0 +1,219 @@
+"""Trees: projective dependency trees, in which every word hangs on one head and no arcs cross.
+
+    score(y) = base + Σ_{(h, c) in y} arc(h, c) + Σ_{c the nearest dependent of h on its side} nearest(h, c)
+
+Sums and maxima over all trees of n words take O(n³) steps (Eisner 1996). ``nearest`` is what a grammar with valence
+needs (Klein & Manning 2004; Ganchev et al. 2010, eq. 57); an edge-factored parser has none (eq. 56).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
+from trellis.errors import DataError
+from trellis.structures import tree_polytope
+from trellis.structures.arcs import Arcs, TreePosterior, check_k, chosen
+from trellis.structures.kernels import tree_check, tree_kbest, tree_log, tree_sum
+from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.structures.results import Argmax, KBest
+from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
+from trellis.structures.tree_polytope import Program, Sentence
+
+_NONE = np.zeros(0)
+
+
+class Trees(Arcs):
+    """Log-scores of projective trees.
+
+    offsets : (n_instances + 1,) over words
+    arc : (n_arcs,) sentence by sentence and child by child: a square of arc[child, head], its diagonal the root
+    nearest : (n_arcs,) what an arc to the nearest dependent of its head on that side is worth besides, finite
+    base : (n_instances,) what every tree of a sentence is worth besides, finite
+    single_root : whether one word hangs on the root, or many may
+
+    >>> two_words = Trees([0, 2], np.log([1.0, 2.0, 3.0, 4.0]))  # root → 1, 2 → 1, 1 → 2, root → 2
+    >>> two_words.argmax().outputs.tolist(), two_words.infer().marginal.round(3).tolist()
+    ([2, 0], [0.273, 0.727, 0.273, 0.727])
+    """
+
+    projective = True
+    nearest: FloatArray | None
+    base: FloatArray | None
+
+    def __init__(
+        self,
+        offsets: Any,
+        arc: Any,
+        *,
+        nearest: Any = None,
+        base: Any = None,
+        single_root: bool = True,
+        first: int = 0,
+    ) -> None:
+        super().__init__(offsets, arc, single_root=single_root, first=first)
+        self.nearest = None if nearest is None else _finite("nearest", nearest, self._parts.n_parts)
+        self.base = None if base is None else _finite("base", base, len(self))
+
+    def _over(self, arc: FloatArray) -> Self:
+        made = super()._over(arc)
+        made.nearest, made.base = self.nearest, self.base
+        return made
+
+    def take(self, numbers: IntArray) -> Self:
+        made = super().take(numbers)
+        if self.nearest is not None:
+            made.nearest = self.nearest[chosen(self._parts.arc_offsets, numbers)]
+        made.base = None if self.base is None else self.base[numbers]
+        return made
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> TreePosterior:
+        tell_if_compiling(tree_sum.infer_trees)
+        p = self._parts
+        nearest = self._of_kernels
+        marginal, near, log_partition = np.zeros(p.n_parts), np.zeros(len(nearest)), np.zeros(len(self))
+        order = np.argsort(np.diff(p.offsets), kind="stable")
+        tree_sum.infer_trees(
+            order, p.offsets, p.arc_offsets, self.arc, nearest, p.single_root, marginal, near, log_partition
+        )
+        left = np.flatnonzero(np.isnan(log_partition))
+        if len(left):
+            tree_log.infer_logs(
+                left, p.offsets, p.arc_offsets, self.arc, nearest, p.single_root, marginal, near, log_partition
+            )
+        refuse_impossible(log_partition, self.first, self.numbers)
+        return TreePosterior(marginal, self._based(log_partition), None if self.nearest is None else near)
+
+    def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
+        """Best heads (n_words,); of several best trees always the same, or with ``rng`` any, all alike."""
+        how = tree_log.BEST if rng is None else tree_log.DRAWN_BEST
+        heads, best = self._read(how, 1, rng)
+        return Argmax(heads[0], best)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> LabelArray:
+        return self._read(tree_log.DRAWN, n, rng)[0]
+
+    def _read(self, how: int, n: int, rng: np.random.Generator | None) -> tuple[LabelArray, FloatArray]:
+        tell_if_compiling(tree_log.read_trees)
+        p = self._parts
+        heads, best = np.zeros((n, p.n_words), np.int32), np.zeros(len(self))
+        uniform = np.zeros((1, 1)) if rng is None else rng.random((n, 2 * p.n_words + len(self)))
+        tree_log.read_trees(
+            p.offsets, p.arc_offsets, self.arc, self._of_kernels, p.single_root, how, n, uniform, heads, best
+        )
+        refuse_impossible(best, self.first, self.numbers)
+        return heads, self._based(best)
+
+    def kbest(self, k: int) -> KBest:
+        """The k best trees of each sentence, best first."""
+        p = self._parts
+        heads, best = np.full((check_k(k), p.n_words), -1, np.int32), np.full((k, len(self)), -np.inf)
+        tell_if_compiling(tree_kbest.best_trees)
+        tree_kbest.best_trees(p.offsets, p.arc_offsets, self.arc, self._of_kernels, p.single_root, heads, best)
+        refuse_impossible(best[0], self.first, self.numbers)
+        return KBest(heads, best if self.base is None else best + self.base)
+
+    def score(self, outputs: Any) -> FloatArray:
+        total = super().score(outputs)
+        if self.nearest is not None:
+            total = total + self._sums(self._near(self._parts.check(outputs)) * self.nearest)
+        return self._based(total)
+
+    def _expected_scores(self, q: TreePosterior) -> FloatArray:
+        total = super()._expected_scores(q)
+        if self.nearest is not None:
+            if q.near is None:
+                raise DataError("the expected score needs the marginals of nearest dependents, which are not known")
+            total = total + self._sums(expect_scores(q.near, self.nearest))
+        return self._based(total)
+
+    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
+        made, g = super().apply(change, gamma), check_gamma(gamma)
+        if g != 1.0:
+            made.nearest = None if self.nearest is None else self.nearest / g
+            made.base = None if self.base is None else self.base / g
+        return made
+
+    def flat(self) -> Self:
+        made = super().flat()
+        made.nearest, made.base = None, None
+        return made
+
+    def mean(self, other: Self) -> Self:
+        made = super().mean(other)
+        if self.nearest is not None or other.nearest is not None:
+            made.nearest = (_or_zeros(self.nearest, len(self.arc)) + _or_zeros(other.nearest, len(self.arc))) / 2.0
+        if self.base is not None or other.base is not None:
+            made.base = (_or_zeros(self.base, len(self)) + _or_zeros(other.base, len(self))) / 2.0
+        return made
+
+    def likeliest(self, q: TreePosterior) -> LabelArray:
+        plain = self._over(self.arc)
+        plain.nearest, plain.base = None, None
+        return super(Trees, plain).likeliest(q)
+
+    def average(
+        self,
+        used: Sequence[IntArray],
+        share: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> TreePosterior:
+        plain: TreePosterior = super().average(used, share, log_partition=log_partition, weights=weights, at=at)
+        if self.nearest is None:
+            return plain
+        filled = [parts for parts in used if len(parts)]
+        part = np.concatenate([np.zeros(0, np.int64), *filled])
+        start = offsets_of([len(parts) for parts in filled])
+        near = np.zeros(self._parts.n_parts)
+        instance, kept = self._parts.instance_of(part)[start[:-1]], share[[len(parts) > 0 for parts in used]]
+        tree_check.mark_nearest(
+            self._parts.offsets, self._parts.arc_offsets, instance, start, self._parts.heads_of(part), kept, near
+        )
+        return TreePosterior(plain.marginal, plain.log_partition, near)
+
+    def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> TreePosterior:
+        heads = self._parts.check(outputs)
+        used = self._parts.of(heads)
+        plain = self.posterior(used, np.ones(len(used)), log_partition=self.score(heads))
+        return TreePosterior(plain.marginal, plain.log_partition, None if self.nearest is None else self._near(heads))
+
+    def _write(self, program: Program, sentence: Sentence, arcs: slice) -> None:
+        if sentence.n:
+            own = None if self.nearest is None else self.nearest[arcs].reshape(sentence.n, -1)
+            tree_polytope.projective(program, sentence, own)
+        if self.base is not None:
+            tree_polytope.constant(program, sentence.number, float(self.base[sentence.number]))
+
+    def _near(self, heads: LabelArray) -> FloatArray:
+        """(n_arcs,): 1 at arcs of these trees that lead to nearest dependents."""
+        near, every = np.zeros(self._parts.n_parts), np.arange(len(self))
+        tree_check.mark_nearest(
+            self._parts.offsets, self._parts.arc_offsets, every, self._parts.offsets, heads, np.ones(len(self)), near
+        )
+        return near
+
+    @property
+    def _of_kernels(self) -> FloatArray:
+        """Scores of nearest dependents in the form that kernels take: empty for none."""
+        return _NONE if self.nearest is None else self.nearest
+
+    def _based(self, total: FloatArray) -> FloatArray:
+        return total if self.base is None else total + self.base
+
+
+def _finite(name: str, values: Any, n: int) -> FloatArray:
+    checked = np.ascontiguousarray(values, dtype=np.float64)
+    check_scores(name, checked, (n,))
+    if not np.all(np.isfinite(checked)):
+        raise DataError(f"{name} scores must be finite, but entry {int(np.argmin(np.isfinite(checked)))} is −inf")
+    return checked
+
+
+def _or_zeros(values: FloatArray | None, n: int) -> FloatArray:
+    return np.zeros(n) if values is None else values

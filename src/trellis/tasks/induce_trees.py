@@ -1,0 +1,117 @@
+"""TreeInducer: dependency trees from tagged text alone, or from text and a few rules about arcs.
+
+The model is the dependency model with valence (:mod:`trellis.models.dmv`), trained by EM from Klein and Manning's
+start; rules are constraints on expected counts of arcs over the corpus, in the E-step (posterior regularization).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, parse_rules
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError
+from trellis.learn import UEM
+from trellis.learn.history import History
+from trellis.models.dmv import DMV
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.tasks.parse import tagged
+from trellis.tasks.tree_text import strip, with_heads
+
+
+class TreeInducer(SavedEstimator):
+    """Dependency trees without a treebank.
+
+    rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
+    longest : sentences of more words, punctuation aside, are not learned from
+    max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
+    prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
+    n_jobs : None: every core
+
+    >>> from trellis.data.sentence import Sentence
+    >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
+    >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
+    >>> TreeInducer(rules=rules, rounds=3).fit(text).predict(text)[0].columns["head"]
+    ('2', '0', '2')
+    """
+
+    not_saved = ("n_jobs", "verbose", "engine")
+    model_: DMV
+    history_: History
+
+    def __init__(
+        self,
+        *,
+        rules: str = "",
+        rules_path: str = "rules.toml",
+        longest: int = 10,
+        max_iter: int = 40,
+        gamma: float = 1.0,
+        prior: float = 1.0,
+        harmonic: float | None = 1.0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rules = rules
+        self.rules_path = rules_path
+        self.longest = longest
+        self.max_iter = max_iter
+        self.gamma = gamma
+        self.prior = prior
+        self.harmonic = harmonic
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def fit(self, sentences: Iterable[Sentence]) -> Self:
+        """Learn from tagged sentences; trees that they may have are not looked at."""
+        self._check_settings()
+        given = list(sentences)
+        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
+        text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
+        if not text:
+            raise DataError(f"no sentence has 1 to {self.longest} words, punctuation aside: raise longest")
+        model = DMV(
+            root_prior=self.prior, child_prior=self.prior, stop_prior=self.prior, harmonic=self.harmonic
+        )  # fmt: skip
+        learner = UEM(
+            model, self._constraints(), gamma=self.gamma, start="uniform", max_iter=self.max_iter, tol=0,
+            n_jobs=self.n_jobs, verbose=self.verbose,
+        ).fit(text)  # fmt: skip
+        self.model_, self.history_ = learner.model_, learner.history_
+        self.n_sentences_ = len(text)
+        return self
+
+    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+        """The sentences, of any length, with the column "head" filled; punctuation hangs on the word under the root."""
+        self._check_fitted()
+        given = list(sentences)
+        self.model_.n_jobs = self.n_jobs
+        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
+        trees = self.model_.predict([own.words for own in stripped])
+        return [with_heads(s, own.whole(heads)) for s, own, heads in zip(given, stripped, trees, strict=True)]
+
+    def _constraints(self) -> list[Constraint]:
+        return list(parse_rules(self.rules, self.rules_path).constraints) if self.rules else []
+
+    def _check_settings(self) -> None:
+        self._check_whole(longest=1, max_iter=1)
+        self._check_within(gamma=(0.0, np.inf), prior=(1.0, 1e9), harmonic=(0.0, 1e9))
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.model_)
+        return {"model": header}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        model = from_archive(names["model"], arrays)
+        if not isinstance(model, DMV):
+            raise DataError(f"the model in it must be a DMV, not a {type(model).__name__}")
+        self.model_ = model

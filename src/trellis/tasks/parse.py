@@ -1,0 +1,165 @@
+"""Parser: complete dependency trees, heads and relations, learned from a treebank.
+
+An :class:`~trellis.models.arc_parser.ArcParser` finds the heads, an
+:class:`~trellis.models.arc_labeller.ArcLabeller` names the relations; both are in one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from trellis.data.columns import FILLER
+from trellis.data.conllu import heads as heads_of
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError
+from trellis.metrics.attachment import Tree, TreeScores, score_trees
+from trellis.models.arc_labeller import ArcLabeller
+from trellis.models.arc_parser import ArcParser
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+
+COLUMNS = ("head", "deprel")
+PUNCTUATION = "PUNCT"
+"""The tag of words that attachment scores leave out."""
+
+
+class Parser(SavedEstimator):
+    """A dependency parser of tagged sentences.
+
+    solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
+    label_passes : passes over the relations; 0 learns heads alone
+    random_state : the order in which sentences are met;  threads : of ``predict``; None: every core
+
+    >>> from trellis.data.sentence import Sentence
+    >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
+    >>> parser = Parser(bits=12, min_count=1).fit([tree])
+    >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
+    >>> found.columns["head"], found.columns["deprel"]
+    (('2', '0'), ('nsubj', 'root'))
+    """
+
+    not_saved = ("n_jobs",)
+    arcs_: ArcParser
+    labeller_: ArcLabeller | None
+
+    def __init__(
+        self,
+        *,
+        solver: str = "margin",
+        max_iter: int = 5,
+        learning_rate: float = 0.02,
+        min_count: int = 2,
+        bits: int = 22,
+        l2: float = 0.1,
+        label_passes: int = 4,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.solver = solver
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.min_count = min_count
+        self.bits = bits
+        self.l2 = l2
+        self.label_passes = label_passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "arcs_")
+
+    def fit(self, sentences: Iterable[Sentence]) -> Self:
+        """Learn from sentences with tags for labels, and the columns "head" and "deprel".
+
+        Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
+        """
+        trees = [s for s in sentences if len(s)]
+        self._check_whole(label_passes=0)
+        text, heads = tagged(trees), [heads_of(s) for s in trees]
+        arcs = ArcParser(
+            solver=self.solver, max_iter=self.max_iter, learning_rate=self.learning_rate, min_count=self.min_count,
+            bits=self.bits, l2=self.l2, random_state=self.random_state, n_jobs=self.n_jobs,
+        ).fit(text, heads)  # fmt: skip
+        self.labeller_ = None
+        relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
+        if self.label_passes and any(r is not None for own in relations if own for r in own):
+            labeller = ArcLabeller(max_iter=self.label_passes, random_state=self.random_state)
+            self.labeller_ = labeller.fit(arcs._encode_again(text, heads), relations, arcs.word_names_)
+        self.arcs_ = arcs
+        return self
+
+    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+        """The sentences with the columns "head" and "deprel" filled; what else they have stays."""
+        self._check_fitted()
+        given = list(sentences)
+        self.arcs_.n_jobs = self.n_jobs
+        batch = self.arcs_.encode(tagged(given))
+        heads = self.arcs_._heads(batch)
+        relations = self.labeller_.predict(batch, heads) if self.labeller_ is not None else [FILLER] * len(heads)
+        cells = [str(head) for head in heads.tolist()]
+        made, at = [], 0
+        for s in given:
+            stop = at + len(s)
+            columns = {**s.columns, "head": tuple(cells[at:stop]), "deprel": tuple(relations[at:stop])}
+            made.append(replace(s, columns=columns))
+            at = stop
+        return made
+
+    def score(self, sentences: Iterable[Sentence]) -> TreeScores:
+        """Attachment of ``predict`` against the trees that the sentences have."""
+        gold = list(sentences)
+        return compare(gold, self.predict(gold))
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        names, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
+        members = {"arcs": self.arcs_, "labeller": self.labeller_}
+        for name, member in members.items():
+            if member is not None:
+                names[name], own = to_archive(member)
+                arrays.update({f"{name}_{key}": value for key, value in own.items()})
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        def member(name: str, wanted: type) -> Any:
+            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
+            made = from_archive(names[name], own)
+            if not isinstance(made, wanted):
+                raise DataError(f"its {name} must be a {wanted.__name__}, not a {type(made).__name__}")
+            return made
+
+        if not set(names) <= {"arcs", "labeller"}:
+            raise DataError(f"expected arcs and a labeller but found {sorted(names)}")
+        self.arcs_ = member("arcs", ArcParser)
+        self.labeller_ = member("labeller", ArcLabeller) if "labeller" in names else None
+
+
+def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
+    """Words with their tags, which every word must have."""
+    text = []
+    for s in sentences:
+        tags = s.labels or (None,) * len(s)
+        if None in tags:
+            at = tags.index(None)
+            raise DataError(f"the word {s.words[at]!r} has no tag (UPOS)", path=s.path, line=s.line_of(at))
+        text.append([(word, tag or "") for word, tag in zip(s.words, tags, strict=True)])
+    return text
+
+
+def compare(gold: Sequence[Sentence], found: Sequence[Sentence]) -> TreeScores:
+    """Attachment scores of one file against another; words with the tag PUNCT in gold are punctuation."""
+    return score_trees([_tree(s) for s in gold], [_tree(s) for s in found])
+
+
+def _tree(s: Sentence) -> Tree:
+    relations = s.columns.get("deprel") or (FILLER,) * len(s)
+    return Tree(
+        heads_of(s),
+        [None if r == FILLER else r for r in relations],
+        [tag == PUNCTUATION for tag in s.labels or (None,) * len(s)],
+    )

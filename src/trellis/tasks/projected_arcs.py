@@ -1,0 +1,80 @@
+"""Arcs of one language projected to another through word links, and which are trusted (Ganchev et al. 2010, sec. 7.1).
+
+An arc from p to c of the source tree becomes an arc from p' to c' for every p' linked to p and c' linked to c. Links
+may be many to many: a word may be given several heads. The word under the source root gives an arc from the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trellis.errors import DataError
+from trellis.tasks.tree_text import Stripped
+
+ALIKE = (
+    ("NOUN", "PROPN", "PRON", "NUM", "SYM"), ("VERB", "AUX"), ("ADJ", "ADV", "NUM", "DET"), ("DET", "PRON"),
+    ("ADP", "SCONJ", "PART"), ("ADV", "SCONJ"), ("CCONJ", "SCONJ"), ("VERB", "ADJ"), ("INTJ", "ADV"), ("PART", "ADV"),
+)  # fmt: skip
+"""Universal tags that words which translate each other may have beside equal ones."""
+PREDICATES = ("VERB", "AUX")
+"""A sentence without one of these is taken for a fragment."""
+
+_PAIRS = {(a, b) for group in ALIKE for a in group for b in group}
+
+Link = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence pair without punctuation: tagged words, the source tree, and links (i, j) between places from 0."""
+
+    source: list[tuple[str, str]]
+    heads: list[int]
+    target: list[tuple[str, str]]
+    links: list[Link]
+
+
+def strip_pair(
+    source: Stripped, heads: Sequence[int | None], target: Stripped, links: Iterable[Link], number: int
+) -> SentencePair | None:
+    """A pair with links between stripped words; None where a side has no words or the source no whole tree."""
+    ahead, back = ({place: k for k, place in enumerate(side.places)} for side in (source, target))
+    kept = []
+    for i, j in links:
+        if not (0 <= i < source.length and 0 <= j < target.length):
+            raise DataError(
+                f"pair {number} has {source.length} and {target.length} words, so it has no link {i}-{j}"
+            )  # fmt: skip
+        if i in ahead and j in back:
+            kept.append((ahead[i], back[j]))
+    whole = [head for head in heads if head is not None]
+    if not source.words or not target.words or len(whole) != len(heads):
+        return None
+    return SentencePair(source.words, whole, target.words, kept)
+
+
+def is_fragment(pair: SentencePair) -> bool:
+    """Whether a side has no verb."""
+    return not all(any(tag in PREDICATES for _, tag in side) for side in (pair.source, pair.target))
+
+
+def projected(pair: SentencePair) -> list[tuple[int, int]]:
+    """The projected arcs (head, child) of a pair, words from 1, through links between words of like tags."""
+    links = [(i, j) for i, j in pair.links if _alike(pair.source[i][1], pair.target[j][1])]
+    targets: dict[int, list[int]] = {}
+    for i, j in links:
+        targets.setdefault(i, []).append(j)
+    found = set()
+    for i, j in links:
+        head = pair.heads[i]
+        if head == 0:
+            found.add((0, j + 1))
+        for k in targets.get(head - 1, ()) if head else ():
+            if k != j:
+                found.add((k + 1, j + 1))
+    return sorted(found)
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or (one, other) in _PAIRS

@@ -1,0 +1,239 @@
+"""Transfer: a parser for a language without a treebank (Ganchev et al. 2010, sec. 7).
+
+The source side of a bitext is parsed, its arcs are projected through word links, and the parser of the target language
+learns under one constraint: in every sentence the expected share of words that keep a projected head is at least η.
+Arcs are so trusted as a group and not one by one.
+
+"margin"       the edge-factored model. A parser of tags alone, learned from the source trees (tags are the same in
+               both languages), gives the posterior that is projected; the trees with the most arcs right in expectation
+               under the projection teach a parser with words, by margin steps.
+"likelihood"   the same, but the projection itself is learned from (soft trees), and rounds go on with the new parser.
+"dmv"          the generative model with valence, from Klein and Manning's start.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, arcs, compile_constraints
+from trellis.data.batch import Batch
+from trellis.data.sentence import Sentence
+from trellis.engine import Piece, engine_for, shards_of
+from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.learn import UEM
+from trellis.models.arc_parser import ArcParser
+from trellis.models.dmv import DMV
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.projection import Projector
+from trellis.tasks.parse import tagged
+from trellis.tasks.projected_arcs import Link, SentencePair, is_fragment, projected, strip_pair
+from trellis.tasks.tree_text import strip, with_heads
+
+MODELS = ("margin", "likelihood", "dmv")
+
+
+class Transfer(SavedEstimator):
+    """A parser of the target language of a bitext.
+
+    model : "margin", "likelihood" or "dmv"
+    eta : least expected share of words, among those that are given heads, that keep one of them
+    gamma : temperature of the projection: 1 is posterior regularization, 0 takes best trees under the constraint
+    max_iter : rounds of learning; "margin" has one;  steps : of L-BFGS in each, for "likelihood"
+    longest : target sentences of more words, punctuation aside, are left out
+    l2 : strength of the prior of "likelihood";  passes : of margin steps
+    lexical, bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
+    n_jobs : None: every core
+
+    Learned: ``model_``, ``n_pairs_`` and ``conserved_``, the share of words with given heads that keep one in predicted
+    trees.
+    """
+
+    not_saved = ("n_jobs", "verbose", "engine")
+    model_: Any
+
+    def __init__(
+        self,
+        *,
+        model: str = "margin",
+        eta: float = 0.95,
+        gamma: float = 1.0,
+        max_iter: int = 1,
+        steps: int = 20,
+        longest: int = 20,
+        l2: float = 40.0,
+        passes: int = 2,
+        lexical: bool = True,
+        bits: int = 20,
+        min_count: int = 2,
+        source_passes: int = 3,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.eta = eta
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.steps = steps
+        self.longest = longest
+        self.l2 = l2
+        self.passes = passes
+        self.lexical = lexical
+        self.bits = bits
+        self.min_count = min_count
+        self.source_passes = source_passes
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
+        """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
+        self._check_settings()
+        return self.fit_pairs(usable_pairs(source, target, links, self.longest))
+
+    def fit_pairs(self, pairs: Sequence[SentencePair], start: ArcParser | None = None) -> Self:
+        """Learn from pairs without punctuation; ``start`` : a parser of tags in place of one of the source trees."""
+        self._check_settings()
+        if not pairs:
+            raise DataError("no sentence pair is left: they are too long, have no verb, or no arc can be projected")
+        text = [pair.target for pair in pairs]
+        given = [projected(pair) for pair in pairs]
+        if self.model == "dmv":
+            model: ArcParser | DMV = DMV()
+            given = _attainable(model, model.encode(text, fit=True), given)
+            self.model_ = self._learned(model, text, self._rule(given), "uniform", self.max_iter)
+        else:
+            self.model_ = self._arc_parser(text, given, start if start is not None else self.source_model(pairs))
+        self.n_pairs_ = len(pairs)
+        self.conserved_ = self.conserved(pairs)
+        return self
+
+    def _rule(self, given: Sequence[Sequence[tuple[int, int]]]) -> Constraint:
+        return (arcs(given, share=True) >= self.eta).named("projected arcs are kept")
+
+    def _arc_parser(
+        self, text: Sequence[Sequence[tuple[str, str]]], given: list[list[tuple[int, int]]], start: ArcParser
+    ) -> ArcParser:
+        batch = start.encode(text)
+        rule = self._rule(_attainable(start, batch, given))
+        shared: dict[str, Any] = {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
+        if self.model == "margin":
+            heads = [start.scores(shard).likeliest(q) for shard, q in self._projected(start, batch, rule)]
+            trees = start.decode(batch, np.concatenate(heads))
+            return ArcParser(**shared, max_iter=self.passes, n_jobs=self.n_jobs).fit(text, trees)
+        model = ArcParser(
+            **shared, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs
+        )  # fmt: skip
+        model.encode(text, fit=True)
+        total: Any = None
+        shards = []
+        for shard, q in self._projected(start, batch, rule):
+            counts = model.collect(shard, q)
+            total = counts if total is None else total + counts
+            shards.append(shard)
+        model.update(total, shards=[engine_for(self.n_jobs).place([Piece(shard) for shard in shards])])
+        if self.max_iter > 1:
+            model = self._learned(model, text, rule, "model", self.max_iter - 1)
+        return model
+
+    def _projected(self, model: ArcParser, batch: Batch, rule: Constraint) -> list[tuple[Batch, Any]]:
+        """Shards of a batch, and the posteriors of a model there, projected."""
+        rows = compile_constraints([rule], batch, model.label_names_, model.parts(batch))
+        shards = [shard.of(batch) for shard in shards_of(batch)]
+        bounds = np.array([0, *np.cumsum([len(shard) for shard in shards])])
+        found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs)).run(
+            model.scores, self.gamma, then=lambda _, answer: answer.posterior
+        )
+        return list(zip(shards, found.results, strict=True))
+
+    def _learned(self, model: Any, text: Any, rule: Constraint, start: str, rounds: int) -> Any:
+        learner = UEM(
+            model, [rule], gamma=self.gamma, start=start, max_iter=rounds, tol=0.0, n_jobs=self.n_jobs,
+            track_likelihood=False, verbose=self.verbose,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # few steps in each round are meant
+            learner.fit(text)
+        return learner.model_
+
+    def source_model(self, pairs: Sequence[SentencePair]) -> ArcParser:
+        """A parser of tags alone, from the trees of the source side."""
+        parser = ArcParser(
+            lexical=False, bits=self.bits, solver="adagrad", learning_rate=0.05, max_iter=self.source_passes,
+        )  # fmt: skip
+        return parser.fit([pair.source for pair in pairs], [pair.heads for pair in pairs])
+
+    def conserved(self, pairs: Sequence[SentencePair]) -> float:
+        """Of the words that are given heads, the share that keep one in predicted trees: needs no treebank."""
+        kept = total = 0
+        self.model_.n_jobs = self.n_jobs
+        for pair, heads in zip(pairs, self.model_.predict([pair.target for pair in pairs]), strict=True):
+            given = set(projected(pair))
+            children = {c for _, c in given}
+            total += len(children)
+            kept += sum((heads[c - 1], c) in given for c in children)
+        return kept / total if total else 0.0
+
+    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+        """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root."""
+        self._check_fitted()
+        whole = list(sentences)
+        self.model_.n_jobs = self.n_jobs
+        stripped = [strip(s, text) for s, text in zip(whole, tagged(whole), strict=True)]
+        trees = self.model_.predict([own.words for own in stripped])
+        return [with_heads(s, own.whole(heads)) for s, own, heads in zip(whole, stripped, trees, strict=True)]
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.model_)
+        return {"model": header}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        model = from_archive(names["model"], arrays)
+        if not isinstance(model, ArcParser | DMV):
+            raise DataError(f"the model in it must be an ArcParser or a DMV, not a {type(model).__name__}")
+        self.model_ = model
+
+    def _check_settings(self) -> None:
+        if self.model not in MODELS:
+            raise UnknownNameError("model", self.model, MODELS)
+        self._check_whole(max_iter=1, steps=1, longest=2, passes=1, bits=4, min_count=1, source_passes=1)
+        self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 26))
+
+
+def usable_pairs(
+    source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]], longest: int
+) -> list[SentencePair]:
+    """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
+    if not len(source) == len(target) == len(links):
+        raise DataError(f"there are {len(source)} and {len(target)} sentences and links of {len(links)} pairs")
+    made = []
+    sides = zip(source, tagged(source), target, tagged(target), links, strict=True)
+    for number, (one, own, other, theirs, linked) in enumerate(sides, start=1):
+        left = strip(one, own)
+        pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number)
+        if pair is not None and len(pair.target) <= longest and not is_fragment(pair) and projected(pair):
+            made.append(pair)
+    return made
+
+
+def _attainable(
+    model: ArcParser | DMV, batch: Any, given: Sequence[Sequence[tuple[int, int]]]
+) -> list[list[tuple[int, int]]]:
+    """Given arcs without those to words that cannot keep one beside the others (arcs cross, or run in a circle)."""
+    parts = model.parts(batch)
+    numbers = np.array([parts.arc_within(i, h, c) for i, own in enumerate(given) for h, c in own], dtype=np.int64)
+    heads = model.uniform(batch).flat().add(numbers, np.ones(len(numbers))).argmax().outputs
+    kept = []
+    for i, own in enumerate(given):
+        tree, pairs = heads[batch.offsets[i] : batch.offsets[i + 1]], set(own)
+        able = {c for _, c in own if (int(tree[c - 1]), c) in pairs}
+        kept.append([(h, c) for h, c in own if c in able])
+    return kept

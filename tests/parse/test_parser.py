@@ -1,0 +1,97 @@
+"""The whole parser: heads and relations, files, the command line, and attachment scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trellis.cli.app import main
+from trellis.data.conllu import read_conllu, write_conllu
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError
+from trellis.metrics.attachment import Tree, score_trees
+from trellis.models import load_model
+from trellis.tasks.parse import COLUMNS, Parser, compare
+
+from .toy import treebank
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return Parser(bits=14, min_count=1).fit(treebank(60))
+
+
+def test_heads_and_relations_are_learned(parser):
+    scores = parser.score(treebank(30, seed=7))
+    assert scores.plain.uas > 0.97
+    assert scores.plain.las > 0.97
+    assert scores.plain.n_words < scores.total.n_words
+
+
+def test_a_saved_parser_gives_the_same_trees(parser, tmp_path):
+    parser.save(tmp_path / "p.trellis")
+    text = [replace(s, columns={"lemma": s.words}) for s in treebank(10, seed=3)]
+    found = load_model(tmp_path / "p.trellis").predict(text)
+    assert found == parser.predict(text)
+    assert found[0].columns["lemma"] == found[0].words
+
+
+def test_heads_alone_may_be_learned(tmp_path):
+    parser = Parser(bits=12, min_count=1, label_passes=0).fit(treebank(20))
+    parser.save(tmp_path / "p.trellis")
+    found = load_model(tmp_path / "p.trellis").predict(treebank(2, seed=4))
+    assert set(found[0].columns["deprel"]) == {"_"}
+
+
+def test_words_without_tags_are_refused(parser):
+    with pytest.raises(DataError, match="a.conllu, line 7: the word 'b' has no tag"):
+        parser.predict([Sentence(("a", "b"), ("NOUN", None), path="a.conllu", line=6, rows=(6, 7))])
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in arguments])
+    return int(stop.value.code or 0)
+
+
+def test_the_command_line_trains_predicts_and_evaluates(tmp_path, capsys):
+    for name, n, seed in (("train", 60, 0), ("test", 20, 1)):
+        write_conllu(tmp_path / f"{name}.conllu", treebank(n, seed))
+    model, out = tmp_path / "m.trellis", tmp_path / "out.conllu"
+    assert run("parse", "train", tmp_path / "train.conllu", "--bits", 14, "--dev", tmp_path / "test.conllu",
+               "--save", model, "--quiet") == 0  # fmt: skip
+    assert capsys.readouterr().out.startswith("UAS")
+    assert run("parse", "predict", tmp_path / "test.conllu", "--model", model, "-o", out) == 0
+    gold, found = (list(read_conllu(path, columns=COLUMNS)) for path in (tmp_path / "test.conllu", out))
+    assert [s.words for s in gold] == [s.words for s in found]
+    assert run("evaluate", "--trees", tmp_path / "test.conllu", out) == 0
+    shown = capsys.readouterr().out
+    assert f"{100 * compare(gold, found).plain.uas:8.2f}" in shown
+    assert "whole trees" in shown
+
+
+def test_the_command_line_refuses_other_models_and_other_texts(tmp_path, capsys):
+    write_conllu(tmp_path / "a.conllu", treebank(3))
+    write_conllu(tmp_path / "b.conllu", treebank(3, seed=1))
+    assert run("evaluate", "--trees", tmp_path / "a.conllu", tmp_path / "b.conllu") == 2
+    assert "is not the one at line" in capsys.readouterr().err
+    from trellis.models import HMM
+
+    HMM(min_count=1, unknown=None).fit([["a"]], [["A"]]).save(tmp_path / "hmm.trellis")
+    assert run("parse", "predict", tmp_path / "a.conllu", "--model", tmp_path / "hmm.trellis") == 2
+    assert "holds a HMM, not a parser" in capsys.readouterr().err
+
+
+def test_attachment_counts_words_without_punctuation_and_by_length():
+    gold = Tree([2, 0, 2, None], ["nsubj", "root", "punct", "obj"], [False, False, True, False])
+    found = Tree([2, 0, 1, 1], ["nsubj:pass", "root", "punct", "x"], [False, False, True, False])
+    scores = score_trees([gold], [found])
+    assert (scores.total.n_words, scores.total.n_heads, scores.total.n_labelled) == (3, 2, 2)
+    assert (scores.plain.uas, scores.plain.las) == (1.0, 1.0)
+    assert scores.up_to[10].n_words == 2
+    assert scores.whole == 1.0
+    wrong = score_trees([gold], [Tree([0, 0, 2, None], ["nsubj", "x", "punct", None], [False] * 4)])
+    assert (wrong.plain.uas, wrong.plain.las, wrong.whole) == (0.5, 0.0, 0.0)
+    with pytest.raises(DataError, match="sentence 1 has 4 words in gold but 1"):
+        score_trees([gold], [Tree([0], ["root"], [False])])

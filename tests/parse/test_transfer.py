@@ -1,0 +1,126 @@
+"""Transfer: arcs projected through links, and a parser of a language that has no trees of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trellis.cli.app import main
+from trellis.data.conllu import read_conllu, write_conllu
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError, UnknownNameError
+from trellis.models import load_model
+from trellis.tasks.parse import Parser, tagged
+from trellis.tasks.projected_arcs import SentencePair, is_fragment, projected
+from trellis.tasks.transfer import Transfer, usable_pairs
+from trellis.tasks.tree_text import strip
+
+from .toy import treebank
+
+PAIR = SentencePair(
+    source=[("the", "DET"), ("dog", "NOUN"), ("sees", "VERB"), ("cats", "NOUN")], heads=[2, 3, 0, 3],
+    target=[("ve", "VERB"), ("el", "DET"), ("perro", "NOUN"), ("los", "DET"), ("gatos", "NOUN")],
+    links=[(0, 1), (1, 2), (2, 0), (3, 4), (3, 3)],
+)  # fmt: skip
+
+
+def test_arcs_are_projected_through_links_between_like_tags():
+    assert projected(PAIR) == [(0, 1), (1, 3), (1, 5), (3, 2)]  # cats-los is a noun and a determiner
+    many = SentencePair([("go", "VERB"), ("it", "PRON")], [0, 1], [("a", "VERB"), ("b", "VERB"), ("c", "PRON")],
+                        [(0, 0), (0, 1), (1, 2)])  # fmt: skip
+    assert projected(many) == [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+
+def test_pairs_without_a_verb_are_fragments():
+    assert not is_fragment(PAIR)
+    assert is_fragment(SentencePair([("a", "NOUN")], [0], [("b", "VERB")], []))
+
+
+def mirrored(s: Sentence) -> tuple[Sentence, list[tuple[int, int]]]:
+    """A translation into a language that says everything the other way round, in other words; and its links."""
+    n = len(s)
+    words, tags = tuple(f"{w}o" for w in reversed(s.words)), tuple(reversed(s.labels or ()))
+    heads = tuple(str(n + 1 - int(h)) if int(h) else "0" for h in reversed(s.columns["head"]))
+    return Sentence(words, tags, {"head": heads}), [(i, n - 1 - i) for i in range(n)]
+
+
+def bitext(n: int, seed: int, noise: float = 0.0):
+    """Source trees, translations without trees, links of which some are wrong, and the right target trees."""
+    rng = np.random.default_rng(seed)
+    source = treebank(n, seed)
+    both = [mirrored(s) for s in source]
+    links = [
+        [(i, int(rng.integers(len(t))) if rng.random() < noise else j) for i, j in own] for t, own in both
+    ]  # fmt: skip
+    return source, [t for t, _ in both], links
+
+
+def attachment(found: list[Sentence], gold: list[Sentence]) -> float:
+    right = []
+    for s, t in zip(gold, found, strict=True):
+        cells = zip(s.columns["head"], t.columns["head"], s.labels or (), strict=True)
+        right += [a == b for a, b, tag in cells if tag != "PUNCT"]
+    return float(np.mean(right))
+
+
+@pytest.mark.parametrize("model", ["margin", "likelihood", "dmv"])
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_a_parser_is_carried_to_a_language_of_another_order(model, gamma):
+    """Tags alone mislead (the order is reversed): projected arcs must teach it, a tenth of the links being wrong."""
+    source, target, links = bitext(60, 1, noise=0.1)
+    learner = Transfer(
+        model=model,
+        gamma=gamma,
+        bits=14,
+        min_count=1,
+        max_iter=1 if model == "margin" else 3,
+        eta=0.9,
+        l2=1.0,
+        n_jobs=1,
+    ).fit(source, target, links)
+    test = bitext(30, 9)[1]
+    tags_alone = learner.source_model(usable_pairs(source, target, links, 20))
+    stripped = [strip(t, words) for t, words in zip(test, tagged(test), strict=True)]
+    direct = tags_alone.score(
+        [own.words for own in stripped], [own.heads(t) for own, t in zip(stripped, test, strict=True)]
+    )
+    assert direct < 0.7
+    assert attachment(learner.predict(test), test) > direct + 0.15
+    assert learner.conserved_ > 0.6
+
+
+def test_a_saved_transfer_parses_the_same(tmp_path):
+    learner = Transfer(bits=12, min_count=1, passes=1).fit(*bitext(15, 2))
+    learner.save(tmp_path / "t.trellis")
+    text = bitext(5, 3)[1]
+    assert load_model(tmp_path / "t.trellis").predict(text) == learner.predict(text)
+
+
+def test_mistakes_are_told():
+    source, target, links = bitext(5, 0)
+    with pytest.raises(UnknownNameError, match="unknown model"):
+        Transfer(model="hmm").fit(source, target, links)
+    with pytest.raises(DataError, match="has no link 0-99"):
+        Transfer().fit(source, target, [[(0, 99)], *links[1:]])
+    with pytest.raises(DataError, match="5 and 5 sentences and links of 4"):
+        Transfer().fit(source, target, links[1:])
+    with pytest.raises(DataError, match="no sentence pair is left"):
+        Transfer().fit(source, target, [[] for _ in links])
+
+
+def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
+    source, target, links = bitext(60, 4)
+    Parser(bits=14, min_count=1).fit(source).save(tmp_path / "en.trellis")
+    write_conllu(tmp_path / "s.conllu", source)
+    write_conllu(tmp_path / "t.conllu", target)
+    (tmp_path / "links").write_text("\n".join(" ".join(f"{i}-{j}" for i, j in own) for own in links) + "\n")
+    options = ["--source-parser", tmp_path / "en.trellis", "-s", tmp_path / "s.conllu", "-t", tmp_path / "t.conllu",
+               "--links", tmp_path / "links", "--save", tmp_path / "es.trellis", "--parse", tmp_path / "t.conllu",
+               "-o", tmp_path / "out.conllu", "-q"]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        main(["transfer", *map(str, options)])
+    told = capsys.readouterr().err
+    assert not stop.value.code, told
+    assert "60 pairs" in told
+    found = list(read_conllu(tmp_path / "out.conllu", columns=("head",)))
+    assert attachment(found, target) > 0.9
