@@ -32,14 +32,18 @@ def fits(value: Any, hint: Any) -> bool:
 
     >>> fits([1, 2.5], Sequence[float]), fits([1, "a"], Sequence[float]), fits(None, int | None), fits(True, int)
     (True, False, True, False)
+    >>> fits(10**30, int), fits(10**30, float)
+    (True, False)
     """
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind is Any:
         return True
     if kind in (Union, types.UnionType):
         return any(fits(value, part) for part in parts)
-    if kind in (int, float):
-        return isinstance(value, kind | int) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is float:  # larger whole numbers are no float64 to NumPy
+        return isinstance(value, float) or (fits(value, int) and abs(value) < 2**63)
     if kind is bool:
         return isinstance(value, bool) or value in (0, 1)
     if kind is Callable:  # a file holds the name of one
