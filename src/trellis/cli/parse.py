@@ -45,7 +45,7 @@ def train(
 @parse.command()
 def predict(
     text: Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")],
-    model: Annotated[str, typer.Option(help="A parser that `trellis parse train` saved.")],
+    model: Annotated[str, typer.Option(help="What `parse train`, `induce-trees` or `transfer` saved.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Where trees go, CoNLL-U; `-`: stdout.")] = "-",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Default: every core. The output does not depend on it.")
@@ -57,11 +57,13 @@ def predict(
     """
     from trellis.data.conllu import NAMES, read_conllu, write_conllu
     from trellis.models import load_model
+    from trellis.tasks.induce_trees import TreeInducer
     from trellis.tasks.parse import Parser
+    from trellis.tasks.transfer import Transfer
 
     check_files({"text": text, "--model": model}, {"--output": output})
     parser = load_model(model)
-    if not isinstance(parser, Parser):
+    if not isinstance(parser, Parser | TreeInducer | Transfer):
         raise DataError(f"{model} holds a {type(parser).__name__}, not a parser")
     parser.threads = threads
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]

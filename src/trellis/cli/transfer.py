@@ -28,12 +28,14 @@ def transfer(
     links: Annotated[
         str | None, typer.Option(help="Word links, `i-j` from 0, a line per pair. Default: words are aligned first.")
     ] = None,
-    model: Annotated[
+    kind: Annotated[
         Kind, typer.Option(help="Edge-factored, by margin or likelihood; or the generative model with valence.")
     ] = Kind.MARGIN,
     eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Least expected share of projected heads kept.")] = 0.95,
     gamma: Annotated[float, typer.Option(min=0.0, help="1: posterior regularization; 0: best trees.")] = 1.0,
-    rounds: Annotated[int, typer.Option("--rounds", "-I", min=1, help="Rounds of likelihood and dmv.")] = 1,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-I", min=1, help="Of likelihood (default 1) and dmv (default 3).")
+    ] = None,
     longest: Annotated[int, typer.Option(min=2, help="Longer target sentences are left out.")] = 20,
     parse: Annotated[str | None, typer.Option(help="Then parse these target sentences, CoNLL-U.")] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="Where their trees go; `-`: stdout.")] = "-",
@@ -74,7 +76,7 @@ def transfer(
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
     learner = Transfer(
-        model=model.value, eta=eta, gamma=gamma, rounds=rounds, longest=longest, threads=threads,
+        model=kind.value, eta=eta, gamma=gamma, rounds=rounds, longest=longest, threads=threads,
         show_progress=not quiet,
     ).fit(known.predict(one), other, linked)  # fmt: skip
     learner.save(save)
