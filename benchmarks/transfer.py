@@ -163,7 +163,7 @@ def main() -> None:
     english = plain(treebank("en-ewt-train"))
     delexicalised = ArcParser(lexical=False, bits=20, solver="adagrad", learning_rate=0.05, max_iter=3).fit(*english)
     table.row("direct transfer of a parser of tags", delexicalised)
-    table.row("PR, DMV", Transfer(model="dmv", max_iter=10, n_jobs=2).fit_pairs(pairs).model_)
+    table.row("PR, DMV", Transfer(model="dmv", max_iter=3, eta=1.0, n_jobs=2).fit_pairs(pairs).model_)
     margin = Transfer(n_jobs=2).fit_pairs(pairs, delexicalised)
     table.row("PR, parser, margin steps", margin.model_)
     tags = Transfer(n_jobs=2, lexical=False, passes=1).fit_pairs(pairs, delexicalised)

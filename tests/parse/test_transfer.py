@@ -100,6 +100,8 @@ def test_mistakes_are_told():
     source, target, links = bitext(5, 0)
     with pytest.raises(UnknownNameError, match="unknown model"):
         Transfer(model="hmm").fit(source, target, links)
+    with pytest.raises(DataError, match="margin has one round"):
+        Transfer(max_iter=2).fit(source, target, links)
     with pytest.raises(DataError, match="has no link 0-99"):
         Transfer().fit(source, target, [[(0, 99)], *links[1:]])
     with pytest.raises(DataError, match="5 and 5 sentences and links of 4"):
@@ -124,3 +126,8 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
     assert "60 pairs" in told
     found = list(read_conllu(tmp_path / "out.conllu", columns=("head",)))
     assert attachment(found, target) > 0.9
+    with pytest.raises(SystemExit) as stop:
+        main(["parse", "predict", str(tmp_path / "t.conllu"), "--model", str(tmp_path / "es.trellis"),
+              "-o", str(tmp_path / "again.conllu")])  # fmt: skip
+    assert not stop.value.code
+    assert (tmp_path / "again.conllu").read_bytes() == (tmp_path / "out.conllu").read_bytes()

@@ -73,11 +73,13 @@ def predict(
     """
     from trellis.data.conllu import NAMES, read_conllu, write_conllu
     from trellis.models import load_model
+    from trellis.tasks.induce_trees import TreeInducer
     from trellis.tasks.parse import Parser
+    from trellis.tasks.transfer import Transfer
 
     check_files({"text": text, "--model": model}, {"--output": output})
     parser = load_model(model)
-    if not isinstance(parser, Parser):
+    if not isinstance(parser, Parser | TreeInducer | Transfer):
         raise DataError(f"{model} holds a {type(parser).__name__}, not a parser")
     parser.n_jobs = jobs(threads)
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]

@@ -53,7 +53,7 @@ def transfer(
         number_option("--eta", min=0.0, max=1.0, help="Least expected share of projected heads kept.", panel=LEARNING),
     ] = 0.95,
     gamma: Annotated[float, GAMMA] = 1.0,
-    rounds: Annotated[int, ROUNDS] = 1,
+    rounds: Annotated[int | None, ROUNDS] = None,
     longest: Annotated[
         int, number_option("--longest", min=2, help="Longer sentences are not learned from.", panel=LEARNING)
     ] = 20,

@@ -43,7 +43,8 @@ class Transfer(SavedEstimator):
     model : "margin", "likelihood" or "dmv"
     eta : least expected share of words, among those that are given heads, that keep one of them
     gamma : temperature of the projection: 1 is posterior regularization, 0 takes best trees under the constraint
-    max_iter : rounds of learning; "margin" has one;  steps : of L-BFGS in each, for "likelihood"
+    max_iter : rounds of learning; None: 3 of "dmv", which drifts away in more, and 1 of the others
+    steps : of L-BFGS in each round of "likelihood"
     longest : target sentences of more words, punctuation aside, are left out
     l2 : strength of the prior of "likelihood";  passes : of margin steps
     lexical, bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
@@ -62,7 +63,7 @@ class Transfer(SavedEstimator):
         model: str = "margin",
         eta: float = 0.95,
         gamma: float = 1.0,
-        max_iter: int = 1,
+        max_iter: int | None = None,
         steps: int = 20,
         longest: int = 20,
         l2: float = 40.0,
@@ -107,7 +108,7 @@ class Transfer(SavedEstimator):
         if self.model == "dmv":
             model: ArcParser | DMV = DMV()
             given = _attainable(model, model.encode(text, fit=True), given)
-            self.model_ = self._learned(model, text, self._rule(given), "uniform", self.max_iter)
+            self.model_ = self._learned(model, text, self._rule(given), "uniform", self.max_iter or 3)
         else:
             self.model_ = self._arc_parser(text, given, start if start is not None else self.source_model(pairs))
         self.n_pairs_ = len(pairs)
@@ -138,7 +139,7 @@ class Transfer(SavedEstimator):
             total = counts if total is None else total + counts
             shards.append(shard)
         model.update(total, shards=[engine_for(self.n_jobs).place([Piece(shard) for shard in shards])])
-        if self.max_iter > 1:
+        if self.max_iter is not None and self.max_iter > 1:
             model = self._learned(model, text, rule, "model", self.max_iter - 1)
         return model
 
@@ -204,6 +205,10 @@ class Transfer(SavedEstimator):
     def _check_settings(self) -> None:
         if self.model not in MODELS:
             raise UnknownNameError("model", self.model, MODELS)
+        if self.model == "margin" and self.max_iter not in (None, 1):
+            raise DataError(
+                f"margin has one round: leave max_iter out, or take model='likelihood'; got {self.max_iter!r}"
+            )
         self._check_whole(max_iter=1, steps=1, longest=2, passes=1, bits=4, min_count=1, source_passes=1)
         self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 26))
 
