@@ -83,7 +83,7 @@ def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
 
 
 def test_posteriors_of_both_directions_agree_under_agreement(toy):
-    aligner = Aligner(n_jobs=1, tolerance=1e-3, max_evaluations=100).fit(toy[0])
+    aligner = Aligner(n_jobs=1, projection_tol=1e-3, max_evaluations=100).fit(toy[0])
     for (forward, backward), (source, target) in zip(aligner.posteriors(toy[0][:20]), toy[0], strict=False):
         assert forward.shape == (len(source), len(target))
         np.testing.assert_allclose(forward, backward, atol=2e-3)

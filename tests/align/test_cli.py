@@ -104,13 +104,13 @@ def test_empty_sides_are_counted_and_keep_their_lines(text, tmp_path, capfd):
     assert len(lines) == 122
 
 
-@pytest.mark.parametrize("flag", ["--variational", "--no-variational"])
+@pytest.mark.parametrize("flag", [(), ("--no-variational",)])
 def test_words_seen_only_opposite_an_empty_side_have_finite_probabilities(flag, text, tmp_path, capfd):
     """Nothing is counted for them, so what divides their share of unseen pairs is next to nothing."""
     (tmp_path / "s").write_text("\nlonely\n" + (text / "s").read_text())
     (tmp_path / "t").write_text("seul\n\n" + (text / "t").read_text())
-    files = "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "--model-out", tmp_path / "m"
-    assert run("align", *files, flag, "-q", "--threads", 1) == 0  # a warning of numpy's would be an error here
+    files = "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "--save", tmp_path / "m"
+    assert run("align", *files, *flag, "-q", "--threads", 1) == 0  # a warning of numpy's would be an error here
     assert "overflow" not in capfd.readouterr().err
     tables = Aligner.load(tmp_path / "m").model_.tables_
     for name, table in tables._asdict().items():

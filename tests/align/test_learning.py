@@ -32,7 +32,7 @@ def counts_of(model, batch):
 )
 def test_the_objective_rises_at_every_round(kind, gamma, variational):
     model, batch = encoded(variational=variational, concentration=0.1)
-    settings = {"gamma": gamma, "start": "model", "tol": 0.0, "tolerance": 1e-5, "max_evaluations": 3000}
+    settings = {"gamma": gamma, "start": "model", "tol": 0.0, "projection_tol": 1e-5, "max_evaluations": 3000}
     for stage in ("model1", "hmm"):
         model.kind = stage
         # The mean of the prior, where tables start, is no variational posterior: the first round is before the bound.
@@ -48,7 +48,7 @@ def test_likelihood_violation_and_divergence_are_told_where_asked_for():
     model, batch = encoded(30)
     model.update(counts_of(model, batch))
     learner = UEM(
-        model, CONSTRAINTS["both"], start="model", max_iter=2, tol=0.0, tolerance=1e-5, max_evaluations=2000
+        model, CONSTRAINTS["both"], start="model", max_iter=2, tol=0.0, projection_tol=1e-5, max_evaluations=2000
     ).fit(batch)  # fmt: skip
     last = learner.history_[-1]
     assert set(last.violation) == {c.code() for c in CONSTRAINTS["both"]}
@@ -176,10 +176,11 @@ def test_one_and_four_threads_give_the_same_bits(gamma):
         model, batch = encoded(1500, with_prior=False)
         for kind in ("model1", "hmm"):
             model.kind = kind
-            UEM(
+            learner = UEM(
                 model, CONSTRAINTS["both"], gamma=gamma if kind == "hmm" else 1.0, start="model", max_iter=2, tol=0.0,
-                tolerance=0.05, max_evaluations=3, n_jobs=threads, track_likelihood=False,
+                projection_tol=0.05, max_evaluations=3, n_jobs=threads, track_likelihood=False,
             ).fit(batch)  # fmt: skip
+            model = learner.model_
         found.append((model.tables_.pair.tobytes(), model.places_[0].jump.tobytes()))
     assert found[0] == found[1]
 

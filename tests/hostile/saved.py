@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
-from trellis.constraints import count, few_labels_per, word
+from trellis.constraints import count, few_labels_per, label, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
-from trellis.learn import UEM
+from trellis.learn import CCM, UEM, CoDL
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.tasks.align import Aligner
@@ -185,14 +185,14 @@ TREES = [
              {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "punct")}),
     Sentence(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
 ]  # fmt: skip
-PAIRS = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
+PARSED = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
 HEADS = [[int(h) for h in s.columns["head"]] for s in TREES]
 SMALL = {"bits": 8, "min_count": 1}
 
 
 def parsed(model: Any) -> str:
     """Heads and their probabilities, of a model of trees."""
-    heads, probabilities = model.predict(PAIRS), model.predict_proba(PAIRS)
+    heads, probabilities = model.predict(PARSED), model.predict_proba(PARSED)
     largest = np.abs(getattr(model, "weights_", np.zeros(1))).max()
     for own, node in zip(heads, probabilities, strict=True):
         assert all(0 <= h <= len(own) and h != c for c, h in enumerate(own, start=1)), own
@@ -212,13 +212,13 @@ def whole_trees(model: Any) -> str:
 
 def make_labeller(path: str) -> None:
     parser = ArcParser(**SMALL)
-    batch = parser.encode(PAIRS, HEADS, fit=True)
+    batch = parser.encode(PARSED, HEADS, fit=True)
     ArcLabeller(bits=6).fit(batch, [list(s.columns["deprel"]) for s in TREES], parser.word_names_).save(path)
 
 
 def labelled(labeller: Any) -> str:
     parser = ArcParser(**SMALL)
-    batch = parser.encode(PAIRS, HEADS, fit=True)
+    batch = parser.encode(PARSED, HEADS, fit=True)
     found = labeller.predict(batch, batch.labels)
     assert set(found) <= set(labeller.relation_names_.names)
     return str(found)
@@ -227,6 +227,28 @@ def labelled(labeller: Any) -> str:
 def make_transfer(path: str) -> None:
     links = [[(i, i) for i in range(len(s))] for s in TREES]
     Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links).save(path)
+
+
+RULED = [
+    (count("V") >= 1).penalty(2.0).named("a verb"),
+    word.isin("the", "a").implies(label("D")).constraint().named("determiners").learned(),
+]
+
+
+def make_uem(path: str) -> None:
+    rules = [RULED[0], few_labels_per(word, strength=2.0)]
+    UEM(HMM(["D", "N", "V"], min_count=1), rules, max_iter=2, tol=0.0, random_state=0).fit(TEXT, TAGS).save(path)
+
+
+def make_ccm(kind: Any) -> Any:
+    return lambda path: kind(HMM(["D", "N", "V"], min_count=1), RULED, max_iter=1).fit(TEXT, TAGS).save(path)
+
+
+def obeyed(learner: Any) -> str:
+    both = [learner.predict(TEXT, constrained=constrained) for constrained in (True, False)]
+    for labels in both:
+        assert {one for own in labels for one in own} <= set(learner.model_.label_names_.names)
+    return f"{both} {[c.describe() for c in learner.constraints]} {learner.penalties_}"
 
 
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
@@ -248,12 +270,15 @@ SAVED: dict[str, Saved] = {
     "Inducer": Saved(make_induced, load_model, lambda model: tagged(model) + str(tag_text(model, NEW))),
     "Aligner": Saved(lambda path: Aligner(n_jobs=1).fit(PAIRS).save(path), Aligner.load, aligned),
     "AlignmentModel": Saved(make_alignment, load_model, linked),
-    "ArcParser": Saved(lambda path: ArcParser(**SMALL).fit(PAIRS, HEADS).save(path), load_model, parsed),
+    "ArcParser": Saved(lambda path: ArcParser(**SMALL).fit(PARSED, HEADS).save(path), load_model, parsed),
     "ArcLabeller": Saved(make_labeller, load_model, labelled),
-    "DMV": Saved(lambda path: DMV().fit(PAIRS, HEADS).save(path), load_model, parsed),
-    "DMV variational": Saved(lambda path: DMV(variational=True).fit(PAIRS, HEADS).save(path), load_model, parsed),
+    "DMV": Saved(lambda path: DMV().fit(PARSED, HEADS).save(path), load_model, parsed),
+    "DMV variational": Saved(lambda path: DMV(variational=True).fit(PARSED, HEADS).save(path), load_model, parsed),
     "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
+    "UEM": Saved(make_uem, load_model, obeyed),
+    "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
+    "CCM": Saved(make_ccm(CCM), load_model, obeyed),
     **{f"checkpoint of {kind}": checkpoint(kind) for kind in LEARNERS},
 }

@@ -42,10 +42,12 @@ def written(folder, n_labels, n_texts, length, rules):
                 label = draw.choice(names) if token in ".,;:" else label
             few.write("\n")
     (folder / "text.txt").write_text("".join(" ".join(text(length)) + "\n" for _ in range(n_texts)))
-    files = folder / "rules.toml", "-l", folder / "few.tsv", "-m", folder / "m", "--rounds", 0, "-q", "--threads", 2
+    files = folder / "rules.toml", "-l", folder / "few.tsv", "--save", folder / "m", "--rounds", 0, "-q", "--threads", 2
     assert run("train", *files) == 0
-    assert run("predict", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0  # what it compiles is kept
-    return folder / "m", folder / "text.txt"
+    assert (
+        run("predict", "-m", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0
+    )  # what it compiles is kept
+    return "-m", folder / "m", folder / "text.txt"
 
 
 def peak(*arguments):

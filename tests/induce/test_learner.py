@@ -16,9 +16,16 @@ TEXT, TAGS = sentences(60)
 SPARSE = few_labels_per(word, strength=3.0, min_count=4)
 
 
+EXACT = {"min_count": 1, "unknown": None, "transition_prior": 1.0, "emission_prior": 1.0}
+
+
+def hmm():
+    return HMM(list("DANV"), **EXACT)
+
+
 def learner(constraints=(SPARSE,), **settings):
     settings = {"max_iter": 4, "tol": 0.0, "random_state": 0, **settings}
-    return UEM(HMM(4, min_count=1, unknown=None), list(constraints), **settings)
+    return UEM(HMM(4, **EXACT), list(constraints), **settings)
 
 
 @pytest.mark.filterwarnings("ignore:the projection was not solved")  # at γ = 0.5 the general solver ends near 1e-5
@@ -36,12 +43,8 @@ def test_steps_to_convergence_learn_what_the_general_solver_learns(gamma):
 def test_labelled_and_partly_labelled_sentences_go_along():
     y = [TAGS[0], [TAGS[1][0], *([None] * (len(TEXT[1]) - 1))], *([None] * (len(TEXT) - 2))]
     settings = {"start": "random", "max_iter": 3, "tol": 0.0, "random_state": 0}
-    few = UEM(
-        HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], few_dual_steps=3_000, projection_tol=1e-5, **settings
-    )
-    general = UEM(
-        HMM(list("DANV"), min_count=1, unknown=None), [SPARSE], projection_tol=1e-6, max_evaluations=3_000, **settings
-    )
+    few = UEM(hmm(), [SPARSE], few_dual_steps=3_000, projection_tol=1e-5, **settings)
+    general = UEM(hmm(), [SPARSE], projection_tol=1e-6, max_evaluations=3_000, **settings)
     few.fit(TEXT, y), general.fit(TEXT, y)
     np.testing.assert_allclose(few.history_.objective, general.history_.objective, rtol=1e-6)
 

@@ -138,7 +138,7 @@ def test_constraints_of_a_strength_of_their_own_keep_it():
 def test_k_best_learns_from_k_outputs_of_equal_weight(k):
     text, labels, _ = half_labelled(20, 4)
     learner = CoDL(hmm(), (), max_iter=1, beta=0.0, k_best=k).fit(text, labels)
-    supervised = CoDL(hmm(), (), max_iter=0).fit(text, labels).model
+    supervised = CoDL(hmm(), (), max_iter=0).fit(text, labels).model_
     batch = supervised.encode(text[4:])
     best = supervised.scores(batch).kbest(k)
     there = best.score > -np.inf
@@ -149,8 +149,8 @@ def test_k_best_learns_from_k_outputs_of_equal_weight(k):
         counted = supervised.count(weighed)
         counts = counted if counts is None else counts + counted
     supervised.update(counts)
-    np.testing.assert_allclose(learner.model.emission_, supervised.emission_, atol=1e-12)
-    np.testing.assert_allclose(learner.model.transition_, supervised.transition_, atol=1e-12)
+    np.testing.assert_allclose(learner.model_.emission_, supervised.emission_, atol=1e-12)
+    np.testing.assert_allclose(learner.model_.transition_, supervised.transition_, atol=1e-12)
 
 
 def test_counts_of_k_best_outputs_average_those_of_each():

@@ -9,8 +9,9 @@ an infinite penalty; s > 0 makes it large and finite, log((T + s) / s), and larg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -120,3 +121,14 @@ def priced(rows: Rows, rho: FloatArray) -> Rows:
         np.where(to_learn, np.minimum(rho, INFINITE)[of_group], rows.groups.amount),
     )
     return replace(rows, groups=groups)
+
+
+def check_penalties(found: Mapping[str, Any], constraints: Sequence[Constraint]) -> dict[str, float]:
+    """The ρ of a file, if there is one of each constraint; they are numbers from 0 on."""
+    wanted = [one.name for one in constraints]
+    fine = all(
+        isinstance(rho, int | float) and not isinstance(rho, bool) and 0 <= rho <= INFINITE for rho in found.values()
+    )
+    if sorted(found) != sorted(wanted) or not fine:
+        raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {dict(found)}")
+    return {name: float(rho) for name, rho in found.items()}

@@ -24,7 +24,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import Solving, projector_of
 from trellis.learn.history import History
 from trellis.learn.labelling import ConstrainedArgmax, Labelling
-from trellis.learn.penalties import count_violations, soft_rows
+from trellis.learn.penalties import check_penalties, count_violations, soft_rows
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import rows_of, scores_of
 from trellis.models.model import bare, own_model
@@ -37,6 +37,7 @@ DECODINGS = ("viterbi", "posterior")
 class Prediction(SavedEstimator):
     """What all learners with a model and constraints have in common. A file holds the model and the rules."""
 
+    has_penalties = False
     not_saved = ("model", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
     model: Any
     model_: Any
@@ -61,10 +62,7 @@ class Prediction(SavedEstimator):
         self.model_ = from_archive(names["model"], arrays)
         self.model = own_model(self.model_, learned=False)
         self.constraints = read_constraints(names["constraints"])
-        wanted, penalties = [one.name for one in self.constraints], dict(names["penalties"])
-        if penalties and (sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values())):
-            raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
-        self.penalties_ = penalties
+        self.penalties_ = check_penalties(names["penalties"], self.constraints if self.has_penalties else ())
         self.history_ = History.from_json(names["history"])
 
     def _encoded(self, X: Any, y: Any = None) -> Batch:
@@ -195,6 +193,7 @@ class CCMPrediction(Prediction):
     Subclasses learn ``model_`` and ``penalties_``, ρ by the name of the constraint.
     """
 
+    has_penalties = True
     beam: int
     penalties_: dict[str, float]
 
