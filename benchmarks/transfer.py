@@ -30,6 +30,8 @@ from trellis.tasks.transfer import Transfer, usable_pairs
 
 CONFIDENCE = 0.5
 """Links less likely than this are left out."""
+WORDS = {"lexical": True, "passes": 2}
+"""A target parser that looks at words."""
 SPLIT = {"del": ("de", "el"), "al": ("a", "el")}
 """Words that the treebank writes as two."""
 
@@ -149,7 +151,7 @@ def main() -> None:
     half = len(pairs) // 2
     start = Transfer().source_model(pairs[:half])
     for eta in (0.6, 0.7, 0.8, 0.9, 0.95, 1.0):
-        learner = Transfer(eta=eta, n_jobs=2).fit_pairs(pairs[:half], start)
+        learner = Transfer(eta=eta, n_jobs=2, **WORDS).fit_pairs(pairs[:half], start)
         print(f"  {eta:<6}{100 * learner.conserved(pairs[half:]):.1f}", flush=True)
 
     print()
@@ -164,13 +166,13 @@ def main() -> None:
     delexicalised = ArcParser(lexical=False, bits=20, solver="adagrad", learning_rate=0.05, max_iter=3).fit(*english)
     table.row("direct transfer of a parser of tags", delexicalised)
     table.row("PR, DMV", Transfer(model="dmv", max_iter=3, eta=1.0, n_jobs=2).fit_pairs(pairs).model_)
-    margin = Transfer(n_jobs=2).fit_pairs(pairs, delexicalised)
+    margin = Transfer(n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
     table.row("PR, parser, margin steps", margin.model_)
-    tags = Transfer(n_jobs=2, lexical=False, passes=1).fit_pairs(pairs, delexicalised)
+    tags = Transfer(n_jobs=2).fit_pairs(pairs, delexicalised)
     table.row("PR, parser of tags, margin steps", tags.model_)
-    soft = Transfer(model="likelihood", n_jobs=2).fit_pairs(pairs, delexicalised)
+    soft = Transfer(model="likelihood", n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
     table.row("PR, parser, likelihood", soft.model_)
-    hard = Transfer(gamma=0.1, n_jobs=2).fit_pairs(pairs, delexicalised)
+    hard = Transfer(gamma=0.1, n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
     table.row("γ = 0.1, near the best tree kept so, margin", hard.model_)
     table.row("supervised Spanish (es-gsd-dev)", ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev"))))
 
@@ -179,7 +181,7 @@ def main() -> None:
         some = every[:size]
         own = [pair.target for pair in some]
         table.row(f"random completion, {len(some)}", ArcParser(bits=20, max_iter=2).fit(own, random_trees(some)))
-        table.row(f"PR, {len(some)}", Transfer(n_jobs=2).fit_pairs(some, delexicalised).model_)
+        table.row(f"PR, {len(some)}", Transfer(n_jobs=2, **WORDS).fit_pairs(some, delexicalised).model_)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ print(len(made.history_))
 def test_a_feature_function_does_not_stand_in_the_way_of_another_process(tmp_path: Path) -> None:
     for rounds in (2, 4):
         code = FEATURES.format(
-            tests=str(Path(__file__).parents[1]), path=str(tmp_path / "run.checkpoint"), rounds=rounds
+            tests=str(Path(__file__).parents[1]), path=str(tmp_path / "run.checkpoint"), max_iter=rounds
         )
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert ended.stdout.strip() == str(rounds), ended.stderr

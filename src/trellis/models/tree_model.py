@@ -15,7 +15,7 @@ import numpy as np
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import FloatArray, LabelArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import threads_for
+from trellis.engine import Shard, threads_for
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
 from trellis.models.sequence import check_sentences
@@ -29,7 +29,7 @@ Heads = Sequence[Sequence[int | None] | None]
 
 UNKNOWN_TAG = "<other>"
 """Stands for every tag that training has not seen."""
-WORDS_A_PIECE = 2_000
+WORDS_PER_PIECE = 2_000
 """Predictions are made in pieces of about so many words, so that all cores have something to do."""
 
 
@@ -139,9 +139,7 @@ class TreeModel(SavedEstimator):
         return self.encode(X, y, weights)
 
     def _over_pieces(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
-        from trellis.engine import Shard
-
-        cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_slots, WORDS_A_PIECE)[1:])
+        cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_slots, WORDS_PER_PIECE)[1:])
         bounds = np.unique(np.concatenate(([0], cuts, [len(batch)]))).tolist()
         pieces = [Shard(i, range(low, high), batch.first) for i, (low, high) in enumerate(pairwise(bounds))]
         return list(threads_for(self.n_jobs).map(lambda piece: function(piece.of(batch)), pieces))

@@ -6,7 +6,7 @@ Arcs are so trusted as a group and not one by one.
 
 "margin"       the edge-factored model. A parser of tags alone, learned from the source trees (tags are the same in
                both languages), gives the posterior that is projected; the trees with the most arcs right in expectation
-               under the projection teach a parser with words, by margin steps.
+               under the projection teach the parser of the target language, by margin steps.
 "likelihood"   the same, but the projection itself is learned from (soft trees), and rounds go on with the new parser.
 "dmv"          the generative model with valence, from Klein and Manning's start.
 """
@@ -47,8 +47,9 @@ class Transfer(SavedEstimator):
     steps : of L-BFGS in each round of "likelihood"
     longest : target sentences of more words, punctuation aside, are left out
     l2 : strength of the prior of "likelihood";  passes : of margin steps
-    lexical, bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
-    n_jobs : None: every core
+    lexical : whether the target parser looks at words, which helps if they are those of the text that is to be parsed
+    bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
+    n_jobs : threads, −1: every core
 
     Learned: ``model_``, ``n_pairs_`` and ``conserved_``, the share of words with given heads that keep one in predicted
     trees.
@@ -67,8 +68,8 @@ class Transfer(SavedEstimator):
         steps: int = 20,
         longest: int = 20,
         l2: float = 40.0,
-        passes: int = 2,
-        lexical: bool = True,
+        passes: int = 1,
+        lexical: bool = False,
         bits: int = 20,
         min_count: int = 2,
         source_passes: int = 3,

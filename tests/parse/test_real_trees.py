@@ -1,0 +1,41 @@
+"""Real trees: what a parser learns from a part of a treebank, and what rules add to a grammar without one."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from trellis.data.conllu import read_conllu
+from trellis.tasks.induce_trees import TreeInducer
+from trellis.tasks.parse import COLUMNS, Parser, compare
+
+pytestmark = [pytest.mark.realdata, pytest.mark.slow]
+
+RULES = """
+[[rule]]
+arcs = "share"
+head_column = { upos = "VERB" }
+child_column = { upos = ["NOUN", "PROPN", "PRON"] }
+at_least = 0.5
+per = "corpus"
+"""
+
+
+def sentences(folder, name: str, n: int) -> list:
+    return list(islice(read_conllu(folder / "trees" / f"{name}.conllu", columns=COLUMNS), n))
+
+
+def test_two_thousand_trees_give_a_fair_parser(data_dir):
+    parser = Parser(bits=20, max_iter=3, n_jobs=2).fit(sentences(data_dir, "en-ewt-train", 2000))
+    scores = parser.score(sentences(data_dir, "en-ewt-dev", 500))
+    assert scores.plain.uas > 0.78
+    assert scores.plain.las > 0.72
+
+
+def test_a_rule_about_arcs_helps_a_grammar_without_trees(data_dir):
+    text = sentences(data_dir, "en-ewt-train", 3000)
+    short = [s for s in text if len(s) <= 10]
+    plain, ruled = (TreeInducer(max_iter=15, rules=rules, n_jobs=2).fit(text).predict(short) for rules in ("", RULES))
+    gain = compare(short, ruled).plain.uas - compare(short, plain).plain.uas
+    assert gain > 0.05
