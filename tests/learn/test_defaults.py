@@ -9,6 +9,7 @@ import pytest
 
 from trellis import CCM, CRF, HMM, UEM, Aligner, CoDL, Extractor, Inducer, MaxEnt, NaiveBayes
 from trellis.constraints import count
+from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
 from trellis.tasks.align import Links
 
@@ -50,6 +51,23 @@ def test_a_trained_model_that_is_the_start_is_left_alone():
     for name, value in model.parameters().items():
         np.testing.assert_array_equal(value, before[name])
     assert np.abs(learner.model_.emission_ - model.emission_).max() > 1e-3
+
+
+def test_tasks_take_plain_strings():
+    joined = [" ".join(words) for words in TEXT]
+    settings = {"max_iter": 3, "em_iter": 1, "frequent": 2, "random_state": 0}
+    one, other = (Inducer(3, **settings).fit(X) for X in (TEXT, joined))
+    assert one.states() == other.states()
+    assert one.predict(TEXT[:3]) == other.predict(joined[:3])
+    extractor = Extractor(RULES, max_iter=1).fit(CITED[:4], FIELDS[:4], unlabelled=CITED[4:])
+    assert extractor.predict(["Bo Day 2001"]) == [["NAME", "NAME", "YEAR"]]
+    [(text, fields)] = extractor.extract(["Bo Day 2001"])
+    assert [(f.label, text.text[f.start : f.end]) for f in fields] == [("NAME", "Bo Day"), ("YEAR", "2001")]
+    links = Aligner(n_jobs=1, prefix=None).fit(PAIRS).align([("the house", "la maison")])
+    assert links[0].pharaoh() == "0-0 1-1"
+    for task, wrong in ((Inducer(2), "the dog"), (Extractor(RULES), "Ann 1990")):
+        with pytest.raises(DataError, match="brackets"):
+            task.fit(wrong)
 
 
 # scikit-learn's tools

@@ -14,7 +14,7 @@ regularization in which every frequent word is to use few states (Graça et al. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -117,12 +117,13 @@ class Inducer(Estimator):
         return hasattr(self, "model_")
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from sentences (lists of words, or a Corpus); ``y`` labels some of them, None for the others.
+        """Learn from sentences (strings of words, lists of them, or a Corpus); ``y`` labels some, None for the others.
 
         Labelled sentences make the start; without any the start is random.
         """
         self._check_settings()
         compile_ahead(f"induce-{self.method}")
+        X = _as_lists(X)
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
         if np.any(given.labels >= 0):
@@ -163,7 +164,7 @@ class Inducer(Estimator):
     def predict(self, X: Any) -> list[list[str]]:
         """States of new text under the learned HMM alone."""
         self._check_fitted()
-        return tag_text(self.model_, X, self.decoding)
+        return tag_text(self.model_, _as_lists(X), self.decoding)
 
     def score(self, X: Any, y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that are right when every state stands for its commonest tag (1-Many)."""
@@ -297,6 +298,15 @@ def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]
 def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:
     """Counts of the known labels plus ``amount`` for everything that is allowed: what was not seen stays possible."""
     return model.count(batch) + model.pseudo_counts(lambda shape: np.full(shape, amount))
+
+
+def _as_lists(X: Any) -> Any:
+    """Sentences that are strings cut at white space."""
+    if isinstance(X, str):
+        raise DataError("expected a list of sentences, got one string: put it in brackets, [text]")
+    if isinstance(X, Corpus) or not isinstance(X, Iterable):
+        return X
+    return [sentence.split() if isinstance(sentence, str) else sentence for sentence in X]
 
 
 def _words_of(X: Any) -> list[str]:
