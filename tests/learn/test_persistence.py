@@ -160,8 +160,8 @@ def features(words, t):
     return {{"word=" + words[t]: 1.0, "first": float(t == 0)}}
 text = [["a", "b"], ["b", "c", "a"], ["c"]]
 labels = [["N", "V"], None, None]
-made = UEM(CRF(["N", "V"], features=features, max_iter=5), [count("V") <= 1.5], max_iter={rounds}, tol=0.0,
-           checkpoint={path!r}, checkpoint_every=1).fit(text, labels, resume={rounds} > 2)
+made = UEM(CRF(["N", "V"], features=features, max_iter=5), [count("V") <= 1.5], max_iter={limit}, tol=0.0,
+           checkpoint={path!r}, checkpoint_every=1).fit(text, labels, resume={limit} > 2)
 print(len(made.history_))
 """
 
@@ -169,7 +169,7 @@ print(len(made.history_))
 def test_a_feature_function_does_not_stand_in_the_way_of_another_process(tmp_path: Path) -> None:
     for rounds in (2, 4):
         code = FEATURES.format(
-            tests=str(Path(__file__).parents[1]), path=str(tmp_path / "run.checkpoint"), max_iter=rounds
+            tests=str(Path(__file__).parents[1]), path=str(tmp_path / "run.checkpoint"), limit=rounds
         )
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert ended.stdout.strip() == str(rounds), ended.stderr

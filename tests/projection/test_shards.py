@@ -32,9 +32,9 @@ def corpus(mix: str, *, categorical: bool = False) -> Problem:
     return build_problem(rng, batch, 0.7, MIXES[mix], blocks=int(mix in ("sparsity", "everything")), forbid=True)
 
 
-def run(problem: Problem, bounds: list[int], *, threads: int = 1, tolerance: float = 1e-9, duals: Duals | None = None):
+def run(problem: Problem, bounds: list[int], *, n_jobs: int = 1, tolerance: float = 1e-9, duals: Duals | None = None):
     projector = Projector(
-        problem.rows, np.array(bounds), weights=problem.batch.weight, engine=engine_for(threads), tolerance=tolerance,
+        problem.rows, np.array(bounds), weights=problem.batch.weight, engine=engine_for(n_jobs), tolerance=tolerance,
         most_evaluations=500, most_rounds=2000,
     )  # fmt: skip
     return projector.run(
