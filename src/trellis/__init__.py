@@ -18,6 +18,7 @@ from trellis._version import __version__ as __version__
 
 # public name -> module that defines it
 _EXPORTS = {
+    "Aggregator": "trellis.tasks.aggregate",
     "Anneal": "trellis.learn.schedule",
     "Batch": "trellis.data.batch",
     "CRF": "trellis.models.crf",
@@ -32,6 +33,7 @@ _EXPORTS = {
     "TrellisError": "trellis.errors",
     "UEM": "trellis.learn.uem",
     "Vocabulary": "trellis.data.vocabulary",
+    "VotedText": "trellis.data.voted",
     "agree": "trellis.projection.agreement",
     "compile_constraints": "trellis.constraints.compilation",
     "decode": "trellis.search.decode",
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
+    from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConvergenceWarning as ConvergenceWarning
     from trellis.errors import InfeasibleError as InfeasibleError
     from trellis.errors import TrellisError as TrellisError
@@ -92,6 +95,7 @@ if TYPE_CHECKING:
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.tasks.aggregate import Aggregator as Aggregator
     from trellis.tasks.induce import Inducer as Inducer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.

@@ -47,7 +47,7 @@ def having(flag):
 
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    assert having("--model") == {"align", "predict", "explain", "induce", "info"}
+    assert having("--model") == {"align", "predict", "explain", "induce", "aggregate", "info"}
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
         assert "model" not in positional
@@ -63,7 +63,7 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
 
 
 def test_a_seed_is_where_something_is_random():
-    assert having("--seed") == {"train", "induce"}
+    assert having("--seed") == {"train", "induce", "aggregate"}
 
 
 def command_lines():

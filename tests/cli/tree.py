@@ -12,7 +12,7 @@ from trellis.cli.options import COLUMNS, DECODING, KNOWLEDGE, LEARNING, RUN
 PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
 """In the order of the page."""
 COMMANDS = typer.main.get_command(app).commands
-TRAIN = ("align", "train", "induce")
+TRAIN = ("align", "train", "induce", "aggregate")
 
 
 @dataclass(frozen=True)

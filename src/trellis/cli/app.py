@@ -25,7 +25,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from trellis._version import __version__
-from trellis.cli import align, evaluate, explain, fast_align, induce, info, predict, tokens, train
+from trellis.cli import aggregate, align, evaluate, explain, fast_align, induce, info, predict, tokens, train
 from trellis.cli.habits import answering
 from trellis.errors import ConvergenceWarning, TrellisError
 
@@ -46,6 +46,7 @@ app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)
 app.command(cls=answering())(explain.explain)
 app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(info.info)

@@ -28,6 +28,7 @@ from trellis.models.estimator import Estimator
 from trellis.models.hints import check_hints
 
 _CLASSES = {
+    "Aggregator": "trellis.tasks.aggregate",
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
     "CRF": "trellis.models.crf",
@@ -35,6 +36,7 @@ _CLASSES = {
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
+    "VoteHMM": "trellis.models.vote_hmm",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 

@@ -82,6 +82,7 @@ class Aggregator(SavedEstimator):
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     words : whether words speak where no function votes
     word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
+    gamma : temperature of the posteriors, 1: posterior regularization
     rounds, tol : of EM: at most so many, or until the objective changes by less than this share
     transition_prior, emission_prior : Dirichlet α of the HMM
 
@@ -106,8 +107,9 @@ class Aggregator(SavedEstimator):
         word_weight: float = 1.5,
         word_lift: float = 1.0,
         folds: int = 3,
+        gamma: float = 1.0,
         rounds: int = 40,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         transition_prior: float = 1.1,
         emission_prior: float = 2.0,
         random_state: int | None = 0,
@@ -127,6 +129,7 @@ class Aggregator(SavedEstimator):
         self.word_weight = word_weight
         self.word_lift = word_lift
         self.folds = folds
+        self.gamma = gamma
         self.rounds = rounds
         self.tol = tol
         self.transition_prior = transition_prior
@@ -151,8 +154,8 @@ class Aggregator(SavedEstimator):
         batch = model.encode(texts, fit=True)
         model.begin(batch)
         learner = UEM(
-            model, self.constraints(), start="model", max_rounds=self.rounds, tol=self.tol, threads=self.threads,
-            track_likelihood=False, show_progress=self.show_progress,
+            model, self.constraints(), gamma=self.gamma, start="model", max_rounds=self.rounds, tol=self.tol, threads=self.threads,
+            tolerance=self._tolerance(texts), track_likelihood=False, show_progress=self.show_progress,
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.threads, self.engine)))
         model.trust_ = np.array([learner.pulls_.get(_name(function), 0.0) for function in self.functions_])
@@ -171,6 +174,15 @@ class Aggregator(SavedEstimator):
                 found = self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = self.learner_.predict(texts), found
         return self
+
+    def _tolerance(self, texts: Sequence[VotedText]) -> float:
+        """KKT residual of the projections, relative to the largest bound: a tenth of the price of a wrong vote.
+
+        What a row with a price lacks is measured by how far its dual variable would move, which is never more than the
+        price: a residual that may be as large is no demand at all.
+        """
+        votes = [sum(v is not None for text in texts for v in text.votes.get(f, ())) for f in self.functions_]
+        return min(1e-3, max(0.1 * self.strength / max(*votes, 1), 1e-9))
 
     def constraints(self) -> list[Constraint]:
         """All that is known: the accuracies of functions, the share of entities, and the rules."""
@@ -344,14 +356,14 @@ class Aggregator(SavedEstimator):
             mine = {key.removeprefix("words/"): a for key, a in arrays.items() if key.startswith("words/")}
             self.words_.restore(names["words"], mine)
         self.model_ = model
-        self.learner_ = UEM(model, self._own_constraints(), max_rounds=self.rounds, threads=self.threads)
+        self.learner_ = UEM(model, self._own_constraints(), gamma=self.gamma, max_rounds=self.rounds, threads=self.threads)
         self.learner_.model_ = model
         self.history_ = History([])
 
     def _check_settings(self) -> None:
         self._check_whole(rounds=1, folds=2, random_state=0)
         self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
-        self._check_within(tol=(0.0, np.inf))
+        self._check_within(tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given = self.accuracy.values() if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:
             if least is not None and not (isinstance(least, int | float) and 0.0 <= least <= 1.0):
