@@ -63,7 +63,7 @@ def aggregate(
     no_words: Annotated[
         bool, flag("--no-words", help="Do not let words speak where no function votes.", panel=DECODING)
     ] = False,
-    rounds: Annotated[int, ROUNDS] = 40,
+    rounds: Annotated[int, ROUNDS] = 100,
     gamma: Annotated[float, GAMMA] = 1.0,
     seed: Annotated[int, SEED] = 0,
     rules: Annotated[

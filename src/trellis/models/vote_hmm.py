@@ -4,9 +4,10 @@
 
 Functions are independent given the label. Abstaining is a vote like others: that a dictionary is silent says something too.
 After training, ``trust_`` holds what constraints added (:mod:`trellis.tasks.aggregate`): the price λ_j of a label that
-contradicts a vote of function j, so that new texts are scored as the training texts were projected,
+contradicts a vote of function j, and last the price λ₀ of any label but "O" where nobody votes, so that new texts are
+scored as the training texts were projected,
 
-    score(v, y) = log p(v, y) − Σ_t Σ_j λ_j [v_tj does not allow y_t] + evidence_t[y_t]
+    score(v, y) = log p(v, y) − Σ_t ( Σ_j λ_j [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
 
 and evidence is what else is known of a token (a classifier of words), where a text brings it.
 """
@@ -34,6 +35,8 @@ from trellis.structures import Chain, ChainTables, LabelPosterior
 
 ABSTAIN = ""
 """The vote of a function that says nothing, in columns of a batch."""
+VOTERS = "voters"
+"""Column of a batch with the number of functions that vote on a token."""
 FIRST_SHARE = 0.02
 """Share that the first counts give each label against a whole vote."""
 FIRST_OUTSIDE = 0.97
@@ -70,7 +73,7 @@ class VoteHMM(SequenceModel):
     threads : for ``predict`` and its like; None: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), columns sum to 1 over votes;
-    ``trust_`` (n_functions,); ``label_names_`` and ``votes_``, the vocabularies.
+    ``trust_`` (n_functions + 1,); ``label_names_`` and ``votes_``, the vocabularies.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
     >>> text = VotedText(("a", "b"), {"f": ("X", None)})
@@ -85,7 +88,7 @@ class VoteHMM(SequenceModel):
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),
         "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
-        "trust": ArrayOf(np.float64, ("functions",), low=0.0, high=1e3),
+        "trust": ArrayOf(np.float64, ("functions + 1",), low=0.0, high=1e3),
     }
 
     def __init__(
@@ -108,7 +111,7 @@ class VoteHMM(SequenceModel):
     # texts in
 
     def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
-        """A batch with the column "word" and one for each function.
+        """A batch with the columns "word" and "voters", and one for each function.
 
         X : VotedTexts;  y : labels, None where unknown;  weights : (n_texts,)
         fit : reset the parameters to uniform ones
@@ -121,6 +124,8 @@ class VoteHMM(SequenceModel):
         tokens = [list(text.tokens) for text in texts]
         batch = Batch.from_sentences(tokens, y, label_names=self.label_names_, weights=weights)
         columns = {name: Column(self._codes(texts, name), self.votes_) for name in self.functions}
+        voters = np.sum([column.codes > 0 for column in columns.values()], axis=0, dtype=np.int32)
+        columns[VOTERS] = Column(voters, Vocabulary(map(str, range(len(self.functions) + 1)), kind="number of voters"))
         return Batch(
             batch.offsets, batch.labels, batch.weights, {**batch.columns, **columns}, self._evidence(texts)
         )  # fmt: skip
@@ -133,8 +138,9 @@ class VoteHMM(SequenceModel):
         if not self.functions:
             raise DataError("there is no labelling function: give at least one")
         twice = [name for name in self.functions if list(self.functions).count(name) > 1]
-        if twice or "word" in self.functions:
-            name = twice[0] if twice else "word"
+        taken = [name for name in self.functions if name in ("word", VOTERS, "")]
+        if twice or taken:
+            name = (twice or taken)[0]
             raise DataError(f"a labelling function cannot be called {name!r}: that name is taken. Give it another one")
         self.allows_: BoolArray = np.ones((len(self.votes_), len(self.label_names_)), np.bool_)
         for code, names in enumerate(self.meanings.values(), 1):
@@ -177,8 +183,11 @@ class VoteHMM(SequenceModel):
         with np.errstate(divide="ignore"):
             table = np.log(self.emission_)
             ends = np.log(self.transition_), np.log(self.start_)
-        table = table - self.trust_[:, None, None] * ~self.allows_
+        table = table - self.trust_[:-1, None, None] * ~self.allows_
         node = np.zeros((len(patterns), len(self.label_names_)))
+        if OUTSIDE in self.label_names_:
+            silent = (patterns == 0).all(axis=1)
+            node[silent] -= np.where(np.array(self.label_names_.names) == OUTSIDE, 0.0, self.trust_[-1])
         for j in range(len(self.functions)):
             node += table[j][patterns[:, j]]
         if batch.features is not None:
@@ -261,7 +270,7 @@ class VoteHMM(SequenceModel):
     def reset(self) -> None:
         """Uniform parameters over what is valid, and no trust."""
         k = len(self.label_names_)
-        self.trust_ = np.zeros(len(self.functions))
+        self.trust_ = np.zeros(len(self.functions) + 1)
         zeros = np.zeros((len(self.functions), len(self.votes_), k))
         self.update(VoteStatistics(np.zeros(k), np.zeros((k, k)), zeros))
 
@@ -272,7 +281,7 @@ class VoteHMM(SequenceModel):
         self.update(VoteStatistics(drawn[0] * self._follows[-1], drawn[1] * self._follows[:-1], drawn[2]))
 
     def parameters(self) -> dict[str, FloatArray]:
-        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust" (n_functions,)"""
+        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust" (n_functions + 1,)"""
         self._check_fitted()
         return {"start": self.start_, "transition": self.transition_, "emission": self.emission_, "trust": self.trust_}
 

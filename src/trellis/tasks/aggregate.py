@@ -1,10 +1,11 @@
 """Weak labels, whole: texts with the guesses of several labelling functions in, one labelling with probabilities out.
 
 A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). Plain EM on it drifts away
-from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do. One
-constraint for each function holds it to their meaning (posterior regularization, Ganchev et al. 2010, γ = 1):
+from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do. A
+constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al. 2010, γ = 1):
 
     E_q[ votes of j that are right ]  ≥  accuracy · votes of j        over the corpus, at a price of ``strength`` each
+    E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
 invalid BIO sequences. Then words speak where no function does (:mod:`trellis.tasks.word_evidence`).
@@ -28,7 +29,7 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules, share
+from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules
 from trellis.data.ragged import FloatArray
 from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
 from trellis.data.voted_files import voted_of
@@ -39,8 +40,12 @@ from trellis.learn import UEM, History
 from trellis.learn.training import Training
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
-from trellis.models.vote_hmm import VoteHMM
+from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.tasks.word_evidence import WordEvidence
+
+
+MISSED = "missed entities"
+"""Name of the constraint on tokens that no function votes on."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class Aggregator(SavedEstimator):
     accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
         not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions that contradict each other conflict softly
+    missed : most expected share of entities among tokens on which no function votes, at the same price; None: not bounded
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
     rules : text of a rules file (docs/rules.md), in which every function is a column;  rules_path : what messages call it
     files : contents of the dictionary files that the rules name; None: they are read when it learns
@@ -99,16 +105,17 @@ class Aggregator(SavedEstimator):
         coarse: Mapping[str, Sequence[str]] | None = None,
         accuracy: float | Mapping[str, float] | None = 0.9,
         strength: float = 10.0,
+        missed: float | None = 0.05,
         share: Sequence[float] | None = None,
         rules: str | None = None,
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
         words: bool = True,
-        word_weight: float = 1.5,
-        word_lift: float = 1.0,
+        word_weight: float = 1.0,
+        word_lift: float = 0.5,
         folds: int = 3,
         gamma: float = 1.0,
-        rounds: int = 40,
+        rounds: int = 100,
         tol: float = 1e-5,
         transition_prior: float = 1.1,
         emission_prior: float = 2.0,
@@ -121,6 +128,7 @@ class Aggregator(SavedEstimator):
         self.coarse = coarse
         self.accuracy = accuracy
         self.strength = strength
+        self.missed = missed
         self.share = share
         self.rules = rules
         self.rules_path = rules_path
@@ -148,6 +156,8 @@ class Aggregator(SavedEstimator):
         """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
         self._check_settings()
         texts = _texts(X)
+        if not any(len(text) for text in texts):
+            raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
         self._learn_names(texts)
         compile_ahead("HMM+rules")
         model = self._model()
@@ -158,7 +168,8 @@ class Aggregator(SavedEstimator):
             tolerance=self._tolerance(texts), track_likelihood=False, show_progress=self.show_progress,
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.threads, self.engine)))
-        model.trust_ = np.array([learner.pulls_.get(_name(function), 0.0) for function in self.functions_])
+        names = [*map(_name, self.functions_), MISSED]
+        model.trust_ = np.array([learner.pulls_.get(name, 0.0) for name in names])
         self.model_, self.history_ = model, learner.history_
         self.learner_.constraints = self._own_constraints()
         found = self.learner_.predict_proba(texts)
@@ -167,7 +178,7 @@ class Aggregator(SavedEstimator):
         if self.words:
             labels = self.learner_.predict(texts)
             words = self._word_evidence()
-            views = words.fit([text.tokens for text in texts], labels)
+            views = words.fit([text.tokens for text in texts], labels, [_silent(text) for text in texts])
             if views is not None:
                 self.words_ = words
                 texts = self._with_evidence(texts, views)
@@ -199,10 +210,14 @@ class Aggregator(SavedEstimator):
             all_votes = count(where=column(function).isin(*votes)).per("corpus")
             row = count(where=right).per("corpus") >= least * all_votes
             found.append(row.penalty(self.strength).named(_name(function)))
+        entities = [name for name in self.label_names_ if name != OUTSIDE]
+        if self.missed is not None and self.bio_:
+            silent, all_silent = column(VOTERS) == "0", count(where=column(VOTERS) == "0").per("corpus")
+            row = count(*entities, where=silent).per("corpus") <= self.missed * all_silent
+            found.append(row.penalty(self.strength).named(MISSED))
         if self.share is not None:
-            entities = [name for name in self.label_names_ if name != OUTSIDE]
-            low, high = self.share
-            found.append(share(*entities).per("corpus").between(low, high).named("share of entities"))
+            low, high = (bound * count().per("corpus") for bound in self.share)
+            found.append(count(*entities).per("corpus").between(low, high).named("share of entities"))
         return [*found, *self._own_constraints()]
 
     def _own_constraints(self) -> list[Constraint]:
@@ -232,8 +247,7 @@ class Aggregator(SavedEstimator):
             return list(texts)
         made = []
         for text, view in zip(texts, views, strict=True):
-            silent = [all(own[t] is None for own in text.votes.values()) for t in range(len(text))]
-            made.append(replace(text, evidence=self.words_.evidence(text.tokens, view, silent)))
+            made.append(replace(text, evidence=self.words_.evidence(text.tokens, view, _silent(text))))
         return made
 
     # names
@@ -363,7 +377,7 @@ class Aggregator(SavedEstimator):
     def _check_settings(self) -> None:
         self._check_whole(rounds=1, folds=2, random_state=0)
         self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
-        self._check_within(tol=(0.0, np.inf), gamma=(1e-6, np.inf))
+        self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given = self.accuracy.values() if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:
             if least is not None and not (isinstance(least, int | float) and 0.0 <= least <= 1.0):
@@ -393,9 +407,14 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
     return found
 
 
+def _silent(text: VotedText) -> list[bool]:
+    """Whether no function votes, for each token."""
+    return [all(own[t] is None for own in text.votes.values()) for t in range(len(text))]
+
+
 def _name(function: str) -> str:
     """Name of the constraint on a function's accuracy."""
-    return f"{function} is right"
+    return f"accuracy of {function}"
 
 
 def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:
@@ -406,7 +425,4 @@ def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:
 def _texts(X: Iterable[Any]) -> list[VotedText]:
     if isinstance(X, str | bytes | Mapping | VotedText) or not isinstance(X, Iterable):
         raise DataError(f"expected a list of texts with votes, but got {type(X).__name__}")
-    texts = [x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}") for i, x in enumerate(X)]
-    if not any(len(text) for text in texts):
-        raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
-    return texts
+    return [x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}") for i, x in enumerate(X)]

@@ -9,6 +9,8 @@ each from all texts but one fold, and judge the texts of that fold. The two view
 at tokens where no function votes: a vote has looked at the word already, and the CRF learned from it. There, of
 labels with an "O",
 
+- words that no function ever votes on are not told apart (unless they are very common), but are known by their endings,
+  shapes, classes and neighbours: else the CRF learns by heart that what the dictionaries lack is no entity;
 - the evidence for an entity is the mean of what this occurrence says and what all occurrences of the word say on average;
 - ``lift`` is added to the evidence for an entity. The CRF was taught that whatever the functions miss is "O" (positive and
   unlabelled examples: Elkan and Noto 2008), so its odds are too low by the share that they miss.
@@ -17,6 +19,7 @@ labels with an "O",
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -45,7 +48,12 @@ class _Names(TypedDict):
     labels: list[str]
     company: list[list[int]]
     words: list[str]
+    told_apart: list[str]
     crfs: list[dict[str, Any]]
+
+
+COMMON = 100
+"""A word seen so often is told apart although no function ever votes on it: it is no entity that they all missed."""
 
 
 class WordEvidence:
@@ -69,14 +77,19 @@ class WordEvidence:
         self.labels, self.weight, self.lift, self.folds = list(labels), weight, lift, folds
         self.l2, self.random_state, self.threads = l2, random_state, threads
 
-    def fit(self, texts: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> list[FloatArray] | None:
+    def fit(
+        self, texts: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], silent: Sequence[Sequence[bool]]
+    ) -> list[FloatArray] | None:
         """Learn from labelled texts, and give the log-probabilities of each by the CRF that did not see it.
+
+        silent : whether no function votes, for each token
 
         None: there is too little to learn from.
         """
         named = [k for own in labels for k in own]
         if len(texts) < max(LEAST_TEXTS, 2 * self.folds) or sum(k != OUTSIDE for k in named) < LEAST_ENTITIES:
             return None
+        self.told_apart = _told_apart(texts, silent)
         self.company = word_company(texts, random_state=self.random_state)
         self.shares = np.array([(named.count(k) + 1.0) / (len(named) + len(self.labels)) for k in self.labels])
         fold = np.arange(len(texts)) % self.folds
@@ -140,9 +153,12 @@ class WordEvidence:
         """Features of a token; of a text that is one token, its words."""
         token = tokens[at]
         word = token.lower()
-        found = ["bias", "w=" + word, "s=" + shape(token)]
+        found = ["bias", "s=" + shape(token)]
         if " " in token:
             return ["bias", *("u=" + part for part in sorted(set(word.split())))]
+        known = word in self.told_apart
+        if known:
+            found.append("w=" + word)
         found += [f"p{n}={word[:n]}" for n in (3, 4)] + [f"x{n}={word[-n:]}" for n in (2, 3, 4)]
         for step in (-1, 1):
             place = at + step
@@ -150,7 +166,9 @@ class WordEvidence:
                 found.append(f"w{step}=#")
                 continue
             near = tokens[place].lower()
-            found += [f"w{step}={near}", f"x{step}={near[-3:]}", f"s{step}={shape(tokens[place])}", f"b{step}={near} {word}"]
+            found += [f"w{step}={near}", f"x{step}={near[-3:]}", f"s{step}={shape(tokens[place])}"]
+            if known:
+                found.append(f"b{step}={near} {word}")
             found += [f"c{n}{step}={code}" for n, code in enumerate(self.company.get(near, ()))]
         return found + [f"c{n}={code}" for n, code in enumerate(self.company.get(word, ()))]
 
@@ -164,6 +182,7 @@ class WordEvidence:
         names = _Names(
             labels=self.labels,
             words=list(self.words),
+            told_apart=sorted(self.told_apart),
             company=[list(self.company.get(w, ())) for w in self.words],
             crfs=[header for header, _ in archives],
         )
@@ -181,6 +200,7 @@ class WordEvidence:
         if self.shares.shape != (len(self.labels),) or not np.all((self.shares > 0) & (self.shares <= 1)):
             raise DataError("the shares of its labels are none")
         self.words = dict(zip(words, own.tolist(), strict=True))
+        self.told_apart = frozenset(names["told_apart"])
         self.company = {w: tuple(codes) for w, codes in zip(words, company, strict=True) if codes}
         if not names["crfs"]:
             raise DataError("a view of words needs at least one CRF")
@@ -191,6 +211,18 @@ class WordEvidence:
             if not isinstance(crf, CRF) or list(crf.label_names_.names) != self.labels:
                 raise DataError(f"the model of words in it must be a CRF over {self.labels}, and is not")
             self.crfs.append(crf)
+
+
+def _told_apart(texts: Sequence[Sequence[str]], silent: Sequence[Sequence[bool]]) -> frozenset[str]:
+    """Words that some function votes on somewhere, and the common ones."""
+    counts = Counter(token.lower() for tokens in texts for token in tokens)
+    voted = {
+        token.lower()
+        for tokens, own in zip(texts, silent, strict=True)
+        for token, quiet in zip(tokens, own, strict=True)
+        if not quiet
+    }
+    return frozenset(voted | {word for word, n in counts.items() if n >= COMMON})
 
 
 def shape(token: str) -> str:
