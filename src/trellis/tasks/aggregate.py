@@ -223,6 +223,11 @@ class Aggregator(SavedEstimator):
     def _own_constraints(self) -> list[Constraint]:
         return [] if self._rules is None else list(self._rules)
 
+    @staticmethod
+    def texts(X: Iterable[Any]) -> list[VotedText]:
+        """Texts with votes in the one form that everything here takes."""
+        return _texts(X)
+
     # prediction
 
     def predict(self, X: Iterable[Any]) -> list[list[str]]:
