@@ -82,8 +82,10 @@ def measure(name: str, task: Task, rounds: Sequence[int], threads: int | None) -
     begin = time.perf_counter()
     whole = Aggregator(threads=threads).fit(task.texts)
     words = task.f1(whole.labels_)
-    print(f"\n{name}: {len(task.texts)} texts, {len(whole.functions_)} functions; span F1 of the {len(task.gold) - task.first} texts measured")
-    print(f"  majority vote {vote:.1f}   (before: {MEASURED[name][0]};  plain EM after 5 and 30 rounds: {MEASURED[name][1]})")
+    measured = len(task.gold) - task.first
+    print(f"\n{name}: {len(task.texts)} texts, {len(whole.functions_)} functions; span F1 of {measured} of the texts")
+    before = "before, on test: {};  plain EM after 5 and 30 rounds: {}".format(*MEASURED[name])
+    print(f"  majority vote {vote:.1f}   ({before})")
     print("  rounds              " + "".join(f"{n:>7}" for n in rounds))
     for curve, values in curves.items():
         print(f"  {curve:<20}" + "".join(f"{value:>7.1f}" for value in values))
@@ -94,7 +96,8 @@ def measure(name: str, task: Task, rounds: Sequence[int], threads: int | None) -
     print(f"\n  {'function':<30} estimated    true    votes")
     for function, a, b in zip(whole.functions_, found, true, strict=True):
         print(f"  {function:<30} {a:9.3f} {b:7.3f} {whole.accuracies_[function].votes:8d}")
-    print(f"  correlation {np.corrcoef(found, true)[0, 1]:.2f}, mean absolute error {np.mean(np.abs(np.array(found) - true)):.3f}")
+    error = np.mean(np.abs(np.array(found) - true))
+    print(f"  correlation {np.corrcoef(found, true)[0, 1]:.2f}, mean absolute error {error:.3f}")
     return {**curves, "majority vote": [vote] * len(rounds), "ours, with words": [words] * len(rounds)}
 
 

@@ -1,4 +1,4 @@
-"""Weak supervision from start to end: labelling functions, their votes put together, and a tagger trained on the result.
+"""Weak supervision from start to end: labelling functions, their votes put together, and a tagger trained on them.
 
     python examples/weak/labelling.py          half a minute
 
@@ -19,7 +19,17 @@ from trellis.tasks.aggregate import majority_vote
 
 STEMS = ("aspi", "ibupro", "naproxe", "zolpide", "valsar", "losar", "ator", "fluoxe", "cipro", "amoxi", "keto", "warfa")
 ENDINGS = ("rin", "fen", "tan", "vastatin", "cillin", "prazole", "tine")
-AILMENTS = ("headache", "nausea", "chest pain", "renal failure", "fever", "rash", "back pain", "heart failure", "anxiety")
+AILMENTS = (
+    "headache",
+    "nausea",
+    "chest pain",
+    "renal failure",
+    "fever",
+    "rash",
+    "back pain",
+    "heart failure",
+    "anxiety",
+)
 FRAMES = (
     "the patient took {d} for {a} .", "{d} may cause {a} in adults .", "after {d} the {a} was gone .",
     "no {a} was seen with {d} or {e} .", "{d} and {e} were given daily .", "she reported {a} on the second day .",
@@ -110,7 +120,8 @@ def features(tokens: list[str], at: int) -> dict[str, str]:
 def main() -> None:
     sentences, gold = texts(600, seed=0)
     votes = [
-        {"tokens": tokens, "spans": {name: list(look(tokens)) for name, look in FUNCTIONS.items()}} for tokens in sentences
+        {"tokens": tokens, "spans": {name: list(look(tokens)) for name, look in FUNCTIONS.items()}}
+        for tokens in sentences
     ]
     aggregator = Aggregator(["DRUG", "AILMENT"]).fit(votes)
     print("what is estimated of each function, without a gold label:")
@@ -118,7 +129,8 @@ def main() -> None:
         print(f"  {name:<15} right in {100 * (found.accuracy or 0):5.1f} % of {found.votes} votes")
 
     vote = majority_vote(aggregator.texts(votes), aggregator.label_names_)
-    print(f"\nspan F1 on the {len(sentences)} texts: majority vote {span_f1(vote, gold):.1f}, aggregated {span_f1(aggregator.labels_, gold):.1f}")
+    before, after = span_f1(vote, gold), span_f1(aggregator.labels_, gold)
+    print(f"\nspan F1 on the {len(sentences)} texts: majority vote {before:.1f}, aggregated {after:.1f}")
 
     # The end model learns from the aggregated labels; a text counts by how sure its least sure token is.
     sure = [float(nodes.max(axis=1).min()) for nodes in aggregator.probabilities_]

@@ -72,7 +72,12 @@ def test_one_function_is_believed():
 
 
 def test_texts_that_nobody_touches_and_empty_ones_keep_their_place():
-    texts = [{"tokens": [], "votes": {}}, spans("take aspirin", f=[[1, 2, "DRUG"]]), spans("a b c", f=[]), {"tokens": ["x"], "votes": {}}]
+    texts = [
+        {"tokens": [], "votes": {}},
+        spans("take aspirin", f=[[1, 2, "DRUG"]]),
+        spans("a b c", f=[]),
+        {"tokens": ["x"], "votes": {}},
+    ]
     made = Aggregator().fit(texts)
     assert made.labels_ == [[], ["O", "B-DRUG"], ["O", "O", "O"], ["O"]]
     assert [node.shape for node in made.probabilities_] == [(0, 3), (2, 3), (3, 3), (1, 3)]
@@ -82,7 +87,9 @@ def test_texts_that_nobody_touches_and_empty_ones_keep_their_place():
 def test_a_coarse_vote_lets_the_others_decide():
     texts = []
     for _ in range(20):
-        texts.append(spans("aspirin for pain", some=[[0, 1, "*"], [2, 3, "*"]], drugs=[[0, 1, "DRUG"]], pains=[[2, 3, "PAIN"]]))
+        texts.append(
+            spans("aspirin for pain", some=[[0, 1, "*"], [2, 3, "*"]], drugs=[[0, 1, "DRUG"]], pains=[[2, 3, "PAIN"]])
+        )
     made = Aggregator(words=False).fit(texts)
     assert made.label_names_ == ["O", "B-DRUG", "I-DRUG", "B-PAIN", "I-PAIN"]
     assert made.labels_[0] == ["B-DRUG", "O", "B-PAIN"]
@@ -91,7 +98,14 @@ def test_a_coarse_vote_lets_the_others_decide():
 
 
 def test_coarse_labels_can_be_named():
-    texts = [spans("aspirin for pain", some=[[0, 1, "MEDICAL"], [2, 3, "MEDICAL"]], drugs=[[0, 1, "DRUG"]], pains=[[2, 3, "PAIN"]])] * 20
+    texts = [
+        spans(
+            "aspirin for pain",
+            some=[[0, 1, "MEDICAL"], [2, 3, "MEDICAL"]],
+            drugs=[[0, 1, "DRUG"]],
+            pains=[[2, 3, "PAIN"]],
+        )
+    ] * 20
     made = Aggregator(coarse={"MEDICAL": ["DRUG", "PAIN"]}, words=False).fit(texts)
     assert made.labels_[0] == ["B-DRUG", "O", "B-PAIN"]
     with pytest.raises(UnknownNameError, match="DRGU"):
@@ -100,9 +114,12 @@ def test_coarse_labels_can_be_named():
 
 def test_texts_may_be_labelled_as_a_whole():
     texts = [{"text": f"good film {i}", "votes": {"a": "POS", "b": "POS" if i % 10 else None}} for i in range(30)]
-    texts += [{"text": f"bad film {i}", "votes": {"a": "NEG", "b": "NEG" if i % 10 else None}} for i in range(30)] + [{"text": "good one", "votes": {"a": None}}]
+    texts += [{"text": f"bad film {i}", "votes": {"a": "NEG", "b": "NEG" if i % 10 else None}} for i in range(30)] + [
+        {"text": "good one", "votes": {"a": None}}
+    ]
     made = Aggregator().fit(texts)
-    assert made.labels_[0] == ["POS"] and made.labels_[40] == ["NEG"]
+    assert made.labels_[0] == ["POS"]
+    assert made.labels_[40] == ["NEG"]
     assert made.labels_[-1] == ["POS"]  # by its words: nobody votes
 
 
@@ -195,7 +212,9 @@ def test_an_unknown_label_is_named():
         Aggregator(accuracy={"g": 0.5}).fit([VotedText(("a",), {"f": ("B-X",)})])
 
 
-@pytest.mark.parametrize("setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"folds": 1}, {"labels": "DRUG"}, {"rounds": 0}])
+@pytest.mark.parametrize(
+    "setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"folds": 1}, {"labels": "DRUG"}, {"rounds": 0}]
+)
 def test_settings_that_mean_nothing_are_refused(setting):
     with pytest.raises(DataError):
         Aggregator(**setting).fit(drawn(5)[0])

@@ -51,7 +51,10 @@ def test_columns_and_a_table_of_accuracies(votes, capfd):
 
 
 def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
-    assert run("aggregate", "votes.jsonl", "-o", "out.jsonl", "--save", "m", "--history", "h.jsonl", "-q", "--no-words") == 0
+    assert (
+        run("aggregate", "votes.jsonl", "-o", "out.jsonl", "--save", "m", "--history", "h.jsonl", "-q", "--no-words")
+        == 0
+    )
     assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.jsonl") == 0
     assert (votes / "out.jsonl").read_text() == (votes / "again.jsonl").read_text()
     assert lines(votes / "h.jsonl")
@@ -62,7 +65,9 @@ def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
 
 
 def test_rules_and_coarse_labels(votes, capfd):
-    (votes / "rules.toml").write_text('[[rule]]\nname = "no pain"\nif_word_matches = "."\nthen_not_label = ["B-PAIN", "I-PAIN"]\n')
+    (votes / "rules.toml").write_text(
+        '[[rule]]\nname = "no pain"\nif_word_matches = "."\nthen_not_label = ["B-PAIN", "I-PAIN"]\n'
+    )
     assert run("aggregate", "votes.jsonl", "--rules", "rules.toml", "-o", "out.jsonl", "-q", "--no-words") == 0
     assert not any("PAIN" in k for r in lines(votes / "out.jsonl") for k in r["labels"])
     (votes / "c.tsv").write_text("x\tB-SOME\tB-DRUG\ny\tB-SOME\tB-PAIN\n")

@@ -71,7 +71,10 @@ def test_a_recommended_function_that_does_not_exist(tmp_path):
 
 def test_json_lines_with_spans_and_votes(tmp_path):
     path = tmp_path / "t.jsonl"
-    path.write_text('{"tokens": ["u", "v"], "spans": {"a": [[1, 2, "X"]]}, "votes": {"b": [null, "O"]}}\n\n{"tokens": [], "votes": {}}\n')
+    path.write_text(
+        '{"tokens": ["u", "v"], "spans": {"a": [[1, 2, "X"]]}, "votes": {"b": [null, "O"]}}\n'
+        '\n{"tokens": [], "votes": {}}\n'
+    )
     one, two = read_voted(path)
     assert one.votes == {"a": (None, "B-X"), "b": (None, "O")}
     assert (len(two), two.line) == (0, 3)

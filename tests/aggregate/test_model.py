@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_the_posterior_is_the_enumerated_one(model):
     number = {name: code for code, name in enumerate(model.votes_.names)}
     total = np.zeros((3, 5))
     for labels in product(range(5), repeat=3):
-        score = model.start_[labels[0]] * np.prod([model.transition_[a, b] for a, b in zip(labels, labels[1:], strict=False)])
+        score = model.start_[labels[0]] * np.prod([model.transition_[a, b] for a, b in pairwise(labels)])
         for t, k in enumerate(labels):
             score *= np.exp(evidence[t, k])
             for j, name in enumerate(model.functions):
@@ -56,7 +56,7 @@ def test_no_output_has_an_inside_label_that_continues_nothing(model):
 def test_every_round_of_em_raises_the_objective(model):
     learner = UEM(model, start="model", max_rounds=15, tol=0).fit(TEXTS)
     values = learner.history_.objective
-    assert all(b >= a - 1e-9 * abs(a) for a, b in zip(values, values[1:], strict=False))
+    assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(values))
 
 
 def test_counts_of_an_instance_of_weight_two_are_those_of_the_instance_twice(model):

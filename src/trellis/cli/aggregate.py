@@ -43,7 +43,19 @@ if TYPE_CHECKING:
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
 TRAINING = {
     name: "--" + name.replace("_", "-")
-    for name in ("save", "rules", "labels", "coarse", "accuracy", "price", "no_words", "rounds", "gamma", "seed", "history")
+    for name in (
+        "save",
+        "rules",
+        "labels",
+        "coarse",
+        "accuracy",
+        "price",
+        "no_words",
+        "rounds",
+        "gamma",
+        "seed",
+        "history",
+    )
 }
 """Options that training alone reads."""
 

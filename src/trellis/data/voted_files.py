@@ -1,12 +1,12 @@
 """Files of texts with votes: WRENCH's JSON, JSON lines, and columns.
 
-    WRENCH          a folder with train.json, valid.json and test.json, or one such file; meta.json beside it names the
-                    functions (``lf``) and those that are recommended (``lf_rec``), label.json the labels of whole texts
-    JSON lines      {"tokens": [..], "spans": {function: [[first, end, type], ..]}}          as skweak keeps them
-                    {"tokens": [..], "votes": {function: [label or null, ..]}}
-                    {"text": "..", "votes": {function: label or null}}                        one label for the text
-    columns         token TAB vote TAB vote ...; ``_`` or nothing where a function abstains; a first line
-                    ``# token TAB function TAB function ...`` names the functions
+WRENCH          a folder with train.json, valid.json and test.json, or one such file; meta.json beside it names the
+                functions (``lf``) and those that are recommended (``lf_rec``), label.json the labels of whole texts
+JSON lines      {"tokens": [..], "spans": {function: [[first, end, type], ..]}}          as skweak keeps them
+                {"tokens": [..], "votes": {function: [label or null, ..]}}
+                {"text": "..", "votes": {function: label or null}}                        one label for the text
+columns         token TAB vote TAB vote ...; ``_`` or nothing where a function abstains; a first line
+                ``# token TAB function TAB function ...`` names the functions
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ def _wrench(path: str, all_functions: bool) -> Iterator[VotedText]:
             if needed not in record:
                 hint = did_you_mean(needed, record)
                 raise DataError(
-                    f"{what}: expected the key {needed!r}{hint}; WRENCH's records have 'data' and 'weak_labels'", path=path
+                    f"{what}: expected the key {needed!r}{hint}; WRENCH's records have 'data' and 'weak_labels'",
+                    path=path,
                 )
         text = record["data"].get("text") if isinstance(record["data"], dict) else None
         if text is None:

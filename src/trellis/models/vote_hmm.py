@@ -2,9 +2,9 @@
 
     p(v, y) = start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t Π_j emission_j[v_tj, y_t]
 
-Functions are independent given the label. Abstaining is a vote like others: that a dictionary is silent says something too.
-After training, ``trust_`` holds what constraints added (:mod:`trellis.tasks.aggregate`): the price λ_j of a label that
-contradicts a vote of function j, and last the price λ₀ of any label but "O" where nobody votes, so that new texts are
+Functions are independent given the label. Abstaining is a vote like others: a dictionary that is silent says something
+too. After training, ``trust_`` holds what constraints added (:mod:`trellis.tasks.aggregate`): the price λ_j of a label
+that contradicts a vote of function j, and last the price λ₀ of any label but "O" where nobody votes. So new texts are
 scored as the training texts were projected,
 
     score(v, y) = log p(v, y) − Σ_t ( Σ_j λ_j [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
@@ -72,8 +72,8 @@ class VoteHMM(SequenceModel):
     transition_prior, emission_prior : Dirichlet α, 1: maximum likelihood
     threads : for ``predict`` and its like; None: every core
 
-    Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), columns sum to 1 over votes;
-    ``trust_`` (n_functions + 1,); ``label_names_`` and ``votes_``, the vocabularies.
+    Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
+    over votes; ``trust_`` (n_functions + 1,); ``label_names_`` and ``votes_``, the vocabularies.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
     >>> text = VotedText(("a", "b"), {"f": ("X", None)})
@@ -124,7 +124,7 @@ class VoteHMM(SequenceModel):
         tokens = [list(text.tokens) for text in texts]
         batch = Batch.from_sentences(tokens, y, label_names=self.label_names_, weights=weights)
         columns = {name: Column(self._codes(texts, name), self.votes_) for name in self.functions}
-        voters = np.sum([column.codes > 0 for column in columns.values()], axis=0, dtype=np.int32)
+        voters = np.stack([column.codes > 0 for column in columns.values()], axis=1).sum(axis=1).astype(np.int32)
         columns[VOTERS] = Column(voters, Vocabulary(map(str, range(len(self.functions) + 1)), kind="number of voters"))
         return Batch(
             batch.offsets, batch.labels, batch.weights, {**batch.columns, **columns}, self._evidence(texts)
@@ -191,7 +191,8 @@ class VoteHMM(SequenceModel):
         for j in range(len(self.functions)):
             node += table[j][patterns[:, j]]
         if batch.features is not None:
-            node, index = node[index] + batch.features.toarray(), None
+            node = node[index] + batch.features.toarray()
+            return Chain.over(ChainTables.of(node, *ends), batch.offsets, first=batch.first)
         return Chain.over(ChainTables.of(node, *ends), batch.offsets, node_index=index, first=batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> VoteStatistics:
@@ -248,8 +249,8 @@ class VoteHMM(SequenceModel):
     def begin(self, batch: Batch) -> None:
         """Parameters from the shares of the votes at each token: a soft majority vote, made valid.
 
-        A vote that allows several labels is shared among them. Where nobody votes the label is most likely "O", or, where
-        there is no such label, any.
+        A vote that allows several labels is shared among them. Where nobody votes the label is most likely "O", or,
+        where there is no such label, any.
         """
         patterns, index = self._patterns(batch)
         k = len(self.label_names_)

@@ -1,8 +1,9 @@
 """Weak labels, whole: texts with the guesses of several labelling functions in, one labelling with probabilities out.
 
-A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). Plain EM on it drifts away
-from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do. A
-constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al. 2010, γ = 1):
+A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). Plain EM on it drifts
+away from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do.
+A constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al.
+2010, γ = 1):
 
     E_q[ votes of j that are right ]  ≥  accuracy · votes of j        over the corpus, at a price of ``strength`` each
     E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
@@ -41,8 +42,7 @@ from trellis.learn.training import Training
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
-from trellis.tasks.word_evidence import WordEvidence
-
+from trellis.tasks.word_evidence import Heard, WordEvidence
 
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
@@ -81,10 +81,11 @@ class Aggregator(SavedEstimator):
     coarse : name -> the types or labels that a vote of this name may mean; ``*`` means any of them
     accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
         not named have no bound); None: no bounds, which is plain EM
-    strength : price of each expected wrong vote beyond that, so that functions that contradict each other conflict softly
-    missed : most expected share of entities among tokens on which no function votes, at the same price; None: not bounded
+    strength : price of each expected wrong vote beyond that, so that functions may contradict each other
+    missed : most expected share of entities among tokens on which no function votes, at the same price; None: any
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
-    rules : text of a rules file (docs/rules.md), in which every function is a column;  rules_path : what messages call it
+    rules : text of a rules file (docs/rules.md), in which every function is a column
+    rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     words : whether words speak where no function votes
     word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
@@ -92,8 +93,8 @@ class Aggregator(SavedEstimator):
     rounds, tol : of EM: at most so many, or until the objective changes by less than this share
     transition_prior, emission_prior : Dirichlet α of the HMM
 
-    Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``, ``history_``,
-    ``label_names_``, ``functions_``.
+    Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
+    ``history_``, ``label_names_``, ``functions_``.
     """
 
     not_saved = ("threads", "engine", "show_progress", "files")
@@ -164,8 +165,9 @@ class Aggregator(SavedEstimator):
         batch = model.encode(texts, fit=True)
         model.begin(batch)
         learner = UEM(
-            model, self.constraints(), gamma=self.gamma, start="model", max_rounds=self.rounds, tol=self.tol, threads=self.threads,
-            tolerance=self._tolerance(texts), track_likelihood=False, show_progress=self.show_progress,
+            model, self.constraints(), gamma=self.gamma, start="model", max_rounds=self.rounds, tol=self.tol,
+            threads=self.threads, tolerance=self._tolerance(texts), track_likelihood=False,
+            show_progress=self.show_progress,
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.threads, self.engine)))
         names = [*map(_name, self.functions_), MISSED]
@@ -178,7 +180,7 @@ class Aggregator(SavedEstimator):
         if self.words:
             labels = self.learner_.predict(texts)
             words = self._word_evidence()
-            views = words.fit([text.tokens for text in texts], labels, [_silent(text) for text in texts])
+            views = words.fit([_heard(text) for text in texts], labels)
             if views is not None:
                 self.words_ = words
                 texts = self._with_evidence(texts, views)
@@ -245,14 +247,14 @@ class Aggregator(SavedEstimator):
         texts = _texts(X)
         if self.words_ is None:
             return texts
-        return self._with_evidence(texts, self.words_.view([text.tokens for text in texts]))
+        return self._with_evidence(texts, self.words_.view([_heard(text) for text in texts]))
 
     def _with_evidence(self, texts: Sequence[VotedText], views: Sequence[FloatArray]) -> list[VotedText]:
         if self.words_ is None:
             return list(texts)
         made = []
         for text, view in zip(texts, views, strict=True):
-            made.append(replace(text, evidence=self.words_.evidence(text.tokens, view, _silent(text))))
+            made.append(replace(text, evidence=self.words_.evidence(_heard(text), view)))
         return made
 
     # names
@@ -268,7 +270,7 @@ class Aggregator(SavedEstimator):
         votes = _votes(seen.values())
         if not votes:
             raise DataError(
-                "no function votes on any token, so that there is nothing to put together: is it the right key or column?"
+                "no function votes on any token, so there is nothing to put together: is it the right key or column?"
             )
         self.bio_ = is_bio(votes)
         self._name_labels(kinds_of(votes, self.coarse or {}) if self.labels is None else list(self.labels))
@@ -375,7 +377,9 @@ class Aggregator(SavedEstimator):
             mine = {key.removeprefix("words/"): a for key, a in arrays.items() if key.startswith("words/")}
             self.words_.restore(names["words"], mine)
         self.model_ = model
-        self.learner_ = UEM(model, self._own_constraints(), gamma=self.gamma, max_rounds=self.rounds, threads=self.threads)
+        self.learner_ = UEM(
+            model, self._own_constraints(), gamma=self.gamma, max_rounds=self.rounds, threads=self.threads
+        )
         self.learner_.model_ = model
         self.history_ = History([])
 
@@ -383,7 +387,7 @@ class Aggregator(SavedEstimator):
         self._check_whole(rounds=1, folds=2, random_state=0)
         self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
         self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
-        given = self.accuracy.values() if isinstance(self.accuracy, Mapping) else [self.accuracy]
+        given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:
             if least is not None and not (isinstance(least, int | float) and 0.0 <= least <= 1.0):
                 raise DataError(f"accuracy is a share of right votes, from 0 to 1, but there is {least!r}")
@@ -412,9 +416,10 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
     return found
 
 
-def _silent(text: VotedText) -> list[bool]:
-    """Whether no function votes, for each token."""
-    return [all(own[t] is None for own in text.votes.values()) for t in range(len(text))]
+def _heard(text: VotedText) -> Heard:
+    """Tokens, each with the first vote that is cast on it."""
+    cast = zip(*text.votes.values(), strict=True) if text.votes else [()] * len(text)
+    return [(token, next((v for v in own if v is not None), "")) for token, own in zip(text.tokens, cast, strict=True)]
 
 
 def _name(function: str) -> str:

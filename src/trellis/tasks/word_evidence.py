@@ -11,9 +11,9 @@ labels with an "O",
 
 - words that no function ever votes on are not told apart (unless they are very common), but are known by their endings,
   shapes, classes and neighbours: else the CRF learns by heart that what the dictionaries lack is no entity;
-- the evidence for an entity is the mean of what this occurrence says and what all occurrences of the word say on average;
-- ``lift`` is added to the evidence for an entity. The CRF was taught that whatever the functions miss is "O" (positive and
-  unlabelled examples: Elkan and Noto 2008), so its odds are too low by the share that they miss.
+- the evidence for an entity is the mean of what this occurrence says and what the word's occurrences say on average;
+- ``lift`` is added to the evidence for an entity. The CRF was taught that whatever the functions miss is "O" (positive
+  and unlabelled examples: Elkan and Noto 2008), so its odds are too low by the share that they miss.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ LEAST_ENTITIES = 20
 SMALLEST = 1e-7
 OWN_SHARE = 0.5
 """Of what an occurrence says; the mean over the word's occurrences has the rest."""
+
+
+Heard = Sequence[tuple[str, str]]
+"""A text: each token with a vote that is cast on it, empty where none is."""
 
 
 class _Names(TypedDict):
@@ -77,20 +81,17 @@ class WordEvidence:
         self.labels, self.weight, self.lift, self.folds = list(labels), weight, lift, folds
         self.l2, self.random_state, self.threads = l2, random_state, threads
 
-    def fit(
-        self, texts: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], silent: Sequence[Sequence[bool]]
-    ) -> list[FloatArray] | None:
+    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[FloatArray] | None:
         """Learn from labelled texts, and give the log-probabilities of each by the CRF that did not see it.
 
-        silent : whether no function votes, for each token
 
         None: there is too little to learn from.
         """
         named = [k for own in labels for k in own]
         if len(texts) < max(LEAST_TEXTS, 2 * self.folds) or sum(k != OUTSIDE for k in named) < LEAST_ENTITIES:
             return None
-        self.told_apart = _told_apart(texts, silent)
-        self.company = word_company(texts, random_state=self.random_state)
+        self.told_apart = _told_apart(texts)
+        self.company = word_company([[word for word, _ in text] for text in texts], random_state=self.random_state)
         self.shares = np.array([(named.count(k) + 1.0) / (len(named) + len(self.labels)) for k in self.labels])
         fold = np.arange(len(texts)) % self.folds
         self.crfs: list[CRF] = []
@@ -108,23 +109,23 @@ class WordEvidence:
         self._learn_words(texts, found)
         return found
 
-    def view(self, texts: Sequence[Sequence[str]]) -> list[FloatArray]:
+    def view(self, texts: Sequence[Heard]) -> list[FloatArray]:
         """Log-probabilities of new texts: the mean over all CRFs."""
         views = [crf.predict_proba(texts) for crf in self.crfs]
         return [np.mean([np.log(node + SMALLEST) for node in own], axis=0) for own in zip(*views, strict=True)]
 
-    def evidence(self, tokens: Sequence[str], view: FloatArray, silent: Sequence[bool]) -> FloatArray:
+    def evidence(self, text: Heard, view: FloatArray) -> FloatArray:
         """(n_tokens, n_labels) for a text, from its view; nothing where a function votes."""
-        if not len(tokens):
+        if not len(text):
             return np.zeros((0, len(self.labels)))
         scores = self.weight * (view - np.log(self.shares))
-        quiet = np.asarray(silent)[:, None]
+        quiet = np.array([not vote for _, vote in text])[:, None]
         if OUTSIDE not in self.labels:
             return np.where(quiet, scores, 0.0)
         outside = self.labels.index(OUTSIDE)
         scores = scores - scores[:, [outside]]
         own = self._odds(view)
-        words = np.array([self.words.get(token.lower(), np.nan) for token in tokens])
+        words = np.array([self.words.get(token.lower(), np.nan) for token, _ in text])
         usual = np.where(np.isnan(words), own, words)
         change = self.weight * (1.0 - OWN_SHARE) * (usual - own) + self.lift
         scores = scores + np.where(np.arange(len(self.labels)) == outside, 0.0, change[:, None])
@@ -140,18 +141,18 @@ class WordEvidence:
         not_entity = np.exp(view[:, self.labels.index(OUTSIDE)]).clip(0.0, 1.0)
         return np.asarray(np.log(1.0 - not_entity + 1e-4) - np.log(not_entity + 1e-4))
 
-    def _learn_words(self, texts: Sequence[Sequence[str]], views: Sequence[FloatArray]) -> None:
+    def _learn_words(self, texts: Sequence[Heard], views: Sequence[FloatArray]) -> None:
         total: dict[str, float] = {}
         number: dict[str, int] = {}
-        for tokens, view in zip(texts, views, strict=True):
-            for token, odds in zip(tokens, self._odds(view).tolist() if len(tokens) else (), strict=True):
+        for text, view in zip(texts, views, strict=True):
+            for (token, _), odds in zip(text, self._odds(view).tolist() if len(text) else (), strict=True):
                 key = token.lower()
                 total[key], number[key] = total.get(key, 0.0) + odds, number.get(key, 0) + 1
         self.words = {key: total[key] / number[key] for key in total}
 
-    def describe(self, tokens: Sequence[str], at: int) -> list[str]:
-        """Features of a token; of a text that is one token, its words."""
-        token = tokens[at]
+    def describe(self, text: Heard, at: int) -> list[str]:
+        """Features of a token; of a text that is one token, its words. Of votes, those of its neighbours alone."""
+        token = text[at][0]
         word = token.lower()
         found = ["bias", "s=" + shape(token)]
         if " " in token:
@@ -160,13 +161,16 @@ class WordEvidence:
         if known:
             found.append("w=" + word)
         found += [f"p{n}={word[:n]}" for n in (3, 4)] + [f"x{n}={word[-n:]}" for n in (2, 3, 4)]
+        for step in (-2, 2):
+            if 0 <= at + step < len(text) and text[at + step][1]:
+                found.append(f"v{step}={text[at + step][1]} {text[at + step // 2][0].lower()}")
         for step in (-1, 1):
             place = at + step
-            if not 0 <= place < len(tokens):
+            if not 0 <= place < len(text):
                 found.append(f"w{step}=#")
                 continue
-            near = tokens[place].lower()
-            found += [f"w{step}={near}", f"x{step}={near[-3:]}", f"s{step}={shape(tokens[place])}"]
+            near = text[place][0].lower()
+            found += [f"w{step}={near}", f"x{step}={near[-3:]}", f"s{step}={shape(text[place][0])}"]
             if known:
                 found.append(f"b{step}={near} {word}")
             found += [f"c{n}{step}={code}" for n, code in enumerate(self.company.get(near, ()))]
@@ -213,15 +217,10 @@ class WordEvidence:
             self.crfs.append(crf)
 
 
-def _told_apart(texts: Sequence[Sequence[str]], silent: Sequence[Sequence[bool]]) -> frozenset[str]:
+def _told_apart(texts: Sequence[Heard]) -> frozenset[str]:
     """Words that some function votes on somewhere, and the common ones."""
-    counts = Counter(token.lower() for tokens in texts for token in tokens)
-    voted = {
-        token.lower()
-        for tokens, own in zip(texts, silent, strict=True)
-        for token, quiet in zip(tokens, own, strict=True)
-        if not quiet
-    }
+    counts = Counter(token.lower() for text in texts for token, _ in text)
+    voted = {token.lower() for text in texts for token, vote in text if vote}
     return frozenset(voted | {word for word, n in counts.items() if n >= COMMON})
 
 
