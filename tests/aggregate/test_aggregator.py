@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.aggregate.corpora import LABELS, agreement, drawn, true_accuracies
+from tests.engine.isolating import IsolatingEngine
 from trellis import Aggregator, InfeasibleError, VotedText, load_model
 from trellis.errors import DataError, UnknownNameError
 from trellis.tasks.aggregate import majority_vote
@@ -218,3 +219,10 @@ def test_an_unknown_label_is_named():
 def test_settings_that_mean_nothing_are_refused(setting):
     with pytest.raises(DataError):
         Aggregator(**setting).fit(drawn(5)[0])
+
+
+def test_shards_may_be_worked_on_elsewhere():
+    texts, _ = drawn(120)
+    here, there = (Aggregator(words=False, engine=engine).fit(texts) for engine in (None, IsolatingEngine()))
+    for a, b in zip(here.probabilities_, there.probabilities_, strict=True):
+        assert np.array_equal(a, b)

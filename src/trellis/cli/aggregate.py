@@ -132,7 +132,7 @@ def aggregate(
         text = None if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
         made = Aggregator(
             kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=text, rules_path=rules or "rules",
-            words=not no_words, gamma=gamma, rounds=max(rounds, 1), random_state=seed, threads=threads,
+            words=not no_words, gamma=gamma, rounds=rounds, random_state=seed, threads=threads,
             show_progress=not quiet,
         ).fit(texts)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_
