@@ -111,7 +111,7 @@ def draw(curves: dict[str, dict[str, list[float]]], rounds: Sequence[int], path:
             colour, line = styles.get(curve, (ACCENTS[2], "--"))
             one.plot(rounds, values, line, color=colour, label=curve, linewidth=1.8)
         plain_axes(one, name, "rounds", "span F1")
-        one.legend(fontsize=8, frameon=False, loc="lower left")
+        one.legend(fontsize=8, frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.4))
     save_figure(figure, path)
 
 

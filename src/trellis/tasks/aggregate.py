@@ -189,13 +189,13 @@ class Aggregator(SavedEstimator):
         return self
 
     def _tolerance(self, texts: Sequence[VotedText]) -> float:
-        """KKT residual of the projections, relative to the largest bound: a tenth of the price of a wrong vote.
+        """KKT residual of the projections, relative to the largest bound: a hundredth of the price of a wrong vote.
 
         What a row with a price lacks is measured by how far its dual variable would move, which is never more than the
-        price: a residual that may be as large is no demand at all.
+        price: a residual that may be as large is no demand at all. With a tenth, rounds went to and fro for ever.
         """
         votes = [sum(v is not None for text in texts for v in text.votes.get(f, ())) for f in self.functions_]
-        return min(1e-3, max(0.1 * self.strength / max(*votes, 1), 1e-9))
+        return min(1e-3, max(0.01 * self.strength / max(*votes, 1), 1e-9))
 
     def constraints(self) -> list[Constraint]:
         """All that is known: the accuracies of functions, the share of entities, and the rules."""
