@@ -19,6 +19,7 @@ from trellis._version import __version__ as __version__
 # public name -> module that defines it
 _EXPORTS = {
     "Aligner": "trellis.tasks.align",
+    "Aggregator": "trellis.tasks.aggregate",
     "Anneal": "trellis.learn.schedule",
     "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
@@ -49,6 +50,7 @@ _EXPORTS = {
     "UEM": "trellis.learn.uem",
     "UnknownNameError": "trellis.errors",
     "Vocabulary": "trellis.data.vocabulary",
+    "VotedText": "trellis.data.voted",
     "agree": "trellis.projection.agreement",
     "at_least": "trellis.constraints.comparison",
     "at_most": "trellis.constraints.comparison",
@@ -143,6 +145,7 @@ if TYPE_CHECKING:
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
+    from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConstraintError as ConstraintError
     from trellis.errors import ConvergenceWarning as ConvergenceWarning
     from trellis.errors import DataError as DataError
@@ -172,6 +175,7 @@ if TYPE_CHECKING:
     from trellis.structures.chain import Chain as Chain
     from trellis.structures.spanning_trees import SpanningTrees as SpanningTrees
     from trellis.structures.trees import Trees as Trees
+    from trellis.tasks.aggregate import Aggregator as Aggregator
     from trellis.tasks.align import Aligner as Aligner
     from trellis.tasks.extract import Extractor as Extractor
     from trellis.tasks.induce import Inducer as Inducer

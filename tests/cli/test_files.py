@@ -17,6 +17,7 @@ BEGINS = {
     "predict": "trellis.tasks.relaxed.predict_relaxed",
     "explain": "trellis.tasks.explain.explain",
     "induce": "trellis.tasks.induce.Inducer.fit",
+    "aggregate": "trellis.tasks.aggregate.Aggregator.fit",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
@@ -28,11 +29,12 @@ REST = {
     "predict": ["-m", "m", "text.txt"],
     "explain": ["-m", "m", "few.tsv"],
     "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
+    "aggregate": ["few.tsv"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
     "info": [],
 }
-WRITES = ("--output", "--save", "--history", "--probabilities", "--forward-links", "--reverse-links")
+WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 
@@ -92,7 +94,7 @@ def test_a_folder_that_is_not_ours_is_told(folder, capfd):
     assert "cannot be written to" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["align", "train", "induce"])
+@pytest.mark.parametrize("command", ["align", "train", "induce", "aggregate"])
 def test_save_replaces_models_and_nothing_else(command, folder, capfd):
     assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
     assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
@@ -104,7 +106,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
 
 
 @pytest.mark.parametrize("name", ["gold.tsv", "gold.jsonl"])
-@pytest.mark.parametrize("command", ["predict", "induce", "tokens"])
+@pytest.mark.parametrize("command", ["predict", "induce", "aggregate", "tokens"])
 def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
     (folder / name).write_text("Ann\tNAME\n")
     assert run(*line(command, "--output", name)) == 2

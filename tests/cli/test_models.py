@@ -53,7 +53,8 @@ def test_load_model_knows_every_class_that_saves():
     import trellis.tasks.induce  # noqa: F401  all tasks are imported
 
     abstract = {
-        "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Prediction", "ProjectedPrediction", "CCMPrediction",
+        "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Prediction", "ProjectedPrediction",
+        "CCMPrediction",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
     assert found - abstract == set(_CLASSES)

@@ -48,7 +48,7 @@ def having(flag):
 
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    reading = {"align", "predict", "explain", "induce", "info", "parse predict", "induce-trees"}
+    reading = {"align", "predict", "explain", "induce", "info", "parse predict", "induce-trees", "aggregate"}
     assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
@@ -68,7 +68,7 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
 
 
 def test_a_seed_is_where_something_is_random():
-    assert having("--seed") == {"train", "induce", "parse train"}
+    assert having("--seed") == {"train", "induce", "parse train", "aggregate"}
 
 
 def command_lines():

@@ -17,9 +17,12 @@ from tests.hostile.command import FEW, RULES
 from trellis.constraints import count, few_labels_per, label, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
+from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, UEM, CoDL
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
+from trellis.models.vote_hmm import VoteHMM
+from trellis.tasks.aggregate import Aggregator
 from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled
@@ -111,6 +114,32 @@ def extracted(extractor: Any) -> str:
     for labels in both:
         assert {label for own in labels for label in own} <= set(extractor.label_names_)
     return f"{both} {[c.describe() for c in extractor.constraints_]}"
+
+
+VOTED = [
+    {"tokens": ["take", "aspirin", "now"], "spans": {"f": [[1, 2, "DRUG"]], "g": []}},
+    {"tokens": ["no", "zocor"], "spans": {"f": [[1, 2, "DRUG"]], "g": [[1, 2, "DRUG"]]}},
+] * 15
+
+
+def make_aggregator(path: str) -> None:
+    Aggregator(rules='[[rule]]\nname = "few"\ncount = "B-DRUG"\nat_most = 2\n', folds=2, max_iter=3, tol=0).fit(
+        VOTED
+    ).save(path)
+
+
+def make_voters(path: str) -> None:
+    texts = [voted_of(one) for one in VOTED]
+    model = VoteHMM(["O", "B-DRUG", "I-DRUG"], ["f", "g"], {k: [k] for k in ("O", "B-DRUG", "I-DRUG")})
+    model.begin(model.encode(texts, fit=True))
+    model.save(path)
+
+
+def aggregated(model: Any) -> str:
+    texts = [voted_of(one) for one in VOTED[:2]]
+    labels, probabilities = model.predict(texts), model.predict_proba(texts)
+    _check(labels, probabilities, list(model.label_names_))
+    return f"{labels} {[node.tobytes() for node in probabilities]} {getattr(model, 'accuracies_', None)}"
 
 
 def make_induced(path: str) -> None:
@@ -266,6 +295,8 @@ SAVED: dict[str, Saved] = {
     "NaiveBayes": classifier(NaiveBayes(), ["a", "a", "b", "c"]),
     "NaiveBayes variational": classifier(NaiveBayes(variational=True), [1, 1, 2, 3]),
     "MaxEnt": classifier(MaxEnt(l2=0.1), ["a", "a", "b", "cc"]),
+    "Aggregator": Saved(make_aggregator, load_model, aggregated),
+    "VoteHMM": Saved(make_voters, load_model, aggregated),
     "Extractor": Saved(make_extractor, Extractor.load, extracted),
     "Inducer": Saved(make_induced, load_model, lambda model: tagged(model) + str(tag_text(model, NEW))),
     "Aligner": Saved(lambda path: Aligner(n_jobs=1).fit(PAIRS).save(path), Aligner.load, aligned),

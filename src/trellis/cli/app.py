@@ -26,6 +26,7 @@ import typer
 
 from trellis._version import __version__
 from trellis.cli import (
+    aggregate,
     align,
     evaluate,
     explain,
@@ -63,6 +64,7 @@ app.command(cls=answering(induce.ANSWERS))(induce.induce)
 app.add_typer(parse.parse, name="parse")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)
+app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(info.info)

@@ -29,6 +29,7 @@ from trellis.models.estimator import Estimator
 from trellis.models.hints import check_hints
 
 _CLASSES = {
+    "Aggregator": "trellis.tasks.aggregate",
     "Aligner": "trellis.tasks.align",
     "AlignmentModel": "trellis.models.alignment.model",
     "ArcLabeller": "trellis.models.arc_labeller",
@@ -45,6 +46,7 @@ _CLASSES = {
     "Parser": "trellis.tasks.parse",
     "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
+    "VoteHMM": "trellis.models.vote_hmm",
 }
 """Class -> module, of everything that ``load_model`` brings back."""
 

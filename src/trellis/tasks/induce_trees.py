@@ -35,7 +35,7 @@ class TreeInducer(SavedEstimator):
     >>> from trellis.data.sentence import Sentence
     >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
     >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
-    >>> TreeInducer(rules=rules, rounds=3).fit(text).predict(text)[0].columns["head"]
+    >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
     ('2', '0', '2')
     """
 

@@ -1,0 +1,144 @@
+"""Weak supervision from start to end: labelling functions, their votes put together, and a tagger trained on them.
+
+    python examples/weak/labelling.py          half a minute
+
+What a user of Snorkel or skweak writes: functions that look at a text and guess, an aggregator in place of gold labels,
+and an end model that needs no function any more. The texts are generated, so that the truth is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from trellis import CRF, Aggregator
+from trellis.data.voted import Span, spans_of_labels
+from trellis.tasks.aggregate import majority_vote
+
+STEMS = ("aspi", "ibupro", "naproxe", "zolpide", "valsar", "losar", "ator", "fluoxe", "cipro", "amoxi", "keto", "warfa")
+ENDINGS = ("rin", "fen", "tan", "vastatin", "cillin", "prazole", "tine")
+AILMENTS = (
+    "headache",
+    "nausea",
+    "chest pain",
+    "renal failure",
+    "fever",
+    "rash",
+    "back pain",
+    "heart failure",
+    "anxiety",
+)
+FRAMES = (
+    "the patient took {d} for {a} .", "{d} may cause {a} in adults .", "after {d} the {a} was gone .",
+    "no {a} was seen with {d} or {e} .", "{d} and {e} were given daily .", "she reported {a} on the second day .",
+)  # fmt: skip
+
+Function = Callable[[list[str]], Iterator[Span]]
+
+
+def dictionary(words: set[str], kind: str) -> Function:
+    """Known names, of one or two words."""
+
+    def look(tokens: list[str]) -> Iterator[Span]:
+        for i in range(len(tokens)):
+            for n in (2, 1):
+                if " ".join(tokens[i : i + n]) in words and i + n <= len(tokens):
+                    yield i, i + n, kind
+                    break
+
+    return look
+
+
+def ending(pattern: str, kind: str) -> Function:
+    """Words that look like a name."""
+
+    def look(tokens: list[str]) -> Iterator[Span]:
+        for i, token in enumerate(tokens):
+            if re.search(pattern, token):
+                yield i, i + 1, kind
+
+    return look
+
+
+def something_after(cues: set[str]) -> Function:
+    """Some entity stands after these words: which kind it is the function does not know (``*``)."""
+
+    def look(tokens: list[str]) -> Iterator[Span]:
+        for i in range(1, len(tokens)):
+            if tokens[i - 1] in cues and tokens[i].isalpha():
+                yield i, i + 1, "*"
+
+    return look
+
+
+FUNCTIONS: dict[str, Function] = {
+    "drug list": dictionary({"aspirin", "ibuprofen", "naproxetan", "losartan", "amoxicillin", "valsartan"}, "DRUG"),
+    "drug endings": ending("(vastatin|cillin|prazole|tan|tine|fen)$", "DRUG"),
+    "ailment list": dictionary({"headache", "nausea", "fever", "chest pain", "heart failure", "rash"}, "AILMENT"),
+    "ailment words": ending("^(pain|failure|fever|anxiety)$", "AILMENT"),
+    "after a verb": something_after({"took", "cause", "reported"}),
+}
+
+
+def texts(n: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Sentences and their true labels."""
+    rng = np.random.default_rng(seed)
+    sentences, labels = [], []
+    for _ in range(n):
+        tokens: list[str] = []
+        own: list[str] = []
+        for piece in str(rng.choice(FRAMES)).split():
+            if piece in ("{d}", "{e}"):
+                tokens.append(str(rng.choice(STEMS)) + str(rng.choice(ENDINGS)))
+                own.append("B-DRUG")
+            elif piece == "{a}":
+                name = str(rng.choice(AILMENTS)).split()
+                tokens += name
+                own += ["B-AILMENT", *["I-AILMENT"] * (len(name) - 1)]
+            else:
+                tokens.append(piece)
+                own.append("O")
+        sentences.append(tokens)
+        labels.append(own)
+    return sentences, labels
+
+
+def span_f1(found: list[list[str]], gold: list[list[str]]) -> float:
+    pairs = [(set(spans_of_labels(a)), set(spans_of_labels(b))) for a, b in zip(found, gold, strict=True)]
+    right, total = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
+    return 200.0 * right / total
+
+
+def features(tokens: list[str], at: int) -> dict[str, str]:
+    """What the end model sees of a token."""
+    near = {f"word{step:+d}": tokens[at + step] for step in (-1, 1) if 0 <= at + step < len(tokens)}
+    return {"word": tokens[at], "end3": tokens[at][-3:], "end2": tokens[at][-2:], **near}
+
+
+def main() -> None:
+    sentences, gold = texts(600, seed=0)
+    votes = [
+        {"tokens": tokens, "spans": {name: list(look(tokens)) for name, look in FUNCTIONS.items()}}
+        for tokens in sentences
+    ]
+    aggregator = Aggregator(["DRUG", "AILMENT"]).fit(votes)
+    print("what is estimated of each function, without a gold label:")
+    for name, found in aggregator.accuracies_.items():
+        print(f"  {name:<15} right in {100 * (found.accuracy or 0):5.1f} % of {found.votes} votes")
+
+    vote = majority_vote(aggregator.texts(votes), aggregator.label_names_)
+    before, after = span_f1(vote, gold), span_f1(aggregator.labels_, gold)
+    print(f"\nspan F1 on the {len(sentences)} texts: majority vote {before:.1f}, aggregated {after:.1f}")
+
+    # The end model learns from the aggregated labels; a text counts by how sure its least sure token is.
+    sure = [float(nodes.max(axis=1).min()) for nodes in aggregator.probabilities_]
+    tagger = CRF(aggregator.label_names_, features=features, l2=1.0)
+    tagger.fit(sentences, aggregator.labels_, sample_weight=sure)
+    new, truth = texts(300, seed=1)
+    print(f"a tagger trained on them, on 300 new texts without any function: {span_f1(tagger.predict(new), truth):.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Texts with the guesses of labelling functions: what weak supervision starts from.
+
+A *vote* is one function's guess at one token. It is the name of a label (``B-Disease``, ``O``, ``POSITIVE``), or None
+where the function abstains. Spans become votes in the BIO way: the first token ``B-TYPE``, the others ``I-TYPE``.
+
+    labels of types A, B     O, B-A, I-A, B-B, I-B
+    valid                    I-A follows B-A or I-A, and nothing else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import BoolArray, FloatArray
+from trellis.errors import DataError
+
+OUTSIDE = "O"
+ANY = "*"
+"""The type of a vote that says "some entity" and not which."""
+
+Span = tuple[int, int, str]
+"""First token, the one after the last, type."""
+
+
+@dataclass(frozen=True, slots=True)
+class VotedText:
+    """Tokens and each function's votes.
+
+    tokens : (n,) strings; a text that is labelled as a whole is one token
+    votes : function -> (n,) votes, None where it abstains; a function that is not named abstains everywhere
+    evidence : (n, n_labels) log-scores from elsewhere, which are added to what the votes say; None: there are none
+    path, line : where it was read
+
+    >>> VotedText(("aspirin", "helps"), {"dictionary": ("B-DRUG", None)}).votes["dictionary"]
+    ('B-DRUG', None)
+    """
+
+    tokens: tuple[str, ...]
+    votes: Mapping[str, tuple[str | None, ...]]
+    evidence: FloatArray | None = field(default=None, compare=False)
+    path: str | None = field(default=None, compare=False)
+    line: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for function, own in self.votes.items():
+            if len(own) != len(self.tokens):
+                raise DataError(
+                    f"found {len(self.tokens)} tokens but {len(own)} votes of function {function!r}: give one vote "
+                    "(or null, where it abstains) for each token",
+                    path=self.path,
+                    line=self.line,
+                )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def votes_of_spans(n_tokens: int, spans: Iterable[Span]) -> tuple[str | None, ...]:
+    """Spans of one function as votes; of spans that overlap the first one stands.
+
+    >>> votes_of_spans(4, [(1, 3, "DRUG")])
+    (None, 'B-DRUG', 'I-DRUG', None)
+    """
+    votes: list[str | None] = [None] * n_tokens
+    for start, end, kind in spans:
+        if not 0 <= start < end <= n_tokens:
+            raise DataError(f"the span [{start}, {end}, {kind!r}] does not lie in a text of {n_tokens} tokens")
+        if all(vote is None for vote in votes[start:end]):
+            votes[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
+    return tuple(votes)
+
+
+def spans_of_labels(labels: Sequence[str]) -> list[Span]:
+    """BIO labels as spans; an ``I-`` that continues nothing begins a span, as conlleval has it.
+
+    >>> spans_of_labels(["O", "B-A", "I-A", "I-B"])
+    [(1, 3, 'A'), (3, 4, 'B')]
+    """
+    spans: list[Span] = []
+    for at, label in enumerate(labels):
+        prefix, _, kind = label.partition("-")
+        if prefix not in ("B", "I") or not kind:
+            continue
+        if prefix == "I" and spans and spans[-1][1] == at and spans[-1][2] == kind:
+            spans[-1] = (spans[-1][0], at + 1, kind)
+        else:
+            spans.append((at, at + 1, kind))
+    return spans
+
+
+def bio_labels(types: Iterable[str]) -> list[str]:
+    """``O`` and both labels of every type."""
+    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
+
+
+def follows(labels: Sequence[str]) -> BoolArray:
+    """(n_labels + 1, n_labels): whether a label may follow another; the last row is the beginning of a text.
+
+    Of labels that are not BIO all may.
+    """
+    allowed = np.ones((len(labels) + 1, len(labels)), dtype=np.bool_)
+    for to, label in enumerate(labels):
+        if label.startswith("I-") and f"B-{label[2:]}" in labels:
+            before = [labels.index(label), labels.index(f"B-{label[2:]}")]
+            allowed[:, to] = False
+            allowed[before, to] = True
+    return allowed
+
+
+def is_bio(votes: Iterable[str]) -> bool:
+    """Whether votes are BIO labels: every one is ``O`` or begins with ``B-`` or ``I-``, and some begin so."""
+    found = set(votes)
+    return any(v[:2] in ("B-", "I-") for v in found) and all(v == OUTSIDE or v[:2] in ("B-", "I-") for v in found)
+
+
+def kinds_of(votes: Iterable[str], coarse: Mapping[str, Any]) -> list[str]:
+    """Types (of BIO votes) or labels, in the order in which they come, without the coarse ones and ``*``."""
+    found = list(dict.fromkeys(votes))
+    names = [v[2:] if is_bio(found) else v for v in found if not (is_bio(found) and v == OUTSIDE)]
+    return [name for name in dict.fromkeys(names) if name != ANY and name not in coarse]

@@ -1,0 +1,338 @@
+"""VoteHMM: a chain of true labels, each of which makes the labelling functions vote.
+
+    p(v, y) = start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t Π_j emission_j[v_tj, y_t]
+
+Functions are independent given the label. Abstaining is a vote like others: a dictionary that is silent says something
+too. After training, ``trust_`` holds what constraints added (:mod:`trellis.tasks.aggregate`): the price λ_j of a label
+that contradicts a vote of function j, and last the price λ₀ of any label but "O" where nobody votes. So new texts are
+scored as the training texts were projected,
+
+    score(v, y) = log p(v, y) − Σ_t ( Σ_j λ_j [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
+
+and evidence is what else is known of a token (a classifier of words), where a text brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.batch import Batch, Column
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.data.voted import OUTSIDE, VotedText, follows
+from trellis.engine import Engine, Placed
+from trellis.errors import DataError, UnknownNameError
+from trellis.models import dirichlet
+from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.sequence import Labels, SequenceModel
+from trellis.structures import Chain, ChainTables, LabelPosterior
+
+ABSTAIN = ""
+"""The vote of a function that says nothing, in columns of a batch."""
+VOTERS = "voters"
+"""Column of a batch with the number of functions that vote on a token."""
+FIRST_SHARE = 0.02
+"""Share that the first counts give each label against a whole vote."""
+FIRST_OUTSIDE = 0.97
+"""Share of "O" in them where no function votes."""
+
+
+@dataclass(frozen=True)
+class VoteStatistics:
+    """Expected counts.
+
+    start : (K,);  transition : (K, K);  emission : (n_functions, n_votes, K) of votes with labels
+    """
+
+    start: FloatArray
+    transition: FloatArray
+    emission: FloatArray
+
+    def __add__(self, other: VoteStatistics) -> VoteStatistics:
+        return VoteStatistics(
+            self.start + other.start, self.transition + other.transition, self.emission + other.emission
+        )
+
+    def __mul__(self, factor: float) -> VoteStatistics:
+        return VoteStatistics(self.start * factor, self.transition * factor, self.emission * factor)
+
+
+class VoteHMM(SequenceModel):
+    """Hidden Markov model over the votes of labelling functions.
+
+    labels : names of the true labels
+    functions : names of the labelling functions; a batch has a column for each
+    meanings : vote -> the labels that it allows, one or (of a function that knows coarse labels) several
+    transition_prior, emission_prior : Dirichlet α, 1: maximum likelihood
+    n_jobs : for ``predict`` and its like; None: every core
+
+    Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
+    over votes; ``trust_`` (n_functions + 1,); ``label_names_`` and ``votes_``, the vocabularies.
+
+    >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
+    >>> text = VotedText(("a", "b"), {"f": ("X", None)})
+    >>> batch = hmm.encode([text], fit=True)
+    >>> hmm.begin(batch)
+    >>> hmm.predict([text])
+    [['X', 'O']]
+    """
+
+    discriminative = False
+    ARRAYS: ClassVar = {
+        "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
+        "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),
+        "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
+        "trust": ArrayOf(np.float64, ("functions + 1",), low=0.0, high=1e3),
+    }
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        functions: Sequence[str],
+        meanings: Mapping[str, Sequence[str]],
+        *,
+        transition_prior: float = 1.1,
+        emission_prior: float = 2.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.labels = labels
+        self.functions = functions
+        self.meanings = meanings
+        self.transition_prior = transition_prior
+        self.emission_prior = emission_prior
+        self.n_jobs = n_jobs
+
+    # texts in
+
+    def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
+        """A batch with the columns "word" and "voters", and one for each function.
+
+        X : VotedTexts;  y : labels, None where unknown;  weights : (n_texts,)
+        fit : reset the parameters to uniform ones
+        """
+        if fit:
+            self._learn_names()
+            self.reset()
+        self._check_fitted()
+        texts = _checked(X)
+        tokens = [list(text.tokens) for text in texts]
+        batch = Batch.from_sentences(tokens, y, label_names=self.label_names_, weights=weights)
+        columns = {name: Column(self._codes(texts, name), self.votes_) for name in self.functions}
+        voters = np.stack([column.codes > 0 for column in columns.values()], axis=1).sum(axis=1).astype(np.int32)
+        columns[VOTERS] = Column(voters, Vocabulary(map(str, range(len(self.functions) + 1)), kind="number of voters"))
+        return Batch(
+            batch.offsets, batch.labels, batch.weights, {**batch.columns, **columns}, self._evidence(texts)
+        )  # fmt: skip
+
+    def _learn_names(self) -> None:
+        dirichlet.check_prior("transition_prior", self.transition_prior, variational=False)
+        dirichlet.check_prior("emission_prior", self.emission_prior, variational=False)
+        self.label_names_ = Vocabulary(self.labels, kind="label")
+        self.votes_ = Vocabulary([ABSTAIN, *self.meanings], kind="vote")
+        if not self.functions:
+            raise DataError("there is no labelling function: give at least one")
+        twice = [name for name in self.functions if list(self.functions).count(name) > 1]
+        taken = [name for name in self.functions if name in ("word", VOTERS, "")]
+        if twice or taken:
+            name = (twice or taken)[0]
+            raise DataError(f"a labelling function cannot be called {name!r}: that name is taken. Give it another one")
+        self.allows_: BoolArray = np.ones((len(self.votes_), len(self.label_names_)), np.bool_)
+        for code, names in enumerate(self.meanings.values(), 1):
+            self.allows_[code] = False
+            self.allows_[code, [self.label_names_.number(name) for name in names]] = True
+            if not self.allows_[code].any():
+                raise DataError(f"the vote {self.votes_[code]!r} allows no label at all: say which ones it means")
+        self._follows = follows(self.label_names_.names)
+
+    def _codes(self, texts: Sequence[VotedText], function: str) -> NDArray[np.int32]:
+        number = {name: code for code, name in enumerate(self.votes_.names)}
+        codes: list[int] = []
+        for text in texts:
+            own = text.votes.get(function)
+            if own is None:
+                codes.extend([0] * len(text))
+                continue
+            for vote in own:
+                if vote is not None and vote not in number:
+                    made = UnknownNameError("label", vote, self.meanings, path=text.path, line=text.line)
+                    made.add_note(f"(it is a vote of function {function!r})")
+                    raise made
+                codes.append(0 if vote is None else number[vote])
+        return np.array(codes, dtype=np.int32)
+
+    def _evidence(self, texts: Sequence[VotedText]) -> Any:
+        if all(text.evidence is None for text in texts):
+            return None
+        from scipy.sparse import csr_array
+
+        k = len(self.label_names_)
+        parts = [np.zeros((len(t), k)) if t.evidence is None else t.evidence for t in texts]
+        return csr_array(np.concatenate([np.zeros((0, k)), *parts]))
+
+    # the four verbs
+
+    def scores(self, batch: Batch) -> Chain:
+        """The scores above over the parts of the batch."""
+        patterns, index = self._patterns(batch)
+        with np.errstate(divide="ignore"):
+            table = np.log(self.emission_)
+            ends = np.log(self.transition_), np.log(self.start_)
+        table = table - self.trust_[:-1, None, None] * ~self.allows_
+        node = np.zeros((len(patterns), len(self.label_names_)))
+        if OUTSIDE in self.label_names_:
+            silent = (patterns == 0).all(axis=1)
+            node[silent] -= np.where(np.array(self.label_names_.names) == OUTSIDE, 0.0, self.trust_[-1])
+        for j in range(len(self.functions)):
+            node += table[j][patterns[:, j]]
+        if batch.features is not None:
+            node = node[index] + batch.features.toarray()
+            return Chain.over(ChainTables.of(node, *ends), batch.offsets, first=batch.first)
+        return Chain.over(ChainTables.of(node, *ends), batch.offsets, node_index=index, first=batch.first)
+
+    def collect(self, batch: Batch, q: LabelPosterior) -> VoteStatistics:
+        """Expected counts of a posterior whose edge counts are weighted already."""
+        if q.edge_counts is None:
+            raise DataError("the posterior of a chain must come with edge counts")
+        patterns, index = self._patterns(batch)
+        k, weights = len(self.label_names_), np.repeat(batch.weights, batch.lengths)
+        of_pattern = np.empty((len(patterns), k))
+        for label in range(k):
+            of_pattern[:, label] = np.bincount(index, weights * q.node[:, label], minlength=len(patterns))
+        emission = np.zeros((len(self.functions), len(self.votes_), k))
+        for j in range(len(self.functions)):
+            np.add.at(emission[j], patterns[:, j], of_pattern)
+        filled = np.flatnonzero(batch.lengths > 0)
+        start = (batch.weights[filled, None] * q.node[batch.offsets[filled]]).sum(axis=0)
+        return VoteStatistics(start, q.edge_counts.sum(axis=0), emission)
+
+    def update(
+        self, statistics: VoteStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
+    ) -> None:
+        """M-step: the modes of all tables."""
+        k = len(self.label_names_)
+        start, after = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        may_start, may_follow = self._follows[-1][:, None], np.ascontiguousarray(self._follows[:-1].T)
+        votes = np.ascontiguousarray(np.moveaxis(statistics.emission, 1, 0)).reshape(len(self.votes_), -1)
+        emission = dirichlet.mode(votes, self.emission_prior).reshape(len(self.votes_), len(self.functions), k)
+        self._set(
+            dirichlet.mode(start, self.transition_prior, may_start)[:, 0],
+            np.ascontiguousarray(dirichlet.mode(after, self.transition_prior, may_follow).T),
+            np.ascontiguousarray(np.moveaxis(emission, 0, 1)),
+        )
+
+    def uniform(self, batch: Batch) -> Chain:
+        """Scores under which all valid label sequences are equally likely."""
+        k = len(self.label_names_)
+        with np.errstate(divide="ignore"):
+            may = np.log(self._follows.astype(np.float64))
+        tables = ChainTables.of(np.zeros((1, k)), may[:-1], may[-1])
+        index = np.zeros(batch.n_slots, np.int64)
+        return Chain.over(tables, batch.offsets, node_index=index, first=batch.first)
+
+    def log_prior(self) -> float:
+        """Log-density of the Dirichlet priors up to a constant."""
+        may = self._follows
+        return (
+            dirichlet.log_density(self.start_, self.transition_prior, may[-1])
+            + dirichlet.log_density(self.transition_, self.transition_prior, may[:-1])
+            + dirichlet.log_density(self.emission_, self.emission_prior)
+        )
+
+    # parameters
+
+    def begin(self, batch: Batch) -> None:
+        """Parameters from the shares of the votes at each token: a soft majority vote, made valid.
+
+        A vote that allows several labels is shared among them. Where nobody votes the label is most likely "O", or,
+        where there is no such label, any.
+        """
+        patterns, index = self._patterns(batch)
+        k = len(self.label_names_)
+        shares = np.full((len(patterns), k), FIRST_SHARE)
+        for j in range(len(self.functions)):
+            said = self.allows_[patterns[:, j]] / self.allows_[patterns[:, j]].sum(axis=1, keepdims=True)
+            shares += np.where(patterns[:, j, None] > 0, said, 0.0)
+        if OUTSIDE in self.label_names_:
+            nobody = (patterns == 0).all(axis=1)
+            shares[nobody] = (1.0 - FIRST_OUTSIDE) / max(k - 1, 1)
+            shares[nobody, self.label_names_.number(OUTSIDE)] = FIRST_OUTSIDE
+        with np.errstate(divide="ignore"):
+            may = np.log(self._follows.astype(np.float64))
+        node = np.log(shares / shares.sum(axis=1, keepdims=True))
+        chain = Chain.over(ChainTables.of(node, may[:-1], may[-1]), batch.offsets, node_index=index, first=batch.first)
+        self.update(self.collect(batch, chain.infer(weights=batch.weights)))
+
+    def reset(self) -> None:
+        """Uniform parameters over what is valid, and no trust."""
+        k = len(self.label_names_)
+        self.trust_ = np.zeros(len(self.functions) + 1)
+        zeros = np.zeros((len(self.functions), len(self.votes_), k))
+        self.update(VoteStatistics(np.zeros(k), np.zeros((k, k)), zeros))
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """Parameters from pseudo-counts 1 + scale · U(0, 1) of what is valid."""
+        k = len(self.label_names_)
+        drawn = [1.0 + scale * rng.random(s) for s in ((k,), (k, k), (len(self.functions), len(self.votes_), k))]
+        self.update(VoteStatistics(drawn[0] * self._follows[-1], drawn[1] * self._follows[:-1], drawn[2]))
+
+    def parameters(self) -> dict[str, FloatArray]:
+        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust" (n_functions + 1,)"""
+        self._check_fitted()
+        return {"start": self.start_, "transition": self.transition_, "emission": self.emission_, "trust": self.trust_}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Take parameters of the form that :meth:`parameters` gives."""
+        sizes = {"functions": len(self.functions), "votes": len(self.votes_), "labels": len(self.label_names_)}
+        tables = as_parameters(self.ARRAYS, parameters, **sizes)
+        if np.any(tables["transition"][~self._follows[:-1]]) or np.any(tables["start"][~self._follows[-1]]):
+            raise DataError("transition or start gives probability to an I- label that continues nothing")
+        for name, axis in (("start", 0), ("transition", 1), ("emission", 1)):
+            sums = tables[name].sum(axis=axis)
+            wrong = np.abs(sums - 1.0) > 1e-6
+            if np.any(wrong):
+                raise DataError(f"{name} must sum to 1 (got {np.atleast_1d(sums)[np.atleast_1d(wrong)][0]:.6g})")
+        self._set(tables["start"], tables["transition"], tables["emission"])
+        self.trust_ = tables["trust"]
+
+    def _set(self, start: FloatArray, transition: FloatArray, emission: FloatArray) -> None:
+        self.start_, self.transition_, self.emission_ = start, transition, emission
+
+    def _patterns(self, batch: Batch) -> tuple[IntArray, IntArray]:
+        """The distinct rows of votes (n_patterns, n_functions), and which one each slot has."""
+
+        def find() -> tuple[IntArray, IntArray]:
+            for name in self.functions:
+                if batch.column(name).vocabulary != self.votes_:
+                    raise DataError("the batch was coded with other votes than this model's: make it with its encode")
+            votes = np.stack([batch.column(name).codes for name in self.functions], axis=1)
+            found, index = np.unique(votes, axis=0, return_inverse=True)
+            return found.astype(np.int64), index.reshape(-1).astype(np.int64)
+
+        return batch.remembered(("patterns", *self.functions), find)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"labels": vocabulary_to_json(self.label_names_)}, dict(self.parameters())
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._learn_names()
+        if vocabulary_from_json(names["labels"]) != self.label_names_:
+            raise DataError("the labels in it are not those of its settings")
+        sizes = {"functions": len(self.functions), "votes": len(self.votes_), "labels": len(self.label_names_)}
+        self.set_parameters(check_arrays(self.ARRAYS, arrays, **sizes))
+
+
+def _checked(X: Any) -> Sequence[VotedText]:
+    if isinstance(X, VotedText) or not isinstance(X, Sequence):
+        raise DataError(f"expected a list of VotedTexts, but got {type(X).__name__}")
+    for i, text in enumerate(X):
+        if not isinstance(text, VotedText):
+            raise DataError(f"text {i} is of type {type(text).__name__}: expected a VotedText, tokens and their votes")
+    return X

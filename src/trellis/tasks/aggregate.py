@@ -1,0 +1,438 @@
+"""Weak labels, whole: texts with the guesses of several labelling functions in, one labelling with probabilities out.
+
+A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). Plain EM on it drifts
+away from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do.
+A constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al.
+2010, γ = 1):
+
+    E_q[ votes of j that are right ]  ≥  accuracy · votes of j        over the corpus, at a price of ``strength`` each
+    E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
+
+where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
+invalid BIO sequences. Then words speak where no function does (:mod:`trellis.tasks.word_evidence`).
+
+>>> texts = [
+...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
+...     {"tokens": ["take", "aspirin"], "spans": {"dictionary": [[1, 2, "DRUG"]], "suffix": [[1, 2, "DRUG"]]}},
+... ]
+>>> Aggregator().fit(texts).labels_
+[['B-DRUG', 'O'], ['O', 'B-DRUG']]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules
+from trellis.data.ragged import FloatArray
+from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
+from trellis.data.voted_files import voted_of
+from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn import UEM, History
+from trellis.learn.training import Training
+from trellis.models.hints import check_hints
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.vote_hmm import VOTERS, VoteHMM
+from trellis.tasks.word_evidence import Heard, WordEvidence
+
+MISSED = "missed entities"
+"""Name of the constraint on tokens that no function votes on."""
+
+
+@dataclass(frozen=True)
+class FunctionAccuracy:
+    """What is estimated of one labelling function.
+
+    accuracy : share of its votes for an entity (for any label, where there is no "O") that are right, in expectation;
+        None where it has none
+    votes : how many such votes it has;  coverage : share of all tokens that it votes on
+    """
+
+    accuracy: float | None
+    votes: int
+    coverage: float
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the constructor's arguments and the arrays."""
+
+    kinds: list[str]
+    bio: bool
+    files: dict[str, str]
+    functions: list[str]
+    accuracies: list[list[float | None]]
+    model: dict[str, Any]
+    words: dict[str, Any] | None
+
+
+class Aggregator(SavedEstimator):
+    """Puts the guesses of labelling functions together.
+
+    labels : the types of entities (of BIO votes), or the labels; None: those that functions vote for
+    coarse : name -> the types or labels that a vote of this name may mean; ``*`` means any of them
+    accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
+        not named have no bound); None: no bounds, which is plain EM
+    strength : price of each expected wrong vote beyond that, so that functions may contradict each other
+    missed : most expected share of entities among tokens on which no function votes, at the same price; None: any
+    share : (least, most) expected share of tokens that are not "O"; None: not bounded
+    rules : text of a rules file (docs/rules.md), in which every function is a column
+    rules_path : what messages call it, and the folder in which it looks for dictionaries
+    files : contents of the dictionary files that the rules name; None: they are read when it learns
+    words : whether words speak where no function votes
+    word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
+    gamma : temperature of the posteriors, 1: posterior regularization
+    max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
+    transition_prior, emission_prior : Dirichlet α of the HMM
+
+    Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
+    ``history_``, ``label_names_``, ``functions_``.
+    """
+
+    not_saved = ("n_jobs", "engine", "verbose", "files")
+
+    def __init__(
+        self,
+        labels: Sequence[str] | None = None,
+        *,
+        coarse: Mapping[str, Sequence[str]] | None = None,
+        accuracy: float | Mapping[str, float] | None = 0.9,
+        strength: float = 10.0,
+        missed: float | None = 0.05,
+        share: Sequence[float] | None = None,
+        rules: str | None = None,
+        rules_path: str = "rules",
+        files: Mapping[str, str] | None = None,
+        words: bool = True,
+        word_weight: float = 1.0,
+        word_lift: float = 0.5,
+        folds: int = 3,
+        gamma: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        transition_prior: float = 1.1,
+        emission_prior: float = 2.0,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.labels = labels
+        self.coarse = coarse
+        self.accuracy = accuracy
+        self.strength = strength
+        self.missed = missed
+        self.share = share
+        self.rules = rules
+        self.rules_path = rules_path
+        self.files = files
+        self.words = words
+        self.word_weight = word_weight
+        self.word_lift = word_lift
+        self.folds = folds
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.transition_prior = transition_prior
+        self.emission_prior = emission_prior
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "learner_")
+
+    # learning
+
+    def fit(self, X: Iterable[Any], y: None = None) -> Self:
+        """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
+        self._check_settings()
+        texts = _texts(X)
+        if not any(len(text) for text in texts):
+            raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
+        self._learn_names(texts)
+        compile_ahead("HMM+rules")
+        model = self._model()
+        batch = model.encode(texts, fit=True)
+        model.begin(batch)
+        learner = UEM(
+            model, self.constraints(), gamma=self.gamma, start="model", max_iter=self.max_iter, tol=self.tol,
+            n_jobs=self.n_jobs, projection_tol=self._tolerance(texts), track_likelihood=False,
+            verbose=self.verbose,
+        )  # fmt: skip
+        self.learner_ = learner.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
+        names = [*map(_name, self.functions_), MISSED]
+        model.trust_ = np.array([learner.pulls_.get(name, 0.0) for name in names])
+        self.model_, self.history_ = model, learner.history_
+        self.learner_.constraints = self._own_constraints()
+        found = self.learner_.predict_proba(texts)
+        self.accuracies_ = self._accuracies(texts, found)
+        self.words_: WordEvidence | None = None
+        if self.words:
+            labels = self.learner_.predict(texts)
+            words = self._word_evidence()
+            views = words.fit([_heard(text) for text in texts], labels)
+            if views is not None:
+                self.words_ = words
+                texts = self._with_evidence(texts, views)
+                found = self.learner_.predict_proba(texts)
+        self.labels_, self.probabilities_ = self.learner_.predict(texts), found
+        return self
+
+    def _tolerance(self, texts: Sequence[VotedText]) -> float:
+        """KKT residual of the projections, relative to the largest bound: a hundredth of the price of a wrong vote.
+
+        What a row with a price lacks is measured by how far its dual variable would move, which is never more than the
+        price: a residual that may be as large is no demand at all. With a tenth, rounds went to and fro for ever.
+        """
+        votes = [sum(v is not None for text in texts for v in text.votes.get(f, ())) for f in self.functions_]
+        return min(1e-3, max(0.01 * self.strength / max(*votes, 1), 1e-9))
+
+    def constraints(self) -> list[Constraint]:
+        """All that is known: the accuracies of functions, the share of entities, and the rules."""
+        bounds = self.accuracy if isinstance(self.accuracy, Mapping) else dict.fromkeys(self.functions_, self.accuracy)
+        for function in bounds:
+            if function not in self.functions_:
+                raise UnknownNameError("labelling function", function, self.functions_)
+        found: list[Constraint] = []
+        for function, least in bounds.items():
+            votes = [v for v in self.votes_of_[function] if v != OUTSIDE]
+            if least is None or not votes:
+                continue
+            right = reduce(or_, ((column(function) == v) & label(*self.meanings_[v]) for v in votes))
+            all_votes = count(where=column(function).isin(*votes)).per("corpus")
+            row = count(where=right).per("corpus") >= least * all_votes
+            found.append(row.penalty(self.strength).named(_name(function)))
+        entities = [name for name in self.label_names_ if name != OUTSIDE]
+        if self.missed is not None and self.bio_:
+            silent, all_silent = column(VOTERS) == "0", count(where=column(VOTERS) == "0").per("corpus")
+            row = count(*entities, where=silent).per("corpus") <= self.missed * all_silent
+            found.append(row.penalty(self.strength).named(MISSED))
+        if self.share is not None:
+            low, high = (bound * count().per("corpus") for bound in self.share)
+            found.append(count(*entities).per("corpus").between(low, high).named("share of entities"))
+        return [*found, *self._own_constraints()]
+
+    def _own_constraints(self) -> list[Constraint]:
+        return [] if self._rules is None else list(self._rules)
+
+    @staticmethod
+    def texts(X: Iterable[Any]) -> list[VotedText]:
+        """Texts with votes in the one form that everything here takes."""
+        return _texts(X)
+
+    # prediction
+
+    def predict(self, X: Iterable[Any]) -> list[list[str]]:
+        """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
+        found: list[list[str]] = self.learner_.predict(self._seen(X))
+        return found
+
+    def predict_proba(self, X: Iterable[Any]) -> list[FloatArray]:
+        """P(label) of every token, (n_tokens, n_labels) for each text, columns as in ``label_names_``."""
+        found: list[FloatArray] = self.learner_.predict_proba(self._seen(X))
+        return found
+
+    def _seen(self, X: Iterable[Any]) -> list[VotedText]:
+        self._check_fitted()
+        texts = _texts(X)
+        if self.words_ is None:
+            return texts
+        return self._with_evidence(texts, self.words_.view([_heard(text) for text in texts]))
+
+    def _with_evidence(self, texts: Sequence[VotedText], views: Sequence[FloatArray]) -> list[VotedText]:
+        if self.words_ is None:
+            return list(texts)
+        made = []
+        for text, view in zip(texts, views, strict=True):
+            made.append(replace(text, evidence=self.words_.evidence(_heard(text), view)))
+        return made
+
+    # names
+
+    def _learn_names(self, texts: Sequence[VotedText]) -> None:
+        self._rules: RulesFile | None = None
+        if self.rules is not None:
+            self._rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = {} if self._rules is None else dict(self._rules.files)
+        self.functions_ = list(dict.fromkeys(name for text in texts for name in text.votes))
+        seen = {name: _votes(text.votes[name] for text in texts if name in text.votes) for name in self.functions_}
+        self.votes_of_ = seen
+        votes = _votes(seen.values())
+        if not votes:
+            raise DataError(
+                "no function votes on any token, so there is nothing to put together: is it the right key or column?"
+            )
+        self.bio_ = is_bio(votes)
+        self._name_labels(kinds_of(votes, self.coarse or {}) if self.labels is None else list(self.labels))
+        for text in texts:
+            for name, own in text.votes.items():
+                for vote in own:
+                    if vote is not None and vote not in self.meanings_:
+                        raise self._unknown(vote, name, text)
+
+    def _name_labels(self, kinds: list[str]) -> None:
+        """Labels from types, and what every possible vote means."""
+        self.kinds_ = kinds
+        if not kinds:
+            raise DataError("every vote is a coarse one or O: name the types that there are, labels=[...] or --labels")
+        self.label_names_ = bio_labels(kinds) if self.bio_ else kinds
+        coarse = {ANY: list(kinds), **{name: list(parts) for name, parts in (self.coarse or {}).items()}}
+        for name, parts in coarse.items():
+            for part in parts:
+                if part not in kinds:
+                    made = UnknownNameError("label", part, kinds)
+                    made.add_note(f"(the coarse label {name!r} is said to mean it)")
+                    raise made
+        of_kind = {**{kind: [kind] for kind in kinds}, **coarse}
+        if not self.bio_:
+            self.meanings_ = of_kind
+            return
+        self.meanings_ = {OUTSIDE: [OUTSIDE]}
+        for name, parts in of_kind.items():
+            self.meanings_ |= {f"{prefix}-{name}": [f"{prefix}-{part}" for part in parts] for prefix in "BI"}
+
+    def _unknown(self, vote: str, function: str, text: VotedText) -> UnknownNameError:
+        made = UnknownNameError("label", vote, list(self.meanings_), path=text.path, line=text.line)
+        made.add_note(f"(it is a vote of function {function!r}; declare it by labels, or as a coarse label)")
+        return made
+
+    def _accuracies(self, texts: Sequence[VotedText], found: Sequence[FloatArray]) -> dict[str, FunctionAccuracy]:
+        number = {name: k for k, name in enumerate(self.label_names_)}
+        allowed = {vote: [number[name] for name in names] for vote, names in self.meanings_.items()}
+        n_tokens = sum(map(len, texts))
+        table = {}
+        for function in self.functions_:
+            right, votes, said = 0.0, 0, 0
+            for text, node in zip(texts, found, strict=True):
+                for t, vote in enumerate(text.votes.get(function, ())):
+                    said += vote is not None
+                    if vote is not None and vote != OUTSIDE:
+                        votes += 1
+                        right += float(node[t, allowed[vote]].sum())
+            table[function] = FunctionAccuracy(right / votes if votes else None, votes, said / max(n_tokens, 1))
+        return table
+
+    def _model(self) -> VoteHMM:
+        return VoteHMM(
+            self.label_names_, self.functions_, self.meanings_, transition_prior=self.transition_prior,
+            emission_prior=self.emission_prior, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _word_evidence(self) -> WordEvidence:
+        return WordEvidence(
+            self.label_names_, weight=self.word_weight, lift=self.word_lift, folds=self.folds,
+            random_state=self.random_state, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.model_)
+        words = None
+        if self.words_ is not None:
+            words, own = self.words_.learned()
+            arrays = {**arrays, **{f"words/{key}": array for key, array in own.items()}}
+        names = _Names(
+            kinds=self.kinds_,
+            bio=self.bio_,
+            files=self.files_,
+            functions=self.functions_,
+            accuracies=[[a.accuracy, a.votes, a.coverage] for a in self.accuracies_.values()],
+            model=header,
+            words=words,
+        )
+        return {**names}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        check_hints(_Names, dict(names), "part")
+        self._check_settings()
+        self.files = self.files_ = dict(names["files"])
+        self._rules = None if self.rules is None else parse_rules(self.rules, self.rules_path, self.files)
+        self.bio_, self.functions_ = bool(names["bio"]), list(names["functions"])
+        self._name_labels(list(names["kinds"]))
+        own = {key: array for key, array in arrays.items() if not key.startswith("words/")}
+        model = from_archive(names["model"], own, n_jobs=self.n_jobs)
+        if not isinstance(model, VoteHMM) or list(model.label_names_) != self.label_names_:
+            raise DataError(f"the model in it must be a VoteHMM over {self.label_names_}, and is not")
+        if list(model.functions) != self.functions_ or dict(model.meanings) != self.meanings_:
+            raise DataError("the model in it must be one of the same functions and votes, and is not")
+        if len(names["accuracies"]) != len(self.functions_) or any(len(row) != 3 for row in names["accuracies"]):
+            raise DataError("expected accuracy, votes and coverage of every function")
+        rows = zip(self.functions_, names["accuracies"], strict=True)
+        self.accuracies_ = {f: FunctionAccuracy(a, int(n or 0), float(c or 0.0)) for f, (a, n, c) in rows}
+        self.words_ = None
+        if names["words"] is not None:
+            self.words_ = self._word_evidence()
+            mine = {key.removeprefix("words/"): a for key, a in arrays.items() if key.startswith("words/")}
+            self.words_.restore(names["words"], mine)
+        self.model_ = model
+        self.learner_ = UEM(
+            model, self._own_constraints(), gamma=self.gamma, max_iter=self.max_iter, n_jobs=self.n_jobs
+        )
+        self.learner_.model_ = model
+        self.history_ = History([])
+
+    def _check_settings(self) -> None:
+        self._check_whole(max_iter=1, folds=2, random_state=0)
+        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
+        self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
+        given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
+        for least in given:
+            if least is not None and not (isinstance(least, int | float) and 0.0 <= least <= 1.0):
+                raise DataError(f"accuracy is a share of right votes, from 0 to 1, but there is {least!r}")
+        if self.share is not None and not (len(self.share) == 2 and 0.0 <= self.share[0] <= self.share[1] <= 1.0):
+            raise DataError(f"share is (least, most), two shares of the tokens from 0 to 1, but is {self.share!r}")
+        if isinstance(self.labels, str):
+            raise DataError(f"labels must be a list of names, got {self.labels!r}")
+
+
+def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
+    """The label that most functions vote for at each token, the first of equals; "O" where nobody votes.
+
+    What every aggregation is compared with. Coarse votes are left out.
+    """
+    found = []
+    for text in texts:
+        tally = np.zeros((len(text), len(labels)))
+        for own in text.votes.values():
+            for t, vote in enumerate(own):
+                if vote in labels:
+                    tally[t, labels.index(vote)] += 1.0
+        silent = tally.sum(axis=1) == 0
+        best = tally.argmax(axis=1)
+        first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
+        found.append([labels[k] for k in np.where(silent, first, best).tolist()])
+    return found
+
+
+def _heard(text: VotedText) -> Heard:
+    """Tokens, each with the first vote that is cast on it."""
+    cast = zip(*text.votes.values(), strict=True) if text.votes else [()] * len(text)
+    return [(token, next((v for v in own if v is not None), "")) for token, own in zip(text.tokens, cast, strict=True)]
+
+
+def _name(function: str) -> str:
+    """Name of the constraint on a function's accuracy."""
+    return f"accuracy of {function}"
+
+
+def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:
+    """All votes that are cast, each once."""
+    return list(dict.fromkeys(vote for own in columns for vote in own if vote is not None))
+
+
+def _texts(X: Iterable[Any]) -> list[VotedText]:
+    if isinstance(X, str | bytes | Mapping | VotedText) or not isinstance(X, Iterable):
+        raise DataError(f"expected a list of texts with votes, but got {type(X).__name__}")
+    return [x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}") for i, x in enumerate(X)]

@@ -1,0 +1,228 @@
+"""Aggregator: better than the vote, true to its constraints, and at home with odd inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.aggregate.corpora import LABELS, agreement, drawn, true_accuracies
+from tests.engine.isolating import IsolatingEngine
+from trellis import Aggregator, InfeasibleError, VotedText, load_model
+from trellis.errors import DataError, UnknownNameError
+from trellis.tasks.aggregate import majority_vote
+
+
+def spans(tokens, **functions):
+    return {"tokens": tokens.split(), "spans": functions}
+
+
+def test_it_is_better_than_the_majority_vote():
+    texts, gold = drawn(400)
+    found = Aggregator(words=False, accuracy=None).fit(texts)
+    assert agreement(found.labels_, gold) > agreement(majority_vote(texts, LABELS), gold) + 0.01
+
+
+def test_estimated_accuracies_order_functions_as_the_true_ones_do():
+    texts, gold = drawn(600)
+    found = Aggregator(words=False, accuracy=0.6).fit(texts).accuracies_
+    true = true_accuracies(texts, gold)
+    assert sorted(found, key=lambda f: found[f].accuracy) == sorted(true, key=true.get)
+    assert max(abs(found[f].accuracy - true[f]) for f in true) < 0.1
+
+
+def test_the_constraints_hold_at_the_end():
+    texts, _ = drawn(200)
+    made = Aggregator(words=False, accuracy={"f2": 0.97}, strength=1000.0).fit(texts)
+    assert made.accuracies_["f2"].accuracy >= 0.97 - 0.005
+    free = Aggregator(words=False, accuracy=None).fit(texts)
+    assert free.accuracies_["f2"].accuracy < 0.9
+
+
+def test_new_texts_are_labelled_as_those_of_training_were():
+    texts, _ = drawn(200)
+    made = Aggregator(words=False).fit(texts)
+    assert made.predict(texts) == made.labels_
+    for a, b in zip(made.predict_proba(texts), made.probabilities_, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_bounds_keep_lone_votes_that_plain_em_explains_away():
+    # One function sees few entities and another one many: EM makes two kinds of tokens out of that.
+    texts, gold = drawn(500, accuracy=(0.98, 0.9), coverage=(0.25, 0.9))
+    plain, held = (Aggregator(words=False, accuracy=a, tol=1e-4).fit(texts) for a in (None, 0.9))
+    assert agreement(held.labels_, gold) >= agreement(plain.labels_, gold)
+    assert held.accuracies_["f1"].accuracy >= 0.89
+
+
+def test_the_share_of_entities_can_be_bounded():
+    texts, _ = drawn(200)
+    made = Aggregator(words=False, share=(0.0, 0.1)).fit(texts)
+    names = {c.name for c in made.constraints()}
+    assert "share of entities" in names
+    entities = sum(1.0 - node[:, 0].sum() / len(node) for node in made.probabilities_)
+    free = Aggregator(words=False).fit(texts)
+    assert entities < sum(1.0 - node[:, 0].sum() / len(node) for node in free.probabilities_)
+    assert made.history_[-1].violation["share of entities"] < 1.0  # of a token
+
+
+def test_one_function_is_believed():
+    texts = [spans("take aspirin now", f=[[1, 2, "DRUG"]]), spans("nothing here", f=[])]
+    made = Aggregator().fit(texts)
+    assert made.labels_ == [["O", "B-DRUG", "O"], ["O", "O"]]
+    assert set(made.accuracies_) == {"f"}
+
+
+def test_texts_that_nobody_touches_and_empty_ones_keep_their_place():
+    texts = [
+        {"tokens": [], "votes": {}},
+        spans("take aspirin", f=[[1, 2, "DRUG"]]),
+        spans("a b c", f=[]),
+        {"tokens": ["x"], "votes": {}},
+    ]
+    made = Aggregator().fit(texts)
+    assert made.labels_ == [[], ["O", "B-DRUG"], ["O", "O", "O"], ["O"]]
+    assert [node.shape for node in made.probabilities_] == [(0, 3), (2, 3), (3, 3), (1, 3)]
+    assert made.predict([{"tokens": [], "votes": {}}]) == [[]]
+
+
+def test_a_coarse_vote_lets_the_others_decide():
+    texts = []
+    for _ in range(20):
+        texts.append(
+            spans("aspirin for pain", some=[[0, 1, "*"], [2, 3, "*"]], drugs=[[0, 1, "DRUG"]], pains=[[2, 3, "PAIN"]])
+        )
+    made = Aggregator(words=False).fit(texts)
+    assert made.label_names_ == ["O", "B-DRUG", "I-DRUG", "B-PAIN", "I-PAIN"]
+    assert made.labels_[0] == ["B-DRUG", "O", "B-PAIN"]
+    alone = made.predict([spans("ibuprofen helps", some=[[0, 1, "*"]])])
+    assert alone[0][0] in ("B-DRUG", "B-PAIN")
+
+
+def test_coarse_labels_can_be_named():
+    texts = [
+        spans(
+            "aspirin for pain",
+            some=[[0, 1, "MEDICAL"], [2, 3, "MEDICAL"]],
+            drugs=[[0, 1, "DRUG"]],
+            pains=[[2, 3, "PAIN"]],
+        )
+    ] * 20
+    made = Aggregator(coarse={"MEDICAL": ["DRUG", "PAIN"]}, words=False).fit(texts)
+    assert made.labels_[0] == ["B-DRUG", "O", "B-PAIN"]
+    with pytest.raises(UnknownNameError, match="DRGU"):
+        Aggregator(coarse={"MEDICAL": ["DRGU"]}, labels=["DRUG"]).fit(texts)
+
+
+def test_texts_may_be_labelled_as_a_whole():
+    texts = [{"text": f"good film {i}", "votes": {"a": "POS", "b": "POS" if i % 10 else None}} for i in range(30)]
+    texts += [{"text": f"bad film {i}", "votes": {"a": "NEG", "b": "NEG" if i % 10 else None}} for i in range(30)] + [
+        {"text": "good one", "votes": {"a": None}}
+    ]
+    made = Aggregator().fit(texts)
+    assert made.labels_[0] == ["POS"]
+    assert made.labels_[40] == ["NEG"]
+    assert made.labels_[-1] == ["POS"]  # by its words: nobody votes
+
+
+def test_words_speak_where_no_function_votes():
+    rng = np.random.default_rng(0)
+    texts, gold = [], []
+    for _ in range(200):
+        name = f"zol{rng.integers(40)}ine"
+        number = int(name[3:-3])
+        votes = {f: [[2, 3, "DRUG"]] if number % every else [] for f, every in (("f", 2), ("g", 3))}
+        texts.append(spans(f"patients took {name} daily", **votes))
+        gold.append(["O", "O", "B-DRUG", "O"])
+    with_words, without = Aggregator().fit(texts), Aggregator(words=False).fit(texts)
+    assert agreement(with_words.labels_, gold) > agreement(without.labels_, gold) + 0.02
+    assert with_words.predict([spans("patients took zol99ine daily", f=[])]) == [["O", "O", "B-DRUG", "O"]]
+
+
+def test_rules_are_obeyed():
+    texts, _ = drawn(50)
+    rules = '[[rule]]\nname = "no pains"\nif_word_matches = "."\nthen_not_label = ["B-PAIN", "I-PAIN"]\n'
+    made = Aggregator(words=False, rules=rules).fit(texts)
+    assert {k for own in made.labels_ for k in own} <= {"O", "B-DRUG", "I-DRUG"}
+
+
+def test_a_rule_can_speak_of_a_function():
+    texts, _ = drawn(50)
+    rules = '[[rule]]\nname = "f2 is right"\nif_column = { f2 = "B-DRUG" }\nthen_label = "B-DRUG"\n'
+    made = Aggregator(words=False, rules=rules).fit(texts)
+    for text, own in zip(texts, made.labels_, strict=True):
+        assert all(k == "B-DRUG" for v, k in zip(text.votes["f2"], own, strict=True) if v == "B-DRUG")
+
+
+def test_rules_that_cannot_hold_are_named():
+    rules = '[[rule]]\nname = "all"\nif_word_matches = "."\nthen_label = "I-DRUG"\n'
+    with pytest.raises(InfeasibleError, match="all"):
+        Aggregator(words=False, rules=rules).fit(drawn(20)[0])
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_a_file_gives_the_same_labels_and_bits(tmp_path, words):
+    texts, _ = drawn(80)
+    made = Aggregator(words=words, rules='[[rule]]\nname = "r"\ncount = "B-PAIN"\nat_most = 3\n').fit(texts)
+    made.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.predict(texts) == made.predict(texts)
+    assert again.accuracies_ == made.accuracies_
+    for a, b in zip(made.predict_proba(texts), again.predict_proba(texts), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_threads_do_not_change_a_bit():
+    texts, _ = drawn(120)
+    one, two = (Aggregator(n_jobs=n).fit(texts) for n in (1, 2))
+    for a, b in zip(one.probabilities_, two.probabilities_, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_functions_that_contradict_each_other_conflict_softly():
+    texts = [spans("a b", f=[[0, 1, "X"]], g=[[0, 1, "Y"]])] * 30
+    made = Aggregator(words=False).fit(texts)
+    assert {a.accuracy > 0.0 for a in made.accuracies_.values()} <= {True, False}
+    assert len(made.labels_) == 30
+
+
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        ([], "the list is empty"),
+        ([{"tokens": [], "votes": {}}], "every one is empty"),
+        ([{"tokens": ["a"], "votes": {"f": [None]}}], "no function votes"),
+        ([{"tokens": ["a"]}], "text 0: expected the key 'votes' or 'spans'"),
+        ([{"tokn": ["a"], "votes": {}}], "expected the key 'tokens'.*tokn"),
+        ([{"tokens": ["a"], "votes": {"f": ["X", "X"]}}], "1 tokens but 2 votes of function 'f'"),
+        ([{"tokens": ["a"], "spans": {"f": [[0, 2, "X"]]}}], "does not lie in a text of 1 tokens"),
+        ([{"tokens": ["a"], "spans": {"f": [[0, "X"]]}}], "a span is"),
+        ([{"tokens": ["a"], "votes": {"word": ["X"]}}], "cannot be called 'word'"),
+        ("text", "expected a list of texts"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_answered(texts, message):
+    with pytest.raises(DataError, match=message):
+        Aggregator().fit(texts)
+
+
+def test_an_unknown_label_is_named():
+    with pytest.raises(UnknownNameError, match="B-DRGU") as error:
+        Aggregator(["DRUG"]).fit([spans("a", f=[[0, 1, "DRGU"]])])
+    assert "'f'" in "".join(error.value.__notes__)
+    with pytest.raises(UnknownNameError, match="labelling function"):
+        Aggregator(accuracy={"g": 0.5}).fit([VotedText(("a",), {"f": ("B-X",)})])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"folds": 1}, {"labels": "DRUG"}, {"max_iter": 0}]
+)
+def test_settings_that_mean_nothing_are_refused(setting):
+    with pytest.raises(DataError):
+        Aggregator(**setting).fit(drawn(5)[0])
+
+
+def test_shards_may_be_worked_on_elsewhere():
+    texts, _ = drawn(120)
+    here, there = (Aggregator(words=False, engine=engine).fit(texts) for engine in (None, IsolatingEngine()))
+    for a, b in zip(here.probabilities_, there.probabilities_, strict=True):
+        assert np.array_equal(a, b)
