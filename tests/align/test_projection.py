@@ -52,14 +52,14 @@ def test_the_fused_projection_is_the_generic_one(seed, kind, gamma, hmm, price):
         constraints.append(trusted(links=[[(0, 2), (2, 1)], [], [(1, 0)], []], at_least=0.9).penalty(12))
     rows = problem.rows(constraints)
     assert alignments.takes(rows)
-    tight = {"projection_tol": 1e-8, "most_evaluations": 5000}
+    tight = {"tolerance": 1e-8, "most_evaluations": 5000}
     fused = project(problem.joint, rows, gamma, **tight)
     generic = project(problem.joint, rows, gamma, **tight, generic=True)
     np.testing.assert_allclose(marginals(problem, fused), marginals(problem, generic), atol=1e-6)
     np.testing.assert_allclose(fused.value, generic.value, rtol=1e-7)
     jumps = [[m.places.jumps for m in found.posterior.members] if hmm else [] for found in (fused, generic)]
     np.testing.assert_allclose(jumps[0], jumps[1], atol=1e-5)
-    loose = {"projection_tol": 1e-2, "most_evaluations": 200}
+    loose = {"tolerance": 1e-2, "most_evaluations": 200}
     assert project(problem.joint, rows, gamma, **loose).kkt_residual <= 1e-2
     assert project(problem.joint, rows, gamma, **loose, generic=True).kkt_residual <= 1e-2
 

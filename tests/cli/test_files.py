@@ -18,6 +18,10 @@ BEGINS = {
     "explain": "trellis.tasks.explain.explain",
     "induce": "trellis.tasks.induce.Inducer.fit",
     "aggregate": "trellis.tasks.aggregate.Aggregator.fit",
+    "parse train": "trellis.tasks.parse.Parser.fit",
+    "parse predict": "trellis.models.load_model",
+    "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
+    "transfer": "trellis.models.load_model",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
@@ -30,11 +34,17 @@ REST = {
     "explain": ["-m", "m", "few.tsv"],
     "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
     "aggregate": ["few.tsv"],
+    "parse train": ["s"],
+    "parse predict": ["s", "-m", "m"],
+    "induce-trees": ["s"],
+    "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
+OF_TREES = ("parse train", "parse predict", "induce-trees", "transfer")
+"""CoNLL-U in and out: tests/parse."""
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 
@@ -49,8 +59,8 @@ def folder(tmp_path_factory, monkeypatch):
 
 
 def line(command, flag, target):
-    more = [] if command != "train" or flag == "--save" else ["--save", "other"]
-    return [command, *REST[command], *more, flag, str(target)]
+    more = [] if command not in ("train", "parse train", "transfer") or flag == "--save" else ["--save", "other"]
+    return [*command.split(), *REST[command], *more, flag, str(target)]
 
 
 def contents(folder):
@@ -116,7 +126,7 @@ def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, ca
     assert (folder / name).read_text() != "Ann\tNAME\n"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES)])
 def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert run(*line(command, "--output", "-")) == 0
@@ -128,7 +138,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "train"])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES)])
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
     shown = capfd.readouterr().out

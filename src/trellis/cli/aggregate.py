@@ -81,7 +81,7 @@ def aggregate(
     gamma: Annotated[float, GAMMA] = 1.0,
     seed: Annotated[int, SEED] = 0,
     rules: Annotated[
-        str | None, file_option("--rules", help="Rules that the labels obey, docs/rules.md.", panel=KNOWLEDGE)
+        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
     ] = None,
     labels: Annotated[
         str | None,

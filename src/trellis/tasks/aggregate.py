@@ -173,7 +173,8 @@ class Aggregator(SavedEstimator):
         names = [*map(_name, self.functions_), MISSED]
         model.trust_ = np.array([learner.pulls_.get(name, 0.0) for name in names])
         self.model_, self.history_ = model, learner.history_
-        self.learner_.constraints = self._own_constraints()
+        # Prediction is under the user's own rules, solved as a loaded model solves them.
+        self.learner_.set_params(constraints=self._own_constraints(), projection_tol=UEM(None).projection_tol)
         found = self.learner_.predict_proba(texts)
         self.accuracies_ = self._accuracies(texts, found)
         self.words_: WordEvidence | None = None
