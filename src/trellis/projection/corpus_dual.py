@@ -53,6 +53,11 @@ class CorpusDual:
         self.scale[: self.n] = coupling.scale
         self.order, self.table = self._by_group(gamma)
 
+    def smallest_price(self) -> float:
+        """Of the rows and blocks that have one, in the units of the dual variables; ∞ where none has."""
+        prices = self.table.amount[(self.table.kind == PENALTY) & (self.table.amount > 0.0)]
+        return float(np.min(prices, initial=np.inf))
+
     def pack(self, theta: FloatArray, lams: list[FloatArray]) -> FloatArray:
         return np.concatenate([theta * self.coupling.scale, *(lam.reshape(-1) for lam in lams)])
 

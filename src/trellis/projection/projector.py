@@ -31,6 +31,9 @@ from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
 
+OF_PRICE = 0.01
+"""Share of the smallest price below which a residual is small."""
+
 
 class Projector:
     """Rows compiled for a corpus, placed on an engine with its data, ready to be projected onto round after round.
@@ -126,6 +129,9 @@ class Projector:
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
             farthest = scores_of(self.items[0].data).farthest() / gamma if self.items else 0.0
             start, tolerance = dual.pack(theta, lams), self.tolerance * max(1.0, largest)
+            # What a row with a price lacks is measured by how far its dual variable would move, which is never more
+            # than the price: beside a large bound every point would seem a solution.
+            tolerance = min(tolerance, max(self.tolerance, OF_PRICE * dual.smallest_price()))
             coupled = dual.solve(start, farthest, tolerance, self.most_rounds)
             theta, lams = dual.unpack(coupled.theta)
         results: list[T] = []
