@@ -180,7 +180,7 @@ class AlignmentModel(SavedEstimator):
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
         t, none, b = self.tables_, np.zeros(0), batch.as_one()
-        pair = t.pair if b.entries is None else t.pair[b.entries]
+        pair = t.pair if b.entries is None else np.take(t.pair, b.entries, axis=0)
         words = (
             Words(none, none, pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
             Words(none, none, pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, LabelArray
+from trellis.models.alignment.kernels import table as kernel
 from trellis.structures.alignment import PlaceCounts
 
 
@@ -32,7 +33,7 @@ class AlignmentStatistics:
     def __iadd__(self, other: AlignmentStatistics | ShardCounts) -> AlignmentStatistics:
         """Add in place; only ever done to a sum of one's own."""
         if isinstance(other, ShardCounts):
-            self.pairs[other.entries] += other.pairs
+            kernel.add_entries(other.entries, other.pairs, self.pairs)
             self.null1 += np.bincount(other.target, other.null_forward, minlength=len(self.null1))
             self.null2 += np.bincount(other.source, other.null_backward, minlength=len(self.null2))
         else:

@@ -113,6 +113,14 @@ def add_cells(cells, forward, backward, counts):
 
 
 @njit(nogil=True, cache=True)
+def add_entries(entries, pairs, counts):
+    """counts[entries[k]] += pairs[k], for both directions."""
+    for k in range(entries.shape[0]):
+        counts[entries[k], 0] += pairs[k, 0]
+        counts[entries[k], 1] += pairs[k, 1]
+
+
+@njit(nogil=True, cache=True)
 def number_within(cells, stamp, entries):
     """Give the table's entries numbers of their own among these cells, by first appearance, in place.
 
