@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import pytest
 
+import trellis
 from tests.hostile.command import run, train
 from trellis import load_model
 from trellis.data.columns import read_columns
@@ -48,13 +52,12 @@ def below(kind):
 
 
 def test_load_model_knows_every_class_that_saves():
-    import trellis.tasks.align
-    import trellis.tasks.extract
-    import trellis.tasks.induce  # noqa: F401  all tasks are imported
-
+    for package in (trellis.tasks, trellis.models, trellis.learn):
+        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            import_module(module.name)
     abstract = {
         "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Prediction", "ProjectedPrediction",
-        "CCMPrediction",
+        "CCMPrediction", "TreeTask",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
     assert found - abstract == set(_CLASSES)

@@ -22,6 +22,7 @@ from trellis.constraints import count, few_labels_per, label, transitions, word
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.engine.choice import engine_for
+from trellis.engine.dask import DaskEngine
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn import CCM, UEM, CoDL
 from trellis.models import CRF, HMM, MaxEnt
@@ -185,9 +186,6 @@ def test_the_corpora_of_these_tests_have_several_shards() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    pytest.importorskip("distributed")
-    from trellis.engine.dask import DaskEngine
-
     engine = DaskEngine.local(2)
     yield engine
     engine.close()
@@ -255,6 +253,5 @@ def test_what_is_no_engine_is_refused(wrong: Any) -> None:
 
 @pytest.mark.slow
 def test_an_address_without_a_scheduler_is_told() -> None:
-    pytest.importorskip("distributed")
     with pytest.raises(DataError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
         engine_for(1, "tcp://127.0.0.1:1")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pickle
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
 
 from trellis import CCM, CRF, HMM, UEM, Aligner, CoDL, Extractor, Inducer, MaxEnt, NaiveBayes
 from trellis.constraints import count
@@ -97,10 +101,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarni
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_clone_pickle_and_joblib(name, tmp_path):
-    base = pytest.importorskip("sklearn.base")
-    joblib = pytest.importorskip("joblib")
     estimator, X, y, _ = ESTIMATORS[name]
-    made = base.clone(estimator)
+    made = clone(estimator)
     assert repr(made) == repr(estimator)
     made.fit(X, y)
     joblib.dump(made, tmp_path / "m")
@@ -111,14 +113,12 @@ def test_clone_pickle_and_joblib(name, tmp_path):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_grid_search_cross_validation_and_pipelines(name):
-    selection = pytest.importorskip("sklearn.model_selection")
-    pipeline = pytest.importorskip("sklearn.pipeline")
     estimator, X, y, grid = ESTIMATORS[name]
-    search = selection.GridSearchCV(estimator, grid, cv=2, error_score="raise").fit(X, y)
+    search = GridSearchCV(estimator, grid, cv=2, error_score="raise").fit(X, y)
     assert search.best_score_ <= 1.0
     assert set(search.best_params_) == set(grid)
-    assert len(selection.cross_val_score(estimator, X, y, cv=2, error_score="raise")) == 2
-    line = pipeline.Pipeline([("learn", estimator)]).fit(X, y)
+    assert len(cross_val_score(estimator, X, y, cv=2, error_score="raise")) == 2
+    line = Pipeline([("learn", estimator)]).fit(X, y)
     assert len(_predicted(line, X)) == len(X)
 
 

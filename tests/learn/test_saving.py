@@ -153,6 +153,13 @@ def test_a_learner_saves_with_its_rules_and_predicts_the_same_bits(name, tmp_pat
     assert type(learner).load(tmp_path / "m", n_jobs=2).predict(TEXT[:3]) == learner.predict(TEXT[:3])
 
 
+def test_an_infinite_penalty_comes_back(tmp_path):
+    learner = CoDL(hmm(), RULES, max_iter=0, smoothing=0.0).fit(TEXT, SOME)
+    assert learner.penalties_["determiners"] == np.inf  # gold never breaks it
+    learner.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").penalties_ == learner.penalties_
+
+
 def test_a_file_with_another_kind_of_expression_is_refused(tmp_path, monkeypatch):
     learner = LEARNERS["UEM"]().fit(TEXT, SOME)
     monkeypatch.setattr(

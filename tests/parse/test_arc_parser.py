@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from models.corpora import assert_phi_is_the_feature_map
 
 from trellis.constraints import arcs, column, root
 from trellis.errors import DataError, UnknownNameError
@@ -54,6 +55,15 @@ def test_features_see_words_tags_order_and_distance():
     places = [(3, 1), (3, 1), (3, 1), (3, 2), (4, 1), (3, 1)]
     found = [arc[parts.arc_within(i, h, c)] for i, (h, c) in enumerate(places)]
     assert len(set(np.round(found, 9))) == len(sentences)
+
+
+def test_the_feature_map_is_what_weights_are_multiplied_with():
+    X, y = pairs(treebank(5))
+    parser = ArcParser(**SMALL)
+    batch = parser.encode(X, y, weights=[1.0, 2.0, 0.5, 1.0, 0.0], fit=True)
+    parser.randomize(np.random.default_rng(0))
+    assert_phi_is_the_feature_map(parser, batch, batch.labels)
+    assert_phi_is_the_feature_map(parser, batch, parser.scores(batch).argmax().outputs)
 
 
 @pytest.mark.parametrize("projective", [True, False])

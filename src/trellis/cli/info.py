@@ -100,7 +100,9 @@ def _model(path: str) -> dict[str, Any]:
 
 def _absent(*_: Any, **__: Any) -> NoReturn:
     """In the place of functions that files do not hold."""
-    raise NotImplementedError
+    from trellis.errors import DataError
+
+    raise DataError("this function is not part of the file")
 
 
 def _lines(rows: dict[str, Any]) -> Iterator[str]:

@@ -23,16 +23,13 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
 from trellis.data.ragged import FloatArray
-from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
 from trellis.learn.penalties import with_penalties
 from trellis.learn.prediction import CCMPrediction
 from trellis.learn.schedule import gamma_at
-from trellis.learn.training import Training
 from trellis.learn.uem import UEM
-from trellis.models.model import own_model
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
@@ -93,11 +90,8 @@ class CCM(CCMPrediction):
         """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""
         self._check_settings(dev)
         compile_ahead(f"train-{self.method}")
-        model = own_model(self.model, learned=False)
-        batch = model.encode(X, y, sample_weight, fit=True)
-        has_labels = bool(np.any(batch.complete))
-        mixes = self.beta is not None and has_labels
-        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
+        training = self._training(X, y, sample_weight)
+        model = training.model
         rho = starting_penalties(
             model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
         )  # fmt: skip
@@ -114,7 +108,9 @@ class CCM(CCMPrediction):
             learner = self._by_argmax((), 0 if self.method == "supervised" else self.max_iter)
             learner.train(training, rho=np.zeros(0), score=score)
         else:
-            learner = self._by_projection(rho, has_labels).train(training, score=score, keep_best=False)
+            learner = self._by_projection(rho, None if training.use_labelled else self.beta).train(
+                training, score=score, keep_best=False
+            )
             self.duals_ = learner.pulls_
         self.history_, self.n_iter_ = learner.history_, learner.n_iter_
         return self
@@ -135,12 +131,12 @@ class CCM(CCMPrediction):
             verbose=self.verbose,
         )
 
-    def _by_projection(self, rho: FloatArray, has_labels: bool) -> UEM:
+    def _by_projection(self, rho: FloatArray, beta: float | None) -> UEM:
         return UEM(
             self.model,
             with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else (),
             gamma=self.gamma_,
-            beta=self.beta if has_labels else None,
+            beta=beta,
             max_iter=self.max_iter,
             tol=0.0,
             projection_tol=self.projection_tol,

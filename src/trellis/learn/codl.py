@@ -24,7 +24,6 @@ from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.data.ragged import BoolArray, FloatArray
-from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError
 from trellis.learn.fingerprint import fingerprint
@@ -33,7 +32,7 @@ from trellis.learn.loop import Loop, Settings
 from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
 from trellis.learn.prediction import CCMPrediction
 from trellis.learn.training import Training
-from trellis.models.model import Model, own_model
+from trellis.models.model import Model
 from trellis.projection import Duals
 
 NO_LABELS = (
@@ -119,9 +118,7 @@ class CoDL(CCMPrediction):
         changes nothing else."""
         self._check_settings(dev)
         compile_ahead("train-codl")
-        model = own_model(self.model, learned=False)
-        batch = model.encode(X, y, sample_weight, fit=True)
-        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=self._beta(batch) is None)
+        training = self._training(X, y, sample_weight)
         return self.train(training, score=None if dev is None else lambda: float(self.score(*dev)), resume=resume)
 
     def train(
@@ -133,7 +130,7 @@ class CoDL(CCMPrediction):
         resume: bool = False,
     ) -> Self:
         """Train the model of a training in place; ``rho`` are penalties that are learned already."""
-        model, beta = training.model, self._beta(training.batch)
+        model, beta = training.model, None if training.use_labelled else self.beta
         training.check(needs_labels=False)
         if rho is None:
             rho = starting_penalties(
@@ -160,10 +157,6 @@ class CoDL(CCMPrediction):
         self._take(rho if run.duals is None else run.duals.row)
         self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
         return self
-
-    def _beta(self, batch: Batch) -> float | None:
-        """β, None where nothing is labelled that it could weigh."""
-        return self.beta if np.any(batch.complete) else None
 
     def _take(self, rho: FloatArray) -> None:
         self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))

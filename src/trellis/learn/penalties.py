@@ -126,9 +126,7 @@ def priced(rows: Rows, rho: FloatArray) -> Rows:
 def check_penalties(found: Mapping[str, Any], constraints: Sequence[Constraint]) -> dict[str, float]:
     """The ρ of a file, if there is one of each constraint; they are numbers from 0 on."""
     wanted = [one.name for one in constraints]
-    fine = all(
-        isinstance(rho, int | float) and not isinstance(rho, bool) and 0 <= rho <= INFINITE for rho in found.values()
-    )
+    fine = all(isinstance(rho, int | float) and not isinstance(rho, bool) and rho >= 0 for rho in found.values())
     if sorted(found) != sorted(wanted) or not fine:
         raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {dict(found)}")
     return {name: float(rho) for name, rho in found.items()}

@@ -19,14 +19,14 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.expression import read_constraints, write_constraints
 from trellis.data.batch import Batch
 from trellis.data.ragged import LabelArray
-from trellis.engine import shards_of, threads_for
+from trellis.engine import engine_for, shards_of, threads_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import Solving, projector_of
 from trellis.learn.history import History
 from trellis.learn.labelling import ConstrainedArgmax, Labelling
 from trellis.learn.penalties import check_penalties, count_violations, soft_rows
 from trellis.learn.schedule import Gamma, gamma_at
-from trellis.learn.training import rows_of, scores_of
+from trellis.learn.training import Training, rows_of, scores_of
 from trellis.models.model import bare, own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
@@ -42,7 +42,9 @@ class Prediction(SavedEstimator):
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]
+    beta: float | None
     n_jobs: int | None
+    engine: Any
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -69,6 +71,16 @@ class Prediction(SavedEstimator):
         self._check_fitted()
         batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
         return batch
+
+    def _training(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> Training:
+        """Instances in the codes of a model like the one given; with ``learned``, of that model as it is.
+
+        With β labelled instances come in through their parameters, where there are any, and not as counts.
+        """
+        model = own_model(self.model, learned=learned)
+        batch = model.encode(X, y, sample_weight, fit=not learned)
+        mixes = self.beta is not None and bool(np.any(batch.complete))
+        return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
 
     def _check_learner(self, dev: Any) -> None:
         """Refuse arguments of the wrong kind with a word about the right one."""

@@ -20,7 +20,6 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
-from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
@@ -30,7 +29,6 @@ from trellis.learn.online import StepwiseStep
 from trellis.learn.prediction import ProjectedPrediction
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import STARTS, Training
-from trellis.models.model import own_model
 from trellis.projection.shard import PATIENT
 
 
@@ -131,9 +129,7 @@ class UEM(ProjectedPrediction):
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
-        model = own_model(self.model, learned=self.start == "model")
-        batch = model.encode(X, y, sample_weight, fit=self.start != "model")
-        training = Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=self.beta is None)
+        training = self._training(X, y, sample_weight, learned=self.start == "model")
         score = None if dev is None else lambda: float(self.score(*dev))
         return self.train(training, score=score, resume=resume)
 

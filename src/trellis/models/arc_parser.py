@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Piece, Placed, summed
 from trellis.errors import DataError, UnknownNameError
@@ -162,6 +164,21 @@ class ArcParser(TreeModel, LogLinearModel):
 
     def _vector(self, statistics: ArcStatistics) -> FloatArray:
         return statistics.counts
+
+    def phi(self, batch: Batch, outputs: LabelArray) -> Any:
+        """Counts of the features of each tree's arcs: a sparse row per sentence."""
+        one = np.zeros(self._n_weights())
+        used, value = [], []
+        for i, (low, high) in enumerate(pairwise(batch.offsets.tolist())):
+            sentence = replace(batch.instances(i, i + 1), labels=outputs[low:high])
+            arc_features.add_arcs(self._text(sentence), self._given(sentence).marginal, one)
+            used.append(np.flatnonzero(one))
+            value.append(one[used[-1]])
+            one[used[-1]] = 0.0
+        start = np.cumsum([0, *map(len, used)])
+        none = [np.zeros(0, np.int64)]
+        entries = (np.concatenate([np.zeros(0), *value]), np.concatenate([*none, *used]), start)
+        return sparse.csr_matrix(entries, shape=(len(batch), len(one)))
 
     def given_counts(self, batch: Batch) -> FloatArray:
         return self.collect(batch, self._given(batch)).counts

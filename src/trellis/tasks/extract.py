@@ -42,6 +42,7 @@ from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.learn.labelling import Labelling
+from trellis.learn.penalties import check_penalties
 from trellis.models import HMM
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -274,13 +275,10 @@ class Extractor(SavedEstimator):
         model = from_archive(names["model"], arrays)
         if not isinstance(model, HMM) or model.label_names_ != self.label_names_:
             raise DataError(f"the model in it must be an HMM over {list(self.label_names_)}, and is not")
-        penalties = names["penalties"]
-        wanted = [c.name for c in named(self.constraints_)]
-        if sorted(penalties) != sorted(wanted) or not all(rho >= 0 for rho in penalties.values()):
-            raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {penalties}")
+        penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, n_jobs=self.n_jobs)
         self.ccm_.model_ = model
-        self.ccm_.penalties_, self.ccm_.duals_ = dict(penalties), dict(names["duals"])
+        self.ccm_.penalties_, self.ccm_.duals_ = penalties, dict(names["duals"])
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:

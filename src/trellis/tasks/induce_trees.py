@@ -6,11 +6,10 @@ start; rules are constraints on expected counts of arcs over the corpus, in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, parse_rules
 from trellis.data.sentence import Sentence
@@ -18,12 +17,12 @@ from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.learn.history import History
 from trellis.models.dmv import DMV
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.tasks.parse import tagged
-from trellis.tasks.tree_text import strip, with_heads
+from trellis.tasks.tree_task import TreeTask
+from trellis.tasks.tree_text import strip
 
 
-class TreeInducer(SavedEstimator):
+class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
     rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
@@ -39,7 +38,7 @@ class TreeInducer(SavedEstimator):
     ('2', '0', '2')
     """
 
-    not_saved = ("n_jobs", "verbose", "engine")
+    kinds = (DMV,)
     model_: DMV
     history_: History
 
@@ -66,9 +65,6 @@ class TreeInducer(SavedEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def fit(self, sentences: Iterable[Sentence]) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
         self._check_settings()
@@ -88,30 +84,9 @@ class TreeInducer(SavedEstimator):
         self.n_sentences_ = len(text)
         return self
 
-    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
-        """The sentences, of any length, with the column "head" filled; punctuation hangs on the word under the root."""
-        self._check_fitted()
-        given = list(sentences)
-        self.model_.n_jobs = self.n_jobs
-        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
-        trees = self.model_.predict([own.words for own in stripped])
-        return [with_heads(s, own.whole(heads)) for s, own, heads in zip(given, stripped, trees, strict=True)]
-
     def _constraints(self) -> list[Constraint]:
         return list(parse_rules(self.rules, self.rules_path).constraints) if self.rules else []
 
     def _check_settings(self) -> None:
         self._check_whole(longest=1, max_iter=1)
         self._check_within(gamma=(0.0, np.inf), prior=(1.0, 1e9), harmonic=(0.0, 1e9))
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        header, arrays = to_archive(self.model_)
-        return {"model": header}, arrays
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        model = from_archive(names["model"], arrays)
-        if not isinstance(model, DMV):
-            raise DataError(f"the model in it must be a DMV, not a {type(model).__name__}")
-        self.model_ = model

@@ -31,7 +31,7 @@ class Parser(SavedEstimator):
 
     solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
     label_passes : passes over the relations; 0 learns heads alone
-    random_state : the order in which sentences are met;  threads : of ``predict``; None: every core
+    random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
 
     >>> from trellis.data.sentence import Sentence
     >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})

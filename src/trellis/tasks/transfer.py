@@ -14,11 +14,10 @@ Arcs are so trusted as a group and not one by one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
@@ -28,16 +27,16 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Projector
 from trellis.tasks.parse import tagged
 from trellis.tasks.projected_arcs import Link, SentencePair, is_fragment, projected, strip_pair
-from trellis.tasks.tree_text import strip, with_heads
+from trellis.tasks.tree_task import TreeTask
+from trellis.tasks.tree_text import strip
 
 MODELS = ("margin", "likelihood", "dmv")
 
 
-class Transfer(SavedEstimator):
+class Transfer(TreeTask):
     """A parser of the target language of a bitext.
 
     model : "margin", "likelihood" or "dmv"
@@ -55,7 +54,7 @@ class Transfer(SavedEstimator):
     trees.
     """
 
-    not_saved = ("n_jobs", "verbose", "engine")
+    kinds = (ArcParser, DMV)
     model_: Any
 
     def __init__(
@@ -90,9 +89,6 @@ class Transfer(SavedEstimator):
         self.source_passes = source_passes
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
@@ -181,27 +177,6 @@ class Transfer(SavedEstimator):
             total += len(children)
             kept += sum((heads[c - 1], c) in given for c in children)
         return kept / total if total else 0.0
-
-    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
-        """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root."""
-        self._check_fitted()
-        whole = list(sentences)
-        self.model_.n_jobs = self.n_jobs
-        stripped = [strip(s, text) for s, text in zip(whole, tagged(whole), strict=True)]
-        trees = self.model_.predict([own.words for own in stripped])
-        return [with_heads(s, own.whole(heads)) for s, own, heads in zip(whole, stripped, trees, strict=True)]
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        header, arrays = to_archive(self.model_)
-        return {"model": header}, arrays
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        model = from_archive(names["model"], arrays)
-        if not isinstance(model, ArcParser | DMV):
-            raise DataError(f"the model in it must be an ArcParser or a DMV, not a {type(model).__name__}")
-        self.model_ = model
 
     def _check_settings(self) -> None:
         if self.model not in MODELS:
