@@ -11,7 +11,8 @@ from trellis.metrics.alignment import GoldLinks, score_links
 from trellis.models.alignment import AlignmentModel, PairTable
 from trellis.models.alignment.known_words import extra_counts, mark_alike
 from trellis.structures.kernels.align_work import ALIKE
-from trellis.tasks.align import SYMMETRIZE, Aligner
+from trellis.tasks.align import Aligner
+from trellis.tasks.align_decoding import SYMMETRIZE
 
 
 def error(aligner, pairs, links):

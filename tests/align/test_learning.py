@@ -263,3 +263,7 @@ def test_cells_numbered_run_by_run_are_those_of_the_table(monkeypatch):
     np.testing.assert_array_equal(found, moved[again.cells])
     assert (found < 0).any()
     assert (found >= 0).any()
+    for start, stop in pairwise(batch.runs.bounds.tolist()):
+        part = batch.instances(start, stop).moved(moved)
+        entries = np.append(part.entries, -1)[part.cells]
+        np.testing.assert_array_equal(entries, moved[again.instances(start, stop).cells])

@@ -15,7 +15,7 @@ from trellis import CCM, CRF, HMM, UEM, Aligner, CoDL, Extractor, Inducer, MaxEn
 from trellis.constraints import count
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
-from trellis.tasks.align import Links
+from trellis.tasks.align_decoding import Links
 
 from .corpora import LABELS, tagged_sentences
 

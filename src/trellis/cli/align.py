@@ -45,7 +45,8 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.metrics.alignment import GoldLinks
-    from trellis.tasks.align import Aligner, Links
+    from trellis.tasks.align import Aligner
+    from trellis.tasks.align_decoding import Links
     from trellis.tasks.align_hints import Hint
 
 SYMMETRIZE = (

@@ -18,19 +18,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, backward, compile_constraints, each, forward, trusted
-from trellis.constraints.rows import Rows
+from trellis.constraints import Constraint, backward, each, forward, trusted
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
-from trellis.engine import engine_for, shards_of
+from trellis.engine import Piece, Placed, engine_for, place_batch
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.learn.history import History, Round
@@ -42,20 +41,19 @@ from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.model import as_words
 from trellis.models.hints import fits
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
-from trellis.projection import Item, Projector, ShardAnswer
+from trellis.projection import Item, ShardAnswer
+from trellis.tasks.align_decoding import (
+    SYMMETRIZE,
+    Decoding,
+    Links,
+    WriteLinks,
+    decode,
+    link_posteriors,
+    links_of_pairs,
+)
 from trellis.tasks.align_hints import Hint, hints_of_pieces
-from trellis.tasks.kernels import symmetrize as kernel
 
-SYMMETRIZE = {
-    "posterior": kernel.POSTERIOR,
-    "forward": kernel.FORWARD,
-    "backward": kernel.BACKWARD,
-    "intersection": kernel.INTERSECTION,
-    "union": kernel.UNION,
-    "grow-diag": kernel.GROW_DIAG,
-    "grow-diag-final": kernel.GROW_DIAG_FINAL,
-    "grow-diag-final-and": kernel.GROW_DIAG_FINAL_AND,
-}
+T = TypeVar("T")
 
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "none": (),
@@ -74,35 +72,6 @@ THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 CHUNK = 5_000
 CHUNK_CELLS = 4_000_000
 """Pairs of new text, and cells of them, that are held at a time."""
-
-
-@dataclass(frozen=True)
-class Links:
-    """Links of one pair, by source and then target place.
-
-    pairs : (n, 2) places (i, j);  scores : (n,) mean of both directions' posteriors
-    """
-
-    pairs: NDArray[np.int32]
-    scores: NDArray[np.float64]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((int(i), int(j)) for i, j in self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def shifted(self, by: int) -> Links:
-        """The same links with all places counted from ``by``."""
-        return Links(self.pairs + np.int32(by), self.scores)
-
-    def pharaoh(self, *, scores: bool = False) -> str:
-        """``0-0 1-2``, or with scores ``0-0:0.98 1-2:0.71``."""
-        if scores:
-            return " ".join(
-                f"{i}-{j}:{p:.4g}" for (i, j), p in zip(self.pairs.tolist(), self.scores.tolist(), strict=True)
-            )
-        return " ".join([f"{i}-{j}" for i, j in self.pairs.tolist()])
 
 
 class Aligner(SavedEstimator):
@@ -201,16 +170,17 @@ class Aligner(SavedEstimator):
         tune : gold links of the first pairs, on which the threshold is chosen
         """
         first: list[tuple[Text, Text]] = []
-        bitext, batch, given = self._train(_keeping(pairs, len(tune), first), hints)
+        bitext, placed, given, moved = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
             if len(first) < len(tune):
                 raise DataError(f"there is gold for {len(tune)} pairs but there are only {len(first)} pairs")
             self.tune_threshold(first, tune)
-        return self._links(bitext, batch, given)
+        return self._links(bitext, placed, given, moved)
 
     def _train(
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
-    ) -> tuple[Bitext, SentencePairs, list[list[Hint]] | None]:
+    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None, NDArray[np.int32]]:
+        """The text, its shards where they were worked on, hints by piece, and the model's places of their entries."""
         self._check()
         compile_ahead("align")
         model = self._new_model()
@@ -237,9 +207,9 @@ class Aligner(SavedEstimator):
             past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
         self.history_ = History(past)
         self.model_, moved = model.pruned()
-        batch = batch.moved(moved)
         self.threshold_ = self.threshold
-        return bitext, batch, given
+        assert step is not None  # there is at least one round
+        return bitext, step.placed[0], given, moved
 
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
@@ -271,7 +241,8 @@ class Aligner(SavedEstimator):
         for chunk in _chunks(pairs):
             bitext, batch = self._model().look_up(chunk)
             given = None if hints is None else hints[done : done + len(chunk)]
-            yield from self._links(bitext, batch, hints_of_pieces(bitext, given) if given and any(given) else None)
+            known = hints_of_pieces(bitext, given) if given and any(given) else None
+            yield from self._links(bitext, self._placed(batch), known)
             done += len(chunk)
 
     def posteriors(self, pairs: Iterable[tuple[Text, Text]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
@@ -282,9 +253,10 @@ class Aligner(SavedEstimator):
         bitext, batch = self._model().look_up(list(_tokenized(pairs)))
         grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
-        for shard, posteriors, _ in self._decoded(batch, None, best=False):
-            base = batch.offsets[shard.start]
-            for piece in shard:
+        placed = self._placed(batch)
+        for shard, posteriors in zip(placed.shards, self._decoded(placed, None, link_posteriors), strict=True):
+            base = batch.offsets[shard.instances.start]
+            for piece in shard.instances:
                 pair = int(pair_of[piece])
                 i, i_end = bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[bitext.pieces[pair]]
                 j, j_end = bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[bitext.pieces[pair]]
@@ -377,76 +349,34 @@ class Aligner(SavedEstimator):
         return [*CONSTRAINTS[kind], *hints]
 
     def _decoded(
-        self, batch: SentencePairs, given: list[list[Hint]] | None, *, best: bool
-    ) -> Iterator[tuple[range, list[NDArray[np.float32]], list[NDArray[np.int32]]]]:
-        """Of each shard its pairs, link posteriors of both directions under the decoding constraints, and with
-        ``best`` the best alignments under these posteriors."""
+        self,
+        placed: Placed[Any],
+        given: list[list[Hint]] | None,
+        then: Callable[[Item, ShardAnswer], T],
+        moved: NDArray[np.int32] | None = None,
+    ) -> Iterator[T]:
+        """What ``then`` makes of each shard's posterior under the decoding constraints."""
         kind = self.decode_constraint or self.constraint
-        shards = shards_of(batch)  # type: ignore[arg-type]
-        parts = [batch.instances(shard.instances.start, shard.instances.stop) for shard in shards]
-        constraints = [self._constraints(kind, None)] * len(parts)
+        constraints = [self._constraints(kind, None)] * len(placed)
         if given is not None:
-            constraints = [self._constraints(kind, given[s.instances.start : s.instances.stop]) for s in shards]
-        placed = engine_for(self.n_jobs, self.engine).place(list(zip(parts, constraints, strict=True)), shards)
-        asked = _Decoding(self._model().bare(), self._gamma, self.projection_tol, self.max_evaluations + 1, best)
-        for shard, (links, outputs) in zip(shards, placed.run(_decode, asked), strict=True):
-            yield shard.instances, links, outputs
+            runs = [shard.instances for shard in placed.shards]
+            constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
+        model = self._model().bare()
+        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, moved, then)
+        return placed.run(decode, asked, constraints)
 
-    def _links(self, bitext: Bitext, batch: SentencePairs, given: list[list[Hint]] | None) -> Iterator[Links]:
-        method = SYMMETRIZE[self.symmetrize]
-        pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
-        pending: list[tuple[NDArray[np.int32], NDArray[np.float64]]] = []
-        none = np.zeros(0, np.int32)
-        for pieces, posteriors, best in self._decoded(batch, given, best=method != kernel.POSTERIOR):
-            part = batch.instances(pieces.start, pieces.stop)
-            count, n_cells = np.zeros(len(pieces) + 1, np.int64), len(posteriors[0])
-            rows, columns = np.empty(n_cells, np.int32), np.empty(n_cells, np.int32)
-            scores = np.empty(n_cells)
-            kernel.write_links(
-                part.source_offsets, part.target_offsets, part.offsets, *posteriors, *(best or (none, none)), method,
-                self.threshold_, count, rows, columns, scores,
-            )  # fmt: skip
-            for piece in pieces:
-                mine = slice(count[piece - pieces.start], count[piece - pieces.start + 1])
-                places = np.stack((rows[mine], columns[mine]), axis=1)
-                pair = pair_of[piece]
-                first = bitext.pieces[pair]
-                if piece > first:
-                    places[:, 0] += bitext.source_offsets[piece] - bitext.source_offsets[first]
-                    places[:, 1] += bitext.target_offsets[piece] - bitext.target_offsets[first]
-                pending.append((places, scores[mine].copy()))
-                if piece + 1 == bitext.pieces[pair + 1]:
-                    yield _joined(pending)
-                    pending = []
+    def _links(
+        self,
+        bitext: Bitext,
+        placed: Placed[Any],
+        given: list[list[Hint]] | None,
+        moved: NDArray[np.int32] | None = None,
+    ) -> Iterator[Links]:
+        write = WriteLinks(SYMMETRIZE[self.symmetrize], self.threshold_)
+        return links_of_pairs(bitext, self._decoded(placed, given, write, moved))
 
-
-Decoded = tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]
-
-
-@dataclass(frozen=True)
-class _Decoding:
-    """What is asked of every shard of pairs that is aligned."""
-
-    model: AlignmentModel
-    gamma: float
-    projection_tol: float
-    evaluations: int
-    best: bool
-
-
-def _decode(asked: _Decoding, item: tuple[SentencePairs, list[Constraint]], state: Any) -> tuple[Decoded, Any]:
-    """Link posteriors of both directions, and where they are wanted the best alignments."""
-    model, (part, constraints) = asked.model, item
-    rows = Rows.none(part.parts)
-    if constraints:
-        rows = compile_constraints(constraints, part, model.label_names_, part.parts)  # type: ignore[arg-type]
-    projector = Projector(rows, tolerance=asked.projection_tol, most_evaluations=asked.evaluations)
-
-    def take(item: Item, answer: ShardAnswer) -> Decoded:
-        links = [member.link.astype(np.float32) for member in answer.posterior.members]
-        return links, list(item.rows.q_scores(answer).argmax().outputs) if asked.best else []
-
-    return projector.run(lambda _: model.scores(part), asked.gamma, then=take, warn=False).results[0], state
+    def _placed(self, batch: SentencePairs) -> Placed[Piece]:
+        return place_batch(engine_for(self.n_jobs, self.engine), batch)  # type: ignore[arg-type]
 
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
@@ -469,12 +399,6 @@ def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, 
         if len(kept) < n:
             kept.append(pair)
         yield pair
-
-
-def _joined(parts: list[tuple[NDArray[np.int32], NDArray[np.float64]]]) -> Links:
-    if len(parts) == 1:
-        return Links(*parts[0])
-    return Links(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
 
 
 def _shapes(bitext: Bitext) -> list[tuple[int, int]]:

@@ -108,23 +108,15 @@ class SentencePairs:
         return replace(self, runs=Runs(bounds, offsets_of(map(len, found[1:])), np.concatenate(found)))
 
     def moved(self, places: NDArray[np.int32]) -> SentencePairs:
-        """The same pairs where each entry of the table has another place, −1: none. Cells are rewritten in place."""
-        runs = self.runs
-        if runs is None:
-            # In place, the cells being the largest array there is; mode "raise" would make a copy of them.
-            np.take(places, self.cells, out=self.cells, mode="clip")
-            return self
-        found, sizes = [np.zeros(0, np.int32)], []
-        cuts = zip(pairwise(runs.offsets.tolist()), pairwise(self.offsets[runs.bounds].tolist()), strict=True)
-        for (first, last), (start, stop) in cuts:
-            entries = places[runs.entries[first:last]]
-            kept = entries >= 0
-            # One number more, the last, for cells that have none: −1 stays −1.
-            numbers = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
-            np.take(numbers, self.cells[start:stop], out=self.cells[start:stop], mode="wrap")
-            found.append(entries[kept])
-            sizes.append(int(kept.sum()))
-        return replace(self, runs=Runs(runs.bounds, offsets_of(sizes), np.concatenate(found)))
+        """The same pairs where each entry of the table has another place, −1: none."""
+        one = self.as_one()
+        if one.entries is None:
+            return replace(one, cells=np.append(places, np.int32(-1))[one.cells])
+        entries = places[one.entries]
+        kept = entries >= 0
+        # One number more, the last, for cells that have none: −1 stays −1.
+        numbers = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
+        return replace(one, cells=numbers[one.cells], entries=entries[kept])
 
     def table_cells(self, start: int, stop: int) -> NDArray[np.int32]:
         """The table's entry of every cell of pairs start..stop−1."""
