@@ -1,8 +1,8 @@
 """Shards on a Dask cluster: items and their states stay at the workers, parameters and results travel.
 
-    place   each item is sent once, to one worker (items go round the workers in turn), which keeps it
-    run     parameters are sent once per worker, the work is asked for item by item, results come back in order; the
-            worker keeps the item's new state, and a copy of it comes back with the result
+    place   each item is sent once, to one worker (groups of items go round the workers in turn), which keeps it
+    run     parameters are sent once per worker, the work is asked for group by group, results come back in order; the
+            worker keeps the items' new states, and copies of them come back with the results
 
 So a worker that dies costs what it was doing: its items are sent to others, each with the last state known of it, and
 that work is done again. Nothing of this depends on which worker did what, so the bits are those of one thread.
@@ -11,6 +11,7 @@ that work is done again. Nothing of this depends on which worker did what, so th
 from __future__ import annotations
 
 import atexit
+import pickle
 import time
 import uuid
 import weakref
@@ -25,8 +26,10 @@ from trellis.engine.shards import Shard
 from trellis.engine.threads import ThreadEngine, usable_cores
 from trellis.errors import DataError, TrellisError
 
+GROUPS = 12
+"""Groups of items per worker."""
 AHEAD = 3
-"""Items under way or waiting at each worker."""
+"""Groups under way or waiting at each worker."""
 LOOK_EVERY = 1.0
 """Seconds after which it is seen whether the worker that is waited for still lives."""
 PATIENCE = 60.0
@@ -50,10 +53,13 @@ class DaskEngine:
     def local(cls, workers: int | None = None) -> DaskEngine:
         """A cluster of worker processes on this machine, one per core unless told otherwise; it ends with this one."""
         distributed = _distributed()
-        cluster = distributed.LocalCluster(
-            n_workers=usable_cores() if workers is None else workers, threads_per_worker=1, processes=True,
-            dashboard_address=None, silence_logs=50,
-        )  # fmt: skip
+        import dask
+
+        with dask.config.set({"distributed.worker.profile.enabled": False}):  # it looks at workers every 10 ms
+            cluster = distributed.LocalCluster(
+                n_workers=usable_cores() if workers is None else workers, threads_per_worker=1, processes=True,
+                dashboard_address=None, silence_logs=50,
+            )  # fmt: skip
         engine = cls(distributed.Client(cluster, direct_to_workers=True), direct=True)
         engine._cluster = cluster
         atexit.register(engine.close)
@@ -97,52 +103,57 @@ class DaskEngine:
 
 
 class AtWorkers(Placed[I]):
-    """Items that workers keep; ``items`` here are what they are made of anew when a worker has died."""
+    """Items that workers keep; ``items`` here are what they are made of anew when a worker has died.
+
+    Items are asked for in groups, runs of them that one worker has: a message costs a worker about as much as a small
+    shard does.
+    """
 
     def __init__(self, engine: DaskEngine, items: Sequence[I], shards: Sequence[Shard]) -> None:
         super().__init__(shards)
         self.engine, self.client, self.items = engine, engine.client, items
         self.name, self.done = uuid.uuid4().hex, 0
         workers = engine.workers() if len(items) else []
-        self.worker = [workers[number % len(workers)] for number in range(len(items))]
-        self.absent, self.stale = set(range(len(items))), set(range(len(items)))
-        """Items that their worker does not have, and those whose state there is not the one known here."""
+        size = max(1, len(items) // max(1, GROUPS * len(workers)))
+        self.groups = [range(first, min(first + size, len(items))) for first in range(0, len(items), size)]
+        self.worker = [workers[number % len(workers)] for number in range(len(self.groups))]
+        self.absent, self.stale = set(range(len(self.groups))), set(range(len(self.groups)))
+        """Groups that their worker does not have, and those whose states there are not those known here."""
         weakref.finalize(self, engine.gone.append, self.name)
 
     def restore(self, states: Sequence[Any]) -> None:
         super().restore(states)
-        self.stale = set(range(len(self.items)))
+        self.stale = set(range(len(self.groups)))
 
     def run(self, work: Work[R], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[R]:
         if not len(self.items):
             return
         asked = _Pass(self, _Given(work, parameters, tuple(self.engine.gone)), own)
-        states, whole = list(self.states), False
-        most = AHEAD * len(set(self.worker))
+        states: list[Any] = []
+        whole, most = False, AHEAD * len(set(self.worker))
         try:
-            for number in range(len(self.items)):
-                if len(asked.pending) == most:
-                    first, (result, states[first]) = asked.next()
-                    yield result
-                asked.ask(number)
-            while asked.pending:
-                first, (result, states[first]) = asked.next()
-                yield result
+            for group in range(len(self.groups) + most):
+                if group >= most and asked.pending:
+                    for result, state in asked.next():
+                        states.append(state)
+                        yield result
+                if group < len(self.groups):
+                    asked.ask(group)
             whole = True
         finally:
             asked.cancel()
             if whole:
                 self.states, self.done = states, self.done + 1
             else:
-                self.stale = set(range(len(self.items)))
+                self.stale = set(range(len(self.groups)))
 
     def move_from_the_dead(self) -> None:
-        """Give the items of workers that have died to those that live."""
+        """Give the groups of workers that have died to those that live."""
         alive = self.engine.workers()
-        for number, worker in enumerate(self.worker):
+        for group, worker in enumerate(self.worker):
             if worker not in alive:
-                self.worker[number] = alive[number % len(alive)]
-                self.absent.add(number)
+                self.worker[group] = alive[group % len(alive)]
+                self.absent.add(group)
 
 
 class _Pass:
@@ -157,36 +168,38 @@ class _Pass:
     def _send(self) -> Any:
         return self.client.scatter(self.content, direct=self.direct, broadcast=True, hash=False)
 
-    def ask(self, number: int) -> None:
-        """Ask an item's worker for its work; item and state are sent along where it has not got them."""
+    def ask(self, group: int) -> None:
+        """Ask a group's worker for its work; items and states are sent along where it has not got them."""
         placed = self.placed
-        here = {"workers": [placed.worker[number]], "allow_other_workers": False, "pure": False}
+        run = slice(placed.groups[group].start, placed.groups[group].stop)
+        here = {"workers": [placed.worker[group]], "allow_other_workers": False, "pure": False}
         sent = None
-        if number in placed.stale or number in placed.absent:
-            item = None
-            if number in placed.absent:
-                item = self.client.scatter(
-                    _Item(placed.items[number]), workers=here["workers"], direct=self.direct, hash=False
+        if group in placed.stale or group in placed.absent:
+            items = None
+            if group in placed.absent:
+                items = self.client.scatter(
+                    _Items(placed.items[run]), workers=here["workers"], direct=self.direct, hash=False
                 )
-            sent = self.client.submit(_keep, placed.name, number, item, placed.states[number], placed.done, **here)
-            placed.stale.discard(number)
-            placed.absent.discard(number)
-        more = () if self.own is None else (self.own[number],)
-        self.pending[number] = self.client.submit(
-            _work, placed.name, placed.shards[number], placed.done, self.given, more, sent, **here
+            sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], placed.done, **here)
+            placed.stale.discard(group)
+            placed.absent.discard(group)
+        own = None if self.own is None else self.own[run]
+        self.pending[group] = self.client.submit(
+            _work, placed.name, group, placed.shards[run], placed.done, self.given, own, sent, **here
         )
 
-    def next(self) -> tuple[int, tuple[Any, Any]]:
-        """The item that was asked for first: its number, result and new state. If its worker dies, another does it."""
-        number = next(iter(self.pending))
+    def next(self) -> list[tuple[Any, Any]]:
+        """Results and new states of the group that was asked for first. If its worker dies, another does it."""
+        group = next(iter(self.pending))
         while True:
             try:
-                found = self.pending[number].result(timeout=LOOK_EVERY)
+                found = self.pending[group].result(timeout=LOOK_EVERY)
                 if found is not None:
-                    del self.pending[number]
-                    return number, found
-                self.placed.stale.add(number)  # it was done once more than is known here
-                self.ask(number)
+                    del self.pending[group]
+                    answers: list[tuple[Any, Any]] = pickle.loads(found)
+                    return answers
+                self.placed.stale.add(group)  # it was done once more than is known here
+                self.ask(group)
             except TrellisError:
                 raise
             except Exception as error:
@@ -203,9 +216,9 @@ class _Pass:
         self.cancel()
         self.placed.move_from_the_dead()
         self.given = self._send()
-        for number in waiting:
-            self.placed.stale.add(number)
-            self.ask(number)
+        for group in waiting:
+            self.placed.stale.add(group)
+            self.ask(group)
 
     def cancel(self) -> None:
         """Let go of what is under way."""
@@ -227,34 +240,49 @@ class _Given:
 
 
 @dataclass(frozen=True)
-class _Item:
-    """An item on its way."""
+class _Items:
+    """Items of a group on their way."""
 
-    item: Any
-
-
-_kept: dict[tuple[str, int], list[Any]] = {}
-"""[item, state, number of passes that the state has seen] of each item that is kept here."""
+    items: Sequence[Any]
 
 
-def _keep(name: str, number: int, item: _Item | None, state: Any, done: int) -> None:
-    if item is not None:
-        _kept[name, number] = [item.item, state, done]
-    elif (name, number) in _kept:
-        _kept[name, number][1:] = state, done
+@dataclass
+class _Kept:
+    """A group that is kept here; done : the number of passes that its states have seen, −1: unclear."""
+
+    items: Sequence[Any]
+    states: list[Any]
+    done: int
 
 
-def _work(name: str, shard: Shard, done: int, given: _Given, more: tuple[Any, ...], sent: None) -> Any:
-    """Work on an item that is kept here. None: it is not, or not with the state of the pass before."""
+_kept: dict[tuple[str, int], _Kept] = {}
+
+
+def _keep(name: str, group: int, sent: _Items | None, states: list[Any], done: int) -> None:
+    if sent is not None:
+        _kept[name, group] = _Kept(sent.items, states, done)
+    elif (name, group) in _kept:
+        _kept[name, group] = _Kept(_kept[name, group].items, states, done)
+
+
+def _work(
+    name: str, group: int, shards: list[Shard], done: int, given: _Given, own: Sequence[Any] | None, sent: None
+) -> bytes | None:
+    """Work on a group that is kept here: results and new states. None: it is not, or not with the states asked for."""
     for key in [key for key in list(_kept) if key[0] in given.gone]:
         _kept.pop(key, None)
-    found = _kept.get((name, shard.index))
-    if found is None or found[2] != done:
+    kept = _kept.get((name, group))
+    if kept is None or kept.done != done:
         return None
+    kept.done, answers = -1, []
     with blas_at_one_thread():
-        result, state = run_shard(given.work, shard, given.parameters, found[0], found[1], *more)
-    found[1:] = state, done + 1
-    return result, state
+        for number, shard in enumerate(shards):
+            more = () if own is None else (own[number],)
+            asked = (given.parameters, kept.items[number], kept.states[number], *more)
+            answers.append(run_shard(given.work, shard, *asked))
+    kept.states, kept.done = [state for _, state in answers], done + 1
+    # As one piece: Dask's messages cost by the number of arrays in them.
+    return pickle.dumps(answers, pickle.HIGHEST_PROTOCOL)
 
 
 def _distributed() -> Any:
