@@ -75,7 +75,7 @@ def parser(name: str) -> None:
     one.collect(batch, one.scores(batch).infer())
     a_round = time.perf_counter() - begin
     rate = len(test) / best_of(lambda: model.predict(test), 3)
-    scores = model.score(test)
+    scores = model.attachment(test)
     print(f"\nfirst-order projective parser, en-ewt-train -> {name}, gold tags")
     for what, figure in (
         ("one margin pass, text read and words counted", f"{a_pass:.1f} s (one thread)"),

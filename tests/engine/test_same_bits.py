@@ -18,6 +18,9 @@ import pytest
 from align.toy import toy_text
 from learn.corpora import LABELS, tagged_sentences
 
+from tests.aggregate.corpora import drawn
+from tests.parse.toy import treebank
+from trellis import Aggregator
 from trellis.constraints import count, few_labels_per, label, transitions, word
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
@@ -29,6 +32,8 @@ from trellis.models import CRF, HMM, MaxEnt
 from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
 from trellis.tasks.induce import Inducer
+from trellis.tasks.induce_trees import TreeInducer
+from trellis.tasks.transfer import Transfer
 
 from .isolating import IsolatingEngine
 
@@ -95,6 +100,24 @@ def crf(engine: Any) -> Any:
     return CRF(l2=0.1, max_iter=12, tol=0.0, engine=engine).fit(TEXT, TAGS).parameters()
 
 
+def transferred(engine: Any) -> Any:
+    trees = treebank(60)
+    links = [[(i, i) for i in range(len(s))] for s in trees]
+    made = Transfer(model="likelihood", max_iter=2, steps=4, bits=12, engine=engine).fit(trees, trees, links)
+    return made.model_.parameters(), [s.columns["head"] for s in made.predict(trees)]
+
+
+def trees_induced(engine: Any) -> Any:
+    rules = '[[rule]]\narcs = "count"\nhead_root = true\nchild_column = { upos = "VERB" }\nat_least = 0.9'
+    made = TreeInducer(rules=rules, max_iter=3, engine=engine).fit(treebank(60))
+    return made.model_.parameters(), made.history_.objective
+
+
+def aggregated(engine: Any) -> Any:
+    made = Aggregator(words=False, max_iter=3, engine=engine).fit(drawn(200)[0])
+    return made.labels_, made.accuracies_
+
+
 def maxent(engine: Any) -> Any:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(2_000, 5))
@@ -105,6 +128,9 @@ LOCAL = [count("V") >= 1, count("N") <= 2.5]
 COUPLING = [count("V").per("corpus") <= 0.4 * count().per("corpus"), *LOCAL]
 SPARSE = [few_labels_per(word, strength=4.0, min_count=3)]
 RUNS: dict[str, Any] = {
+    "transfer": transferred,
+    "induce trees": trees_induced,
+    "aggregate": aggregated,
     "em": uem,
     "pr": lambda e: uem(e, LOCAL),
     "pr at another temperature": lambda e: uem(e, LOCAL, gamma=0.3),
@@ -198,20 +224,20 @@ def test_two_worker_processes_give_the_bits_of_one_thread(name: str, cluster: An
 
 
 def _counted(parameters: float, item: int, state: float | None) -> tuple[float, float]:
-    time.sleep(0.02)
+    time.sleep(0.01)
     total = (state or 0.0) * parameters + item
     return total, total
 
 
 @pytest.mark.slow
 def test_a_worker_that_dies_costs_time_alone(cluster: Any) -> None:
-    here, there = SerialEngine().place(list(range(30))), cluster.place(list(range(30)))
+    here, there = SerialEngine().place(list(range(75))), cluster.place(list(range(75)))
     for turn in range(4):
         expected = list(here.run(_counted, 0.5))
         found = []
         for number, result in enumerate(there.run(_counted, 0.5)):
             found.append(result)
-            if turn in (1, 2) and number == 5:
+            if turn in (1, 2) and number == 20:
                 pids = list(cluster.client.run(os.getpid).values())
                 os.kill(pids[0], signal.SIGKILL)
         assert found == expected
@@ -237,7 +263,7 @@ def test_errors_come_back_as_themselves(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_a_pass_that_is_left_in_the_middle_is_as_if_it_had_not_been(cluster: Any) -> None:
-    here, there = SerialEngine().place(list(range(12))), cluster.place(list(range(12)))
+    here, there = SerialEngine().place(list(range(75))), cluster.place(list(range(75)))
     assert list(here.run(_counted, 0.5)) == list(there.run(_counted, 0.5))
     for result in there.run(_counted, 9.0):
         if result > 5:

@@ -11,11 +11,30 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 
-from trellis import CCM, CRF, HMM, UEM, Aligner, CoDL, Extractor, Inducer, MaxEnt, NaiveBayes
+from tests.aggregate.corpora import drawn
+from tests.parse.toy import pairs, treebank
+from trellis import (
+    CCM,
+    CRF,
+    DMV,
+    HMM,
+    UEM,
+    Aggregator,
+    Aligner,
+    ArcParser,
+    CoDL,
+    Extractor,
+    Inducer,
+    MaxEnt,
+    NaiveBayes,
+    Parser,
+    TreeInducer,
+)
 from trellis.constraints import count
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
 from trellis.tasks.align_decoding import Links
+from trellis.tasks.transfer import Transfer
 
 from .corpora import LABELS, tagged_sentences
 
@@ -84,6 +103,9 @@ GOLD = [GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1)}))] * l
 ROWS = np.random.default_rng(0).poisson(1.0, size=(30, 4)).astype(float)
 CLASSES = np.arange(30) % 2
 
+TREES = treebank(20)
+VOTED = drawn(20)
+
 ESTIMATORS = {
     "HMM": (HMM(), TEXT, TAGS, {"emission_prior": [1.01, 2.0]}),
     "CRF": (CRF(max_iter=5, tol=1e-1), TEXT, TAGS, {"l2": [0.1, 1.0]}),
@@ -94,6 +116,11 @@ ESTIMATORS = {
     "CCM": (CCM(HMM(), max_iter=1), TEXT, TAGS, {"method": ["codl", "pr"]}),
     "Inducer": (Inducer(LABELS, max_iter=3, em_iter=2, random_state=0), TEXT, TAGS, {"strength": [1.0, 8.0]}),
     "Extractor": (Extractor(RULES, max_iter=1), CITED, FIELDS, {"beta": [0.5, 0.9]}),
+    "Parser": (Parser(bits=10, min_count=1), TREES, None, {"min_count": [1, 2]}),
+    "TreeInducer": (TreeInducer(max_iter=2), TREES, None, {"prior": [1.0, 1.5]}),
+    "ArcParser": (ArcParser(bits=10, min_count=1), *pairs(TREES), {"min_count": [1, 2]}),
+    "DMV": (DMV(), *pairs(TREES), {"child_prior": [1.0, 1.5]}),
+    "Aggregator": (Aggregator(words=False, max_iter=3), *VOTED, {"accuracy": [0.7, 0.9]}),
     "Aligner": (Aligner(n_jobs=1, prefix=None), PAIRS, GOLD, {"gamma": [1.0, 0.5]}),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
@@ -109,6 +136,14 @@ def test_clone_pickle_and_joblib(name, tmp_path):
     for again in (pickle.loads(pickle.dumps(made)), joblib.load(tmp_path / "m")):
         one, other = (_predicted(e, X) for e in (again, made))
         assert one == other
+
+
+def test_a_transfer_is_cloned_and_pickled():
+    """Trained on pairs and asked for sentences, it is none of those that a grid search can split."""
+    made = clone(Transfer(bits=10, source_passes=1, eta=0.8))
+    made.fit(TREES, TREES, [[(i, i) for i in range(len(s))] for s in TREES])
+    assert pickle.loads(pickle.dumps(made)).predict(TREES) == made.predict(TREES)
+    assert made.score(TREES) > 0.5
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -23,7 +23,7 @@ def parser() -> Parser:
 
 
 def test_heads_and_relations_are_learned(parser):
-    scores = parser.score(treebank(30, seed=7))
+    scores = parser.attachment(treebank(30, seed=7))
     assert scores.plain.uas > 0.97
     assert scores.plain.las > 0.97
     assert scores.plain.n_words < scores.total.n_words

@@ -28,7 +28,7 @@ def sentences(folder, name: str, n: int) -> list:
 
 def test_two_thousand_trees_give_a_fair_parser(data_dir):
     parser = Parser(bits=20, max_iter=3, n_jobs=2).fit(sentences(data_dir, "en-ewt-train", 2000))
-    scores = parser.score(sentences(data_dir, "en-ewt-dev", 500))
+    scores = parser.attachment(sentences(data_dir, "en-ewt-dev", 500))
     assert scores.plain.uas > 0.78
     assert scores.plain.las > 0.72
 

@@ -12,6 +12,7 @@ from trellis.cli.options import (
     KNOWLEDGE,
     LEARNING,
     ROUNDS,
+    Engine,
     History,
     Output,
     Quiet,
@@ -43,6 +44,7 @@ def induce_trees(
     ] = 1.0,
     history: History = None,
     threads: Threads = None,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn dependency trees from tagged text, and from rules about arcs if there are any.
@@ -69,7 +71,7 @@ def induce_trees(
         written = "" if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
         inducer = TreeInducer(
             rules=written, rules_path=rules or "rules.toml", longest=longest,
-            max_iter=rounds, gamma=gamma, prior=prior, n_jobs=jobs(threads), verbose=not quiet,
+            max_iter=rounds, gamma=gamma, prior=prior, n_jobs=jobs(threads), engine=engine, verbose=not quiet,
         ).fit(sentences)  # fmt: skip
     if save is not None:
         inducer.save(save)

@@ -56,7 +56,7 @@ def train(
     if left_out and not quiet:
         typer.echo(f"{left_out} sentences with crossing arcs, or without a whole tree, were left out", err=True)
     if held is not None:
-        scores = parser.score(held).plain
+        scores = parser.attachment(held).plain
         typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
 
 

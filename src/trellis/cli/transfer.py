@@ -15,6 +15,7 @@ from trellis.cli.options import (
     ROUNDS,
     RUN,
     SAVE,
+    Engine,
     Output,
     Quiet,
     Threads,
@@ -62,6 +63,7 @@ def transfer(
     ] = None,
     output: Output = "-",
     threads: Threads = None,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Carry a parser over to another language.
@@ -92,11 +94,11 @@ def transfer(
         if len(linked) != len(one):
             raise DataError(f"{links} has {len(linked)} lines but there are {len(one)} sentence pairs")
     else:
-        aligner = Aligner(n_jobs=jobs(threads), verbose=not quiet)
+        aligner = Aligner(n_jobs=jobs(threads), engine=engine, verbose=not quiet)
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
     learner = Transfer(
-        model=kind.value, eta=eta, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads),
+        model=kind.value, eta=eta, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads), engine=engine,
         verbose=not quiet,
     ).fit(known.predict(one), other, linked)  # fmt: skip
     learner.save(save)

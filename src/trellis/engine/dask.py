@@ -32,6 +32,8 @@ AHEAD = 3
 """Groups under way or waiting at each worker."""
 LOOK_EVERY = 1.0
 """Seconds after which it is seen whether the worker that is waited for still lives."""
+NOTICED = 5.0
+"""Seconds in which a scheduler notices that a worker which could not be reached is gone."""
 PATIENCE = 60.0
 """Seconds that a cluster without workers is waited for."""
 
@@ -58,7 +60,7 @@ class DaskEngine:
         with dask.config.set({"distributed.worker.profile.enabled": False}):  # it looks at workers every 10 ms
             cluster = distributed.LocalCluster(
                 n_workers=usable_cores() if workers is None else workers, threads_per_worker=1, processes=True,
-                dashboard_address=None, silence_logs=50,
+                dashboard_address=":0", silence_logs=50,
             )  # fmt: skip
         engine = cls(distributed.Client(cluster, direct_to_workers=True), direct=True)
         engine._cluster = cluster
@@ -162,14 +164,27 @@ class _Pass:
     def __init__(self, placed: AtWorkers[Any], given: _Given, own: Sequence[Any] | None) -> None:
         self.placed, self.content, self.own = placed, given, own
         self.client, self.direct = placed.client, placed.engine.direct
-        self.given = self._send()
         self.pending: dict[int, Any] = {}
+        """Groups that were asked for, in order; None in place of a future: the worker could not be reached."""
+        self.given = self._send()
 
     def _send(self) -> Any:
-        return self.client.scatter(self.content, direct=self.direct, broadcast=True, hash=False)
+        while True:
+            try:
+                return self.client.scatter(self.content, direct=self.direct, broadcast=True, hash=False)
+            except Exception as error:
+                self._see_who_died(error)
+                self.placed.move_from_the_dead()
 
     def ask(self, group: int) -> None:
         """Ask a group's worker for its work; items and states are sent along where it has not got them."""
+        try:
+            self.pending[group] = self._asked(group)
+        except Exception as error:
+            self._see_who_died(error)
+            self.pending[group] = None
+
+    def _asked(self, group: int) -> Any:
         placed = self.placed
         run = slice(placed.groups[group].start, placed.groups[group].stop)
         here = {"workers": [placed.worker[group]], "allow_other_workers": False, "pure": False}
@@ -184,7 +199,7 @@ class _Pass:
             placed.stale.discard(group)
             placed.absent.discard(group)
         own = None if self.own is None else self.own[run]
-        self.pending[group] = self.client.submit(
+        return self.client.submit(
             _work, placed.name, group, placed.shards[run], placed.done, self.given, own, sent, **here
         )
 
@@ -192,6 +207,8 @@ class _Pass:
         """Results and new states of the group that was asked for first. If its worker dies, another does it."""
         group = next(iter(self.pending))
         while True:
+            if self.pending[group] is None:
+                self._recover()
             try:
                 found = self.pending[group].result(timeout=LOOK_EVERY)
                 if found is not None:
@@ -202,13 +219,23 @@ class _Pass:
                 self.ask(group)
             except TrellisError:
                 raise
-            except Exception as error:
-                # Dask's own word for a worker that is gone differs by when it went.
-                died = not set(self.placed.worker) <= set(self.placed.engine.workers())
-                if not died and not isinstance(error, TimeoutError):
-                    raise
-                if died:
+            except TimeoutError:
+                if self._somebody_died():
                     self._recover()
+            except Exception as error:
+                self._see_who_died(error)
+                self._recover()
+
+    def _somebody_died(self) -> bool:
+        return not set(self.placed.worker) <= set(self.placed.engine.workers())
+
+    def _see_who_died(self, error: Exception) -> None:
+        """Raise an error anew unless a worker has died: Dask's own word for that differs by when it went."""
+        deadline = time.monotonic() + (NOTICED if isinstance(error, OSError | KeyError) else 0.0)
+        while not self._somebody_died():
+            if time.monotonic() > deadline:
+                raise error
+            time.sleep(0.05)
 
     def _recover(self) -> None:
         """Some worker has died, and with it perhaps the only copy of something sent: ask for all anew."""
@@ -223,7 +250,9 @@ class _Pass:
     def cancel(self) -> None:
         """Let go of what is under way."""
         for future in self.pending.values():
-            future.cancel(force=True)
+            if future is not None:
+                with suppress(Exception):
+                    future.cancel(force=True)
         self.pending = {}
 
 

@@ -38,7 +38,7 @@ class Prediction(SavedEstimator):
     """What all learners with a model and constraints have in common. A file holds the model and the rules."""
 
     has_penalties = False
-    not_saved = ("model", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
+    not_saved = (*SavedEstimator.not_saved, "model", "constraints", "checkpoint", "checkpoint_every")
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]

@@ -97,7 +97,7 @@ class Aggregator(SavedEstimator):
     ``history_``, ``label_names_``, ``functions_``.
     """
 
-    not_saved = ("n_jobs", "engine", "verbose", "files")
+    not_saved = (*SavedEstimator.not_saved, "files")
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Aggregator(SavedEstimator):
 
     # learning
 
-    def fit(self, X: Iterable[Any], y: None = None) -> Self:
+    def fit(self, X: Iterable[Any], y: object = None) -> Self:
         """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
         self._check_settings()
         texts = _texts(X)
@@ -242,6 +242,11 @@ class Aggregator(SavedEstimator):
         """P(label) of every token, (n_tokens, n_labels) for each text, columns as in ``label_names_``."""
         found: list[FloatArray] = self.learner_.predict_proba(self._seen(X))
         return found
+
+    def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
+        """Share of the tokens that get the label they have in ``y``."""
+        pairs = [pair for own, gold in zip(self.predict(X), y, strict=True) for pair in zip(own, gold, strict=True)]
+        return sum(one == other for one, other in pairs) / max(1, len(pairs))
 
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()

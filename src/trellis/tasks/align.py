@@ -98,6 +98,8 @@ class Aligner(SavedEstimator):
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
 
+    not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
+
     def __init__(
         self,
         constraint: str = "both",
@@ -296,12 +298,6 @@ class Aligner(SavedEstimator):
         if not isinstance(model, AlignmentModel) or not (fits(threshold, float) and 0 < threshold <= 1):
             raise DataError("it must hold an alignment model and a threshold above 0, and does not")
         self.model_, self.threshold_ = model, threshold
-
-    def save(self, path: FilePath) -> None:
-        """Write the whole aligner into one file; the dictionary it learned with, and threads, are not part of it."""
-        plain = Aligner(**{**self.get_params(deep=False), "priors": None, "n_jobs": None, "verbose": False})
-        plain.model_, plain.threshold_ = self._model(), self.threshold_
-        super(Aligner, plain).save(path)
 
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:

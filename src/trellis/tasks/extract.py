@@ -80,7 +80,7 @@ class Extractor(SavedEstimator):
     Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
-    not_saved = ("n_jobs", "engine", "verbose", "files")
+    not_saved = (*SavedEstimator.not_saved, "files")
 
     def __init__(
         self,

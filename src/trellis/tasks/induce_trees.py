@@ -7,7 +7,7 @@ start; rules are constraints on expected counts of arcs over the corpus, in the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class TreeInducer(TreeTask):
     longest : sentences of more words, punctuation aside, are not learned from
     max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
     prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
-    n_jobs : None: every core
+    n_jobs, engine : where the work is done
 
     >>> from trellis.data.sentence import Sentence
     >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
@@ -53,6 +53,7 @@ class TreeInducer(TreeTask):
         prior: float = 1.0,
         harmonic: float | None = 1.0,
         n_jobs: int | None = None,
+        engine: Any = None,
         verbose: bool = False,
     ) -> None:
         self.rules = rules
@@ -63,12 +64,13 @@ class TreeInducer(TreeTask):
         self.prior = prior
         self.harmonic = harmonic
         self.n_jobs = n_jobs
+        self.engine = engine
         self.verbose = verbose
 
-    def fit(self, sentences: Iterable[Sentence]) -> Self:
+    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
         self._check_settings()
-        given = list(sentences)
+        given = list(X)
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
         if not text:
@@ -78,7 +80,7 @@ class TreeInducer(TreeTask):
         )  # fmt: skip
         learner = UEM(
             model, self._constraints(), gamma=self.gamma, start="uniform", max_iter=self.max_iter, tol=0,
-            n_jobs=self.n_jobs, verbose=self.verbose,
+            n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
         ).fit(text)  # fmt: skip
         self.model_, self.history_ = learner.model_, learner.history_
         self.n_sentences_ = len(text)

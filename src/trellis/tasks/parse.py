@@ -26,7 +26,22 @@ PUNCTUATION = "PUNCT"
 """The tag of words that attachment scores leave out."""
 
 
-class Parser(SavedEstimator):
+class ScoresTrees:
+    """What tasks whose ``predict`` fills the column "head" have in common."""
+
+    predict: Any
+
+    def attachment(self, sentences: Iterable[Sentence]) -> TreeScores:
+        """Attachment of ``predict`` against the trees that the sentences have."""
+        gold = list(sentences)
+        return compare(gold, self.predict(gold))
+
+    def score(self, X: Iterable[Sentence], y: object = None) -> float:
+        """Share of the words, punctuation aside, that get the head they have in the sentences."""
+        return self.attachment(X).plain.uas
+
+
+class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
     solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
@@ -41,7 +56,6 @@ class Parser(SavedEstimator):
     (('2', '0'), ('nsubj', 'root'))
     """
 
-    not_saved = ("n_jobs",)
     arcs_: ArcParser
     labeller_: ArcLabeller | None
 
@@ -71,12 +85,12 @@ class Parser(SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")
 
-    def fit(self, sentences: Iterable[Sentence]) -> Self:
+    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from sentences with tags for labels, and the columns "head" and "deprel".
 
         Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
         """
-        trees = [s for s in sentences if len(s)]
+        trees = [s for s in X if len(s)]
         self._check_whole(label_passes=0)
         text, heads = tagged(trees), [heads_of(s) for s in trees]
         arcs = ArcParser(
@@ -107,11 +121,6 @@ class Parser(SavedEstimator):
             made.append(replace(s, columns=columns))
             at = stop
         return made
-
-    def score(self, sentences: Iterable[Sentence]) -> TreeScores:
-        """Attachment of ``predict`` against the trees that the sentences have."""
-        gold = list(sentences)
-        return compare(gold, self.predict(gold))
 
     # one file
 

@@ -27,7 +27,7 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
-from trellis.projection import Projector
+from trellis.projection import Item, Projector, ShardAnswer
 from trellis.tasks.parse import tagged
 from trellis.tasks.projected_arcs import Link, SentencePair, is_fragment, projected, strip_pair
 from trellis.tasks.tree_task import TreeTask
@@ -48,7 +48,7 @@ class Transfer(TreeTask):
     l2 : strength of the prior of "likelihood";  passes : of margin steps
     lexical : whether the target parser looks at words, which helps if they are those of the text that is to be parsed
     bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
-    n_jobs : threads, −1: every core
+    n_jobs, engine : where the work is done
 
     Learned: ``model_``, ``n_pairs_`` and ``conserved_``, the share of words with given heads that keep one in predicted
     trees.
@@ -73,6 +73,7 @@ class Transfer(TreeTask):
         min_count: int = 2,
         source_passes: int = 3,
         n_jobs: int | None = None,
+        engine: Any = None,
         verbose: bool = False,
     ) -> None:
         self.model = model
@@ -88,6 +89,7 @@ class Transfer(TreeTask):
         self.min_count = min_count
         self.source_passes = source_passes
         self.n_jobs = n_jobs
+        self.engine = engine
         self.verbose = verbose
 
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
@@ -126,7 +128,7 @@ class Transfer(TreeTask):
             trees = start.decode(batch, np.concatenate(heads))
             return ArcParser(**shared, max_iter=self.passes, n_jobs=self.n_jobs).fit(text, trees)
         model = ArcParser(
-            **shared, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs
+            **shared, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs, engine=self.engine,
         )  # fmt: skip
         model.encode(text, fit=True)
         total: Any = None
@@ -135,7 +137,7 @@ class Transfer(TreeTask):
             counts = model.collect(shard, q)
             total = counts if total is None else total + counts
             shards.append(shard)
-        model.update(total, shards=[engine_for(self.n_jobs).place([Piece(shard) for shard in shards])])
+        model.update(total, shards=[engine_for(self.n_jobs, self.engine).place([Piece(shard) for shard in shards])])
         if self.max_iter is not None and self.max_iter > 1:
             model = self._learned(model, text, rule, "model", self.max_iter - 1)
         return model
@@ -145,15 +147,15 @@ class Transfer(TreeTask):
         rows = compile_constraints([rule], batch, model.label_names_, model.parts(batch))
         shards = [shard.of(batch) for shard in shards_of(batch)]
         bounds = np.array([0, *np.cumsum([len(shard) for shard in shards])])
-        found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs)).run(
-            model.scores, self.gamma, then=lambda _, answer: answer.posterior
+        found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs, self.engine)).run(
+            model.scores, self.gamma, then=_posterior
         )
         return list(zip(shards, found.results, strict=True))
 
     def _learned(self, model: Any, text: Any, rule: Constraint, start: str, rounds: int) -> Any:
         learner = UEM(
             model, [rule], gamma=self.gamma, start=start, max_iter=rounds, tol=0.0, n_jobs=self.n_jobs,
-            track_likelihood=False, verbose=self.verbose,
+            engine=self.engine, track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few steps in each round are meant
@@ -187,6 +189,10 @@ class Transfer(TreeTask):
             )
         self._check_whole(max_iter=1, steps=1, longest=2, passes=1, bits=4, min_count=1, source_passes=1)
         self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 26))
+
+
+def _posterior(item: Item, answer: ShardAnswer) -> Any:
+    return answer.posterior
 
 
 def usable_pairs(

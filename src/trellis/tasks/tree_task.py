@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
-from trellis.tasks.parse import tagged
+from trellis.tasks.parse import ScoresTrees, tagged
 from trellis.tasks.tree_text import strip, with_heads
 
 
-class TreeTask(SavedEstimator):
+class TreeTask(ScoresTrees, SavedEstimator):
     """Subclasses learn ``model_``, which is one of ``kinds``."""
 
     kinds: ClassVar[tuple[type, ...]]
-    not_saved = ("n_jobs", "verbose", "engine")
     n_jobs: int | None
     model_: Any
 
