@@ -186,9 +186,9 @@ def test_best_alignments_under_q_are_those_of_the_tilted_scores():
     problem = Problem(4, shapes=((3, 3), (2, 2)))
     answers = []
     for generic in (False, True):
-        projector = Projector(problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000)
+        projector = Projector(problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000, generic=generic)
         run = projector.run(
-            lambda _: problem.joint, 1.0, generic=generic,
+            lambda _: problem.joint, 1.0,
             then=lambda item, answer: item.rows.q_scores(answer).infer(),
         )  # fmt: skip
         answers.append(run.results[0].at(np.arange(problem.joint.parts.n_parts)))

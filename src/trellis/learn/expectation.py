@@ -111,12 +111,17 @@ class Solving:
     few_dual_steps: int | None = None
 
 
+SMALL = 20_000
+"""Slots of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
+
+
 def projector_of(rows: Rows, parts: Sequence[Batch], engine: Engine, solving: Solving) -> Projector:
     """Rows over a corpus, ready to be projected onto, with the instances of each shard as its data."""
     return Projector(
         rows, np.cumsum([0, *map(len, parts)]), data=parts,
         weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]), engine=engine,
         tolerance=solving.tolerance, most_evaluations=solving.evaluations, most_rounds=solving.evaluations,
+        generic=not rows.implicit and sum(part.n_slots for part in parts) < SMALL,
     )  # fmt: skip
 
 

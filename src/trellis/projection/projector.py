@@ -41,6 +41,7 @@ class Projector:
     rows : over the whole corpus;  bounds : (n_shards + 1,) first instances of the shards
     data : what the scores of each shard are made of, its number where nothing is given;  weights : (n_instances,)
     tolerance : of the KKT residual, in units of expectations (relative to the bound where that exceeds 1)
+    generic : leave fast paths aside
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class Projector:
         tolerance: float = 1e-3,
         most_evaluations: int = 200,
         most_rounds: int = 200,
+        generic: bool = False,
     ) -> None:
-        self.rows = rows.canonical()
+        self.rows, self.generic = rows.canonical(), generic
         self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
         self.weights, self.tolerance = weights, tolerance
         self.most_evaluations = most_evaluations
@@ -103,7 +105,6 @@ class Projector:
         duals: Duals | None = None,
         at: Callable[[Item], IntArray] | None = None,
         warn: bool = True,
-        generic: bool = False,
         fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
         """Project all shards; ``then(item, answer)`` is called on each shard's posterior at the solution.
@@ -111,7 +112,6 @@ class Projector:
         scores_of : scores of a shard from its data. On a cluster this, ``then`` and ``at`` go to the workers
         fold : adds results up while they arrive, in shard order, so that no more than their sum is ever held
         at : of a shard, further parts whose marginals ``then`` will ask for; those of the rows can be had anyhow
-        generic : leave fast paths aside
         """
         self._begin(duals)
         if gamma == 0.0:
@@ -122,7 +122,7 @@ class Projector:
         theta, lams = self._coupled_start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
         inner = self.tolerance * (0.02 if self.couples else 1.0)
-        ask = Ask(scores_of, Asked(gamma, None, inner, self.most_evaluations, None, generic), theta)
+        ask = Ask(scores_of, Asked(gamma, None, inner, self.most_evaluations, None, self.generic), theta)
         coupled = CoupledSolution(theta, 0.0, 0, True)
         if self.couples:
             dual = CorpusDual(self.rows, self.scaled, self.cuts, gamma, lambda asked, own: self._pass(ask, asked, own))
@@ -262,11 +262,12 @@ def project(
     marginals will be asked of the posterior; ``generic`` leaves fast paths aside.
     """
     projector = Projector(
-        rows, weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds
+        rows, weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,
+        generic=generic,
     )  # fmt: skip
     outcome = projector.run(
         lambda _: scores, gamma, then=lambda _, answer: answer, duals=duals,
-        at=None if at is None else lambda _: at, generic=generic,
+        at=None if at is None else lambda _: at,
     )  # fmt: skip
     answer = outcome.results[0]
     return Projection(
