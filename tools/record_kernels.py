@@ -30,9 +30,12 @@ TAGS = "labels = [['A' if len(w) < 4 else 'B' for w in s] for s in text]\n"
 PLAIN = "from trellis import HMM, UEM\nUEM(HMM(['A', 'B', 'C'], min_count=1), max_iter=3, random_state=0)"
 CRF = "from trellis import CRF\nCRF(max_iter=5).fit(text, labels).predict(text)"
 
+README = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)[0]
+
 USES = {
     "HMM": f"{TEXT}{PLAIN}.fit(text).predict(text)",
-    "HMM+rules": re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)[0],
+    "HMM+rules": README,
+    "fast-chain": "from trellis.learn import expectation\nexpectation.SMALL = 0\n" + README,
     "CRF": TEXT + TAGS + CRF,
     "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",

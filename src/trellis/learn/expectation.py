@@ -27,6 +27,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Placed
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn.training import Training, rows_of, scores_of
 from trellis.models.model import Model, bare
@@ -117,11 +118,14 @@ SMALL = 20_000
 
 def projector_of(rows: Rows, parts: Sequence[Batch], engine: Engine, solving: Solving) -> Projector:
     """Rows over a corpus, ready to be projected onto, with the instances of each shard as its data."""
+    generic = not rows.implicit and sum(part.n_slots for part in parts) < SMALL
+    if len(rows) and not generic:
+        compile_ahead(f"fast-{rows.parts.kind}")
     return Projector(
         rows, np.cumsum([0, *map(len, parts)]), data=parts,
         weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]), engine=engine,
         tolerance=solving.tolerance, most_evaluations=solving.evaluations, most_rounds=solving.evaluations,
-        generic=not rows.implicit and sum(part.n_slots for part in parts) < SMALL,
+        generic=generic,
     )  # fmt: skip
 
 
