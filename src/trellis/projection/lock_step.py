@@ -53,14 +53,17 @@ def project_rows(
         hessian=np.zeros(int((n_rows**2).sum())),
         integers=np.zeros((n, solver.N_INTEGERS), np.int64),
         floats=np.zeros((n, solver.N_FLOATS)),
-        vectors=np.zeros((solver.N_VECTORS, len(rows))),
+        vectors=np.zeros(solver.N_VECTORS * len(rows)),
         recent=np.zeros((n, solver.MEMORY)),
         ending=np.full(n, solver.CONVERGED, np.int64),
     )
     kept = np.repeat(n_rows <= solver.FULL_HESSIAN_ROWS, n_rows**2)
     if state.curvature is not None and len(state.curvature) == np.count_nonzero(kept):
         solving.hessian[kept] = state.curvature
-    solving.vectors[solver.REACH], solving.vectors[solver.SCALE] = rows.largest, scaled.scale
+    first = np.repeat((solver.N_VECTORS - 1) * scaled.instance_rows[:-1], n_rows) + np.arange(len(rows))
+    width = np.repeat(n_rows, n_rows)
+    solving.vectors[first + solver.REACH * width] = rows.largest
+    solving.vectors[first + solver.SCALE * width] = scaled.scale
     kernel.begin_all(solving, scores.farthest())
     active = np.flatnonzero(n_rows)
     while len(active):
@@ -73,7 +76,7 @@ def project_rows(
         marginal[entry] = q.at(part)
         kernel.advance_all(solving, active, q.log_partition, marginal, tolerance, most_evaluations)
         active = active[solving.ending[active] == solver.EVALUATE]
-    theta = np.where(np.repeat(n_rows > 0, n_rows), solving.vectors[solver.X], 0.0)
+    theta = np.where(np.repeat(n_rows > 0, n_rows), solving.vectors[first + solver.X * width], 0.0)
     wanted = rows.part if at is None else np.concatenate((rows.part, at))
     q = scores.add(rows.part, rows.pull(theta)).infer(weights=weights, at=wanted)
     return LocalSolution(

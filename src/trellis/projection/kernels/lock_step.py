@@ -18,7 +18,8 @@ class Solving(NamedTuple):
     group_start : (n_groups + 1,) rows of each group;  kind, norm, amount : (n_groups,)
     part_rank, place_rank, n_ranks : see :class:`trellis.projection.lock_step.Entries`
     trial : (n_rows,) where an evaluation is wanted;  hessian : those of all instances, from ``hessian_start`` on
-    integers, floats, vectors, recent : state, see :mod:`solver`;  ending : (n_instances,) what the solver said last
+    integers, floats, vectors, recent : state, see :mod:`solver`; vectors of one instance after those of another
+    ending : (n_instances,) what the solver said last
     """
 
     rows: Any
@@ -45,6 +46,13 @@ class Solving(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
+def vectors_of(s, i):
+    """(N_VECTORS, rows of the instance): in one piece, so that one form of the solver serves all who call it."""
+    low, high = solver.N_VECTORS * s.rows[i], solver.N_VECTORS * s.rows[i + 1]
+    return s.vectors[low:high].reshape((solver.N_VECTORS, s.rows[i + 1] - s.rows[i]))
+
+
+@njit(nogil=True, cache=True)
 def begin_all(s, limit):
     """Set up every instance that has rows; ``limit`` is a move of scores that no feasible problem needs."""
     for i in range(s.ending.shape[0]):
@@ -54,7 +62,7 @@ def begin_all(s, limit):
         g, h = s.groups[i], s.groups[i + 1]
         solver.begin(
             s.trial[low:high], s.equality[low:high], s.group_start[g : h + 1] - low, s.kind[g:h], s.norm[g:h],
-            s.amount[g:h], s.integers[i], s.floats[i], s.vectors[:, low:high], s.recent[i],
+            s.amount[g:h], s.integers[i], s.floats[i], vectors_of(s, i), s.recent[i],
         )  # fmt: skip
         s.floats[i, solver.LIMIT] = limit
 
@@ -85,7 +93,7 @@ def advance_all(s, active, log_partition, marginal, tolerance, most_evaluations)
             estimate(s, i, marginal, hessian)
         s.ending[i] = solver.advance(
             s.trial[low:high], value, gradient, s.equality[low:high], s.group_start[g : h + 1] - low, s.kind[g:h],
-            s.norm[g:h], s.amount[g:h], hessian, s.integers[i], s.floats[i], s.vectors[:, low:high], s.recent[i],
+            s.norm[g:h], s.amount[g:h], hessian, s.integers[i], s.floats[i], vectors_of(s, i), s.recent[i],
             tolerance, most_evaluations,
         )  # fmt: skip
 
