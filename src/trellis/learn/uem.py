@@ -43,15 +43,17 @@ class UEM(ProjectedPrediction):
         instances out (Chang 2011, algorithm 8)
     start : "random" (pseudo-counts 1 + scale · U(0, 1)), "uniform" (all outputs equally likely), "labelled" (supervised
         training), "model" (its parameters as they are); "auto": labelled if there are labels, else random
+    start_scale, random_state : of the random start
     n_init : restarts from other random starts; the best objective (or development metric) is kept
     max_iter, tol : stop after so many rounds, or when the objective changes by less than tol times its size
     patience : with ``dev`` data, stop after so many rounds without a better metric; the best parameters are kept
-    online : number of instances a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
-    tolerance : KKT residual of the projection;  evaluations : at most so many an instance, and passes for coupling rows
+    online, step_power : instances to a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
+    projection_tol : KKT residual of the projection
+    max_evaluations : at most so many per instance, and passes for rows that couple them
     few_dual_steps : for a single ``few_labels_per``: take so many compiled dual steps a round, from where the last
         round ended, in place of solving to ``tolerance``. The objective is then what the posterior used attains, and
         ``gap`` in the history says how far below the maximum that can be; ``duals_`` has its rows by key
-    checkpoint : file to write every ``checkpoint_every`` rounds; ``fit(..., resume=True)`` goes on from it
+    checkpoint, checkpoint_every : file to write every so many rounds; ``fit(..., resume=True)`` goes on from it
     track_likelihood : with constraints or γ ≠ 1, likelihood and KL in the history cost one more inference a round
 
     Learned: ``model_``, ``history_``, ``duals_``, ``pulls_`` (mean dual variable of each constraint's rows: the price

@@ -91,7 +91,7 @@ class Aggregator(SavedEstimator):
     word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
-    transition_prior, emission_prior : Dirichlet α of the HMM
+    transition_prior, emission_prior : Dirichlet α of the HMM;  random_state : of its start
 
     Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
     ``history_``, ``label_names_``, ``functions_``.

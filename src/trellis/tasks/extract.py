@@ -73,9 +73,10 @@ class Extractor(SavedEstimator):
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    method, gamma, beta, rounds, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`
+    method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
+    random_state : of the start where nothing is labelled
 
     Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
