@@ -44,6 +44,7 @@ _EXPORTS = {
     "ShardError": "trellis.errors",
     "Parser": "trellis.tasks.parse",
     "SpanningTrees": "trellis.structures.spanning_trees",
+    "Tagger": "trellis.tasks.tag",
     "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
     "Trees": "trellis.structures.trees",
@@ -182,6 +183,7 @@ if TYPE_CHECKING:
     from trellis.tasks.induce import Inducer as Inducer
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
     from trellis.tasks.parse import Parser as Parser
+    from trellis.tasks.tag import Tagger as Tagger
     from trellis.tasks.transfer import Transfer as Transfer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.

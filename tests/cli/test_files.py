@@ -19,6 +19,8 @@ BEGINS = {
     "induce": "trellis.tasks.induce.Inducer.fit",
     "aggregate": "trellis.tasks.aggregate.Aggregator.fit",
     "parse train": "trellis.tasks.parse.Parser.fit",
+    "tag train": "trellis.tasks.tag.Tagger.fit",
+    "tag predict": "trellis.models.load_model",
     "parse predict": "trellis.models.load_model",
     "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
     "transfer": "trellis.models.load_model",
@@ -35,6 +37,8 @@ REST = {
     "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
     "aggregate": ["few.tsv"],
     "parse train": ["s"],
+    "tag train": ["s"],
+    "tag predict": ["s", "-m", "m"],
     "parse predict": ["s", "-m", "m"],
     "induce-trees": ["s"],
     "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
@@ -43,7 +47,7 @@ REST = {
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
-OF_TREES = ("parse train", "parse predict", "induce-trees", "transfer")
+OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
@@ -59,7 +63,11 @@ def folder(tmp_path_factory, monkeypatch):
 
 
 def line(command, flag, target):
-    more = [] if command not in ("train", "parse train", "transfer") or flag == "--save" else ["--save", "other"]
+    more = (
+        []
+        if command not in ("train", "parse train", "tag train", "transfer") or flag == "--save"
+        else ["--save", "other"]
+    )
     return [*command.split(), *REST[command], *more, flag, str(target)]
 
 

@@ -29,6 +29,7 @@ from trellis.tasks.extract_files import read_labelled
 from trellis.tasks.induce import Inducer, tag_text
 from trellis.tasks.induce_trees import TreeInducer
 from trellis.tasks.parse import Parser
+from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer
 
 TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"], []]
@@ -239,6 +240,10 @@ def whole_trees(model: Any) -> str:
     return str([dict(s.columns) for s in found])
 
 
+def word_tags(model: Any) -> str:
+    return str([s.labels for s in model.predict(TREES)])
+
+
 def make_labeller(path: str) -> None:
     parser = ArcParser(**SMALL)
     batch = parser.encode(PARSED, HEADS, fit=True)
@@ -306,6 +311,7 @@ SAVED: dict[str, Saved] = {
     "DMV": Saved(lambda path: DMV().fit(PARSED, HEADS).save(path), load_model, parsed),
     "DMV variational": Saved(lambda path: DMV(variational=True).fit(PARSED, HEADS).save(path), load_model, parsed),
     "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
+    "Tagger": Saved(lambda path: Tagger(min_count=1).fit(TREES).save(path), load_model, word_tags),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
     "UEM": Saved(make_uem, load_model, obeyed),

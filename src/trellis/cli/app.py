@@ -36,6 +36,7 @@ from trellis.cli import (
     info,
     parse,
     predict,
+    tag,
     tokens,
     train,
     transfer,
@@ -61,6 +62,7 @@ app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)
 app.command(cls=answering())(explain.explain)
 app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.add_typer(tag.tag, name="tag")
 app.add_typer(parse.parse, name="parse")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)

@@ -45,6 +45,7 @@ _CLASSES = {
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",
     "Transfer": "trellis.tasks.transfer",
+    "Tagger": "trellis.tasks.tag",
     "TreeInducer": "trellis.tasks.induce_trees",
     "VoteHMM": "trellis.models.vote_hmm",
 }
