@@ -110,7 +110,7 @@ def test_patterns_of_transitions_that_many_boundaries_share_equal_the_generic_wa
         text, LABELS, chain.parts,
     )  # fmt: skip
     parts = np.arange(chain.parts.n_parts)
-    settings = dict(weights=text.weights, tolerance=1e-9, most_evaluations=500, most_rounds=2000, at=parts)
+    settings = {"weights": text.weights, "tolerance": 1e-9, "most_evaluations": 500, "most_rounds": 2000, "at": parts}
     fused, generic = (project(chain, rows, gamma, generic=way, **settings) for way in (False, True))
     np.testing.assert_allclose(fused.posterior.at(parts), generic.posterior.at(parts), rtol=0, atol=1e-6)
     np.testing.assert_allclose(fused.posterior.edge_counts, generic.posterior.edge_counts, rtol=0, atol=1e-5)
