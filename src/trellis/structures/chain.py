@@ -199,7 +199,7 @@ class Chain(Structure):
         return LabelPosterior(posterior, log_partition, self.own_counts(counts), found)
 
     def transitions(
-        self, before: FloatArray, after: FloatArray, matrix: FloatArray, index: IntArray, flagged: BoolArray
+        self, before: FloatArray, after: FloatArray, matrix: FloatArray, index: Any, flagged: BoolArray
     ) -> Transitions:
         """Marginals of transitions from their factors: those of flagged instances are logs, beside the scores."""
         logs = np.repeat(flagged, np.diff(self.offsets)) & self.parts.has_boundary()

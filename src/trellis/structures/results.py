@@ -54,7 +54,7 @@ class LabelPosterior:
 
     @property
     def edge(self) -> FloatArray | None:
-        """(n_slots, K, K): marginals of all transitions, zero at first slots, for small problems; None: not asked for"""
+        """(n_slots, K, K): marginals of all transitions, zero at first slots: for small problems."""
         return None if self.transitions is None else self.transitions.dense()
 
     def at(self, parts: IntArray) -> FloatArray:

@@ -21,7 +21,7 @@ class Edges(NamedTuple):
     """What rows say of transitions, and the matrices of all instances.
 
     start : (n_patterns + 1,) entries of each pattern, of which the first has none
-    row, cell, coefficient : (n_entries,) number of the row inside its instance, a · K + b, and c; by row inside a pattern
+    row, cell, coefficient : (n_entries,) number of the row inside its instance, a · K + b, and c; by row in a pattern
     first : (n_instances + 1,) matrices of each instance, none where its rows name no transition
     pattern, own : (n_matrices,) what is added to which of the model's matrices;  index : (n_slots,) matrix of the
         boundary before each slot, counted inside the instance

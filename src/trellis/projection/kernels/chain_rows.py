@@ -22,7 +22,7 @@ from trellis.projection.kernels.chain_edges import (
     tilt_matrices,
 )
 from trellis.projection.kernels.exponential import exponentiate
-from trellis.projection.kernels.sparse_rows import FULL_HESSIAN_ROWS, add_scaled_rows, estimate_hessian, row_dots
+from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, row_dots
 from trellis.structures.kernels.chain_infer import FEW_MATRICES, add_outer_products, aligned, backward, forward, widened
 from trellis.structures.kernels.lanes import LANES, load, multiply, store
 
@@ -261,7 +261,7 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
                     first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, hessian
                 )
                 if edges_tilted:
-                    full = n_rows <= FULL_HESSIAN_ROWS
+                    full = n_rows <= solver.FULL_HESSIAN_ROWS
                     add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, hessian)
                 for r in range(n_rows):
                     hessian[r, r] = max(hessian[r, r], 1e-12)

@@ -115,9 +115,7 @@ def row_dot(low, high, part, coefficient, base, values):
 
 
 @njit(nogil=True, cache=True)
-def estimate_hessian(
-    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, hessian
-):
+def estimate_hessian(first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, base, marginals, hessian):
     """Cov_q[φ] as if slots were independent: exact for one slot, a good start for many.
 
     B[r, s] = Σ_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]      over the parts of slot t
@@ -125,7 +123,7 @@ def estimate_hessian(
     hessian[:] = 0.0
     add_covariance(
         n_rows, row_start[first : first + n_rows], row_edges[first : first + n_rows],
-        part, coefficient, node_base, n_labels, n, marginals, n_rows <= FULL_HESSIAN_ROWS, hessian,
+        part, coefficient, base, n_labels, n, marginals, n_rows <= FULL_HESSIAN_ROWS, hessian,
     )  # fmt: skip
 
 
