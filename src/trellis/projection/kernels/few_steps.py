@@ -52,8 +52,8 @@ LARGEST_SINGLE = 256.0
 """Up to this σ/γ dual variables are kept in single precision: a rounding of 32 · 6e-8 nats is far below any gap."""
 SLOWER, FASTER, FASTEST, ENOUGH = 0.5, 1.1, 1.0, 0.1
 """Factors of the speed after a step that did not lower the dual by ENOUGH of what it promised and after one that did,
-and its limit. Neighbours under one key bend the dual more than each alone: steps of twice the right length go to and fro
-over the optimum for ever, and hardly raise it."""
+and its limit. Neighbours under one key bend the dual more than each alone: steps of twice the right length would go to
+and fro over the optimum for ever, and hardly raise the dual."""
 
 
 @dataclass(frozen=True)

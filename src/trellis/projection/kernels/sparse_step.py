@@ -22,7 +22,8 @@ FLOOR = 0.001
 def step_keys(theta, marginal, inverse, key_start, first, last, radius, speed, level, largest, sums):
     """Keys first..last−1, in place; ``marginal`` is used up.
 
-    theta, marginal : (n_rows, K), rows of one key together;  inverse : (n_rows,) 1/w of their instances;  level : (n_keys, K) thresholds found, to start from
+    theta, marginal : (n_rows, K), rows of one key together;  inverse : (n_rows,) 1/w of their instances
+    level : (n_keys, K) thresholds found, to start from
     largest : (n_keys, K) maxima of the marginals, written
     sums : (4,) gap of duality at θ before the step (added to), a bound of the natural residual
         ‖θ − P(θ + q)‖∞ there (maximum), Σ θ·q (added to), and by how much the step d lowers the dual if it bends no
