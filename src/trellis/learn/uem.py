@@ -213,6 +213,8 @@ class UEM(ProjectedPrediction):
         if rows is None:
             rows = [one.rows for one in step.steps]
         data = {"data": fingerprint(batch, self.model_.label_names_), "constraints": fingerprint(rows)}
+        if self.start == "model":
+            data["parameters to start from"] = fingerprint(self.model_.parameters())
         return {**settings, **data, "gamma": fingerprint([gamma_at(self.gamma, r) for r in range(MOST_COMPARED)])}
 
 
