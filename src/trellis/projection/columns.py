@@ -196,13 +196,20 @@ class Columns:
 
     def take_over(self, others: Sequence[Column]) -> None:
         """Columns that were found for the same rows, perhaps with other coefficients."""
+        entries: dict[int, tuple[IntArray, IntArray]] = {}
         for column in others:
             key = (column.instance, column.used.tobytes())
-            if key not in self._seen:
-                self._seen.add(key)
-                segment = self.segments[column.segment]
-                entries = segment.entry[np.isin(segment.part, column.used)]
-                self.columns.append(replace(column, **self._values(entries)))
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            segment = self.segments[column.segment]
+            if column.segment not in entries:
+                owner = segment.scores.parts.instance_of(segment.part)
+                entries[column.segment] = _by_instance(owner, np.arange(len(owner)), len(segment.scores))
+            (cut, entry), i = entries[column.segment], column.instance - segment.first
+            mine = entry[cut[i] : cut[i + 1]]
+            mine = mine[np.isin(segment.part[mine], column.used)]
+            self.columns.append(replace(column, **self._values(segment.entry[mine])))
 
     def _values(self, entries: IntArray) -> dict[str, Any]:
         """Rows that used entries touch, and their values."""

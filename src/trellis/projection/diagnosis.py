@@ -9,20 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from trellis.constraints.conflict import find_conflict, strict_rows
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Elastic, Segment, average_outputs
+from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Column, Elastic, Segment, average_outputs
 from trellis.structures.structure import Structure
 
 
-def can_hold(scores: Sequence[Structure], rows: Rows) -> bool:
-    """Whether some q satisfies all strict rows, and uses nothing that is forbidden."""
+def can_hold(scores: Sequence[Structure], rows: Rows, seen: list[Column] | None = None) -> bool:
+    """Whether some q satisfies all strict rows, and uses nothing that is forbidden.
+
+    seen : outputs that were found when others of the rows were asked about, to begin with; more are put there
+    """
     segments = _segments(scores, rows)
-    return segments is not None and (
-        not len(rows) or -average_outputs(segments, rows, elastic=Elastic.every(rows)).value <= FEASIBLE
-    )
+    if segments is None or not len(rows):
+        return segments is not None
+    seen = [] if seen is None else seen
+    closed = [rows.forbidden.shard(rows.parts, s.first, s.first + len(s.scores)) for s in segments]
+    is_open = [not np.any(closed[column.segment].contains(column.used)) for column in seen]
+    known = [column for column, open_ in zip(seen, is_open, strict=True) if open_]
+    rest = [column for column, open_ in zip(seen, is_open, strict=True) if not open_]
+    found = average_outputs(segments, rows, elastic=Elastic.every(rows), known=known)
+    seen[:] = [*found.columns, *rest]
+    return -found.value <= FEASIBLE
 
 
 def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray) -> float | None:
@@ -59,9 +71,10 @@ def _segments(scores: Sequence[Structure], rows: Rows) -> list[Segment] | None:
 def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus (shard by shard)."""
     rows = rows.written_out()
-    if can_hold(scores, strict_rows(rows)):
+    seen: list[Column] = []
+    if can_hold(scores, strict_rows(rows), seen):
         return
-    conflict = find_conflict(rows, partial(can_hold, scores), partial(least_violation, scores))
+    conflict = find_conflict(rows, partial(can_hold, scores, seen=seen), partial(least_violation, scores))
     if not conflict.names:
         return  # the model itself leaves no output
     if len(scores) == 1 and len(scores[0]) == 1:
