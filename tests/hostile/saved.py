@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
-from trellis.constraints import count, few_labels_per, label, word
+from trellis.constraints import arcs, column, count, few_labels_per, label, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
@@ -278,6 +278,20 @@ def make_ccm(kind: Any) -> Any:
     return lambda path: kind(HMM(["D", "N", "V"], min_count=1), RULED, max_iter=1).fit(TEXT, TAGS).save(path)
 
 
+def codl(path: str, rounds: int, resume: bool) -> CoDL:
+    model = HMM(["D", "N", "V"], min_count=1)
+    learner = CoDL(model, RULED, max_iter=rounds, checkpoint=path, checkpoint_every=1)
+    return learner.fit(TEXT[:4], [*TAGS[:3], None], resume=resume)
+
+
+def grown(path: str, rounds: int, resume: bool) -> UEM:
+    """A grammar of trees under a rule, which a checkpoint holds with its multipliers."""
+    tag = column("upos")
+    rule = (arcs(head=tag == "VERB", child=tag == "N") >= 0.9).named("a noun under the verb")
+    learner = UEM(DMV(), [rule], max_iter=rounds, tol=0.0, random_state=0, checkpoint=path, checkpoint_every=1)
+    return learner.fit(PARSED, resume=resume)
+
+
 def obeyed(learner: Any) -> str:
     both = [learner.predict(TEXT, constrained=constrained) for constrained in (True, False)]
     for labels in both:
@@ -318,4 +332,10 @@ SAVED: dict[str, Saved] = {
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),
     **{f"checkpoint of {kind}": checkpoint(kind) for kind in LEARNERS},
+    "checkpoint of CoDL": Saved(
+        lambda path: codl(path, 1, False), lambda path: path, lambda path: obeyed(codl(path, 2, True))
+    ),
+    "checkpoint of trees": Saved(
+        lambda path: grown(path, 2, False), lambda path: path, lambda path: parsed(grown(path, 3, True).model_)
+    ),
 }

@@ -130,6 +130,8 @@ class UEM(ProjectedPrediction):
     ) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
         self._check_settings(dev)
+        if self.patience is not None and dev is None:
+            raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         training = self._training(X, y, sample_weight, learned=self.start == "model")
         score = None if dev is None else lambda: float(self.score(*dev))
@@ -192,7 +194,7 @@ class UEM(ProjectedPrediction):
 
     # checks
 
-    def _check_settings(self, dev: tuple[Any, Any] | None) -> None:
+    def _check_settings(self, dev: Any = None) -> None:
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         self._check_learner(dev)
@@ -201,8 +203,6 @@ class UEM(ProjectedPrediction):
         self._check_within(alpha=(0.0, 1.0), beta=(0.0, 1.0), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
         gamma_at(self.gamma, 0)
-        if self.patience is not None and dev is None:
-            raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         if self.online is not None and self.few_dual_steps is not None:
             raise DataError("few_dual_steps carries dual variables from round to round, which online learning has not")
         if self.online is not None and self.model.discriminative:
@@ -215,6 +215,8 @@ class UEM(ProjectedPrediction):
         if rows is None:
             rows = [one.rows for one in step.steps]
         data = {"data": fingerprint(batch, self.model_.label_names_), "constraints": fingerprint(rows)}
+        if self.start == "model":
+            data["parameters to start from"] = fingerprint(self.model_.parameters())
         return {**settings, **data, "gamma": fingerprint([gamma_at(self.gamma, r) for r in range(MOST_COMPARED)])}
 
 

@@ -40,4 +40,4 @@ def tag_keys(tags: Vocabulary) -> np.ndarray:
 
 
 def _key(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

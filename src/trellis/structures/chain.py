@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts
 from trellis.structures.chain_polytope import chain_polytope
@@ -36,6 +36,7 @@ from trellis.structures.structure import (
     numbers_of,
     refuse_impossible,
 )
+from trellis.structures.transitions import Transitions, UsedTransitions
 
 Index = NDArray[np.int32]
 
@@ -177,21 +178,34 @@ class Chain(Structure):
         weights = check_weights(weights, n)
         posterior = with_slack((self.n_slots, k))
         counts_t = with_slack(p.edge.shape, zeros=True)
-        edge_marginals = self.names_transition(at)
-        edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
+        wanted = self.names_transition(at)
+        before, after = np.zeros((2, self.n_slots if wanted else 0, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
         infer_scaled(
             self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop, weights,
-            posterior, counts_t, edge, log_partition, status,
+            posterior, counts_t, before, after, log_partition, status,
         )  # fmt: skip
         chain_sum.add_shifts(
             self.offsets, p.node_shift, self.node_index, p.edge_shift, self.edge_index, p.ends_shift, log_partition
         )
         counts = counts_t.transpose(0, 2, 1) * p.edge
-        if np.any(status == chain_sum.FLAGGED):
-            chain_log.infer_log(*self._arrays(), weights, posterior, counts, edge, log_partition, np.empty(n), status)
+        flagged = status == chain_sum.FLAGGED
+        if np.any(flagged):
+            chain_log.infer_log(
+                *self._arrays(), weights, posterior, counts, before, after, log_partition, np.empty(n), status
+            )
             refuse_impossible(log_partition, self.first, self.numbers)
-        return LabelPosterior(posterior, log_partition, self.own_counts(counts), edge if edge_marginals else None)
+        found = self.transitions(before, after, p.edge, self.edge_index, flagged) if wanted else None
+        return LabelPosterior(posterior, log_partition, self.own_counts(counts), found)
+
+    def transitions(
+        self, before: FloatArray, after: FloatArray, matrix: FloatArray, index: Any, flagged: BoolArray
+    ) -> Transitions:
+        """Marginals of transitions from their factors: those of flagged instances are logs, beside the scores."""
+        logs = np.repeat(flagged, np.diff(self.offsets)) & self.parts.has_boundary()
+        if np.any(logs):
+            matrix, index = np.concatenate((matrix, self.tables.edge)), np.where(logs, len(matrix) + index, index)
+        return Transitions(before, after, matrix, index, logs)
 
     def names_transition(self, at: IntArray | None) -> bool:
         """Whether any of the parts is a transition."""
@@ -252,7 +266,7 @@ class Chain(Structure):
             log_partition = np.zeros(n)
             chain_log.infer_log(
                 *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
-                np.zeros(p.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
+                np.zeros(p.edge.shape), *np.zeros((2, 0, self.n_labels)), log_partition, entropy, status,
             )  # fmt: skip
             refuse_impossible(log_partition, self.first, self.numbers)
         return entropy
@@ -302,12 +316,9 @@ class Chain(Structure):
         slot = cell // (k * k)
         counts = np.zeros(self.tables.edge.shape)
         np.add.at(counts, (self.edge_index[slot], cell // k % k, cell % k), share * weight[slot])
-        edge = None
-        if self.names_transition(at):
-            edge = np.bincount(cell, share, minlength=n_node * k).astype(np.float64, copy=False)
-            edge = edge.reshape(self.n_slots, k, k)
+        used = UsedTransitions.of(self.n_slots, k, cell, share) if self.names_transition(at) else None
         top = np.zeros(len(self)) if log_partition is None else log_partition
-        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
+        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), used)
 
     def max_marginals(self) -> FloatArray:
         k, n = self.n_labels, self.n_slots

@@ -391,7 +391,7 @@ class Aggregator(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1, folds=2, random_state=0)
-        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
+        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, 1e9), word_lift=(-1e9, 1e9))
         self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:
