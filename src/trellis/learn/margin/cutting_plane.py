@@ -26,7 +26,7 @@ from trellis.learn.margin.working_set import WorkingSet, as_rows, check_numbers
 
 SHARE = 0.1
 """Of the gap: what cuts that are not added may hide, and to what the dual over the cuts is solved."""
-KEPT = 8
+KEPT = 5
 """Cuts per example, on average, above which those with α = 0 are forgotten."""
 ROUNDING = 1e-10
 
@@ -135,15 +135,15 @@ class CuttingPlane:
     def hold(self, number: int, found: Best) -> None:
         """Let the examples of a group (1: negative, 2: positive) have the structures found, and no others."""
         low, high = self.first[number : number + 2]
-        rows, bound = self._answers(number, found)
+        rows, bound = self._answers(number, found, self.sizes[number])
         mine = (self.set.example >= low) & (self.set.example < high)
         alpha, holder = np.zeros(high - low), self.set.example[mine] - low
         np.add.at(alpha, holder, self.set.drop(mine))
         self.set.add(np.arange(low, high), rows, bound, alpha)
 
-    def gold_value(self) -> FloatArray:
-        """w · Φ − price of the given outputs (n,) at the model's weights."""
-        return np.asarray(self.gold @ self.weights.model.weights_ - self.paid)
+    def gold_value(self, some: slice = slice(None)) -> FloatArray:
+        """w · Φ − price of given outputs at the model's weights."""
+        return np.asarray(self.gold[some] @ self.weights.model.weights_ - self.paid[some])
 
     def clear(self) -> None:
         """Forget all cuts."""
@@ -157,21 +157,27 @@ class CuttingPlane:
     # one pass
 
     def advance(self) -> Pass:
-        """Search, add cuts, solve; the weights of the model are the best found."""
-        before = len(self.set)
-        violation, cuts = self._search()
-        primal, dual = self.set.primal(violation), self.set.dual()
+        """Search block by block, solve, and look where that is; the weights of the model are the best found."""
+        before, dual = len(self.set), self.set.dual()
+        for number, block in self._blocks():
+            self.set.add(*self._cuts(number, block))
+            low = self.first[number]
+            mine = self.examples.groups[number].block(block)
+            self.set.descend(self.rng, sweeps=3, examples=np.arange(low + mine.start, low + mine.stop))
+        self.set.solve(self.rng, SHARE * self._gap)
+        self.weights.take(self.set.weights)
+        violation = self.set.slacks()
+        for number in self._searched():
+            violation[self.first[number] : self.first[number + 1]] = self._violations(number)
+        primal = self.set.primal(violation)
         if primal < self.best:
             self.best, self.best_weights = primal, self.set.weights.copy()
+        moved = len(self.set) != before or self.set.dual() > dual + 1e-13 * abs(dual)
+        dual = self.set.dual()
         self._gap = max(self.best - dual, 0.0)
-        settled = self._gap <= self.tol * abs(self.best)
-        if not settled:
-            for cut in cuts:
-                self.set.add(*cut)
-            self.set.solve(self.rng, SHARE * self._gap)
-            settled = len(self.set) == before and self.set.dual() <= dual + 1e-13 * abs(dual)
-            if len(self.set) > KEPT * len(self.cost):
-                self.set.drop(self.set.alpha == 0.0)
+        settled = self._gap <= self.tol * abs(self.best) or not moved
+        if len(self.set) > KEPT * len(self.cost):
+            self.set.drop(self.set.alpha == 0.0)
         self.weights.take(self.best_weights)
         return Pass(self.best, dual, settled)
 
@@ -181,54 +187,63 @@ class CuttingPlane:
             if self.advance().settled:
                 return
 
-    def _search(self) -> tuple[FloatArray, list[tuple[IntArray, Any, FloatArray]]]:
-        """Violations of all examples at the working set's weights, and new cuts (example, rows, bound)."""
-        self.weights.take(self.set.weights)
-        slack = self.set.slacks()
-        violation, level, cuts = slack.copy(), self._level(slack), []
-        rng = self.rng if self.ties else None
+    def _searched(self) -> list[int]:
+        """Groups (0: given, 1: negative) whose outputs are searched for while the problem is solved."""
         given, negative, _ = self.examples.groups
-        if len(given):
-            mine = slice(0, self.first[1])
-            gold = self.gold_value()
-            found = given.search(loss=True, level=level[mine] + gold, rng=rng)
-            violation[mine] = found.value - gold
-            rows = sparse.hstack([self.gold[found.number] - found.rows, _column(np.zeros(len(found.number)))])
-            cuts.append((found.number, rows.tocsr(), found.constant + self.paid[found.number]))
-        if len(negative) and not self.fixed:
-            mine = slice(self.first[1], self.first[2])
-            bias, sizes = self.weights.bias, self.sizes[1]
-            found = negative.search(level=(level[mine] - 1.0 - bias) * sizes, rng=rng)
-            violation[mine] = 1.0 + bias + found.value / sizes
-            cuts.append((self.first[1] + found.number, *self._answers(1, found)))
-        return violation, cuts
+        return [number for number, some in enumerate((len(given), len(negative) and not self.fixed)) if some]
 
-    def _level(self, slack: FloatArray) -> FloatArray:
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Their blocks in random order: (group, block)."""
+        every = [(number, b) for number in self._searched() for b in range(len(self.examples.groups[number].blocks))]
+        return [every[i] for i in self.rng.permutation(len(every))]
+
+    def _cuts(self, number: int, block: int) -> tuple[IntArray, Any, FloatArray]:
+        """What violates most in a block at the working set's weights: (example, rows, bound) of new cuts."""
+        self.weights.take(self.set.weights)
+        group, low = self.examples.groups[number], self.first[number]
+        mine = group.block(block)
+        examples = slice(low + mine.start, low + mine.stop)
+        level, rng = self._level(self.set.slacks(examples), self.cost[examples]), self.rng if self.ties else None
+        if number == 0:
+            gold, paid = self.gold[mine], self.paid[mine]
+            found = group.search(loss=True, level=level + self.gold_value(mine), rng=rng, block=block)
+            rows = _widened(gold[found.number] - found.rows)
+            return examples.start + found.number, rows, found.constant + paid[found.number]
+        sizes = self.sizes[1][mine]
+        found = group.search(level=(level - 1.0 - self.weights.bias) * sizes, rng=rng, block=block)
+        return examples.start + found.number, *self._answers(1, found, sizes)
+
+    def _violations(self, number: int) -> FloatArray:
+        """max_h b − w · f of a group's examples at the model's weights."""
+        group = self.examples.groups[number]
+        found = group.search(loss=number == 0, level=np.full(len(group), np.inf)).value
+        if number == 0:
+            return found - self.gold_value()
+        z = (-1.0, 1.0)[number - 1]
+        return 1.0 - z * (found / self.sizes[number] + self.weights.bias)
+
+    def _level(self, slack: FloatArray, cost: FloatArray) -> FloatArray:
         """ξ + ε: violations above it are worth a cut."""
-        share = SHARE * self._gap / max(len(slack), 1) / self.cost
+        share = SHARE * self._gap / max(len(self.cost), 1) / cost
         above = slack + share if self.power == 1 else np.sqrt(slack * slack + share)
         return above + ROUNDING * (1.0 + slack)
 
-    def _answers(self, number: int, found: Best) -> tuple[Any, FloatArray]:
-        """Cuts of yes/no examples:  1 − z (w · Φ_B − price / κ)."""
-        z, sizes = (-1.0, 1.0)[number - 1], self.sizes[number][found.number]
-        scaled = sparse.diags(z / sizes) @ found.rows
-        rows = sparse.hstack([scaled, _column(np.full(len(sizes), z))]).tocsr()
-        return rows, 1.0 - z * found.constant / sizes
+    def _answers(self, number: int, found: Best, sizes: FloatArray) -> tuple[Any, FloatArray]:
+        """Cuts of yes/no examples:  1 − z (w · Φ_B − price / κ);  sizes : κ of the instances searched."""
+        z, mine = (-1.0, 1.0)[number - 1], sizes[found.number]
+        rows = sparse.hstack([sparse.diags(z / mine) @ found.rows, np.full((len(mine), 1), z)]).tocsr()
+        return rows, 1.0 - z * found.constant / mine
 
     def objective(self) -> float:
         """The value at the model's weights with nothing held: every structure is the best one (eq. 2.18, 5.3, 6.3)."""
-        given, negative, positive = self.examples.groups
-        violation, bias = np.zeros(self.first[3]), self.weights.bias
-        if len(given):
-            nothing = np.full(len(given), np.inf)
-            known = given.search(known=True, level=nothing).value if self.examples.latent else self.gold_value()
-            violation[: self.first[1]] = given.search(loss=True, level=nothing).value - known
-        for group, z, low in ((negative, -1.0, self.first[1]), (positive, 1.0, self.first[2])):
+        violation = np.zeros(self.first[3])
+        for number, group in enumerate(self.examples.groups):
             if len(group):
-                found = group.search(level=np.full(len(group), np.inf)).value
-                sizes = self.sizes[1 if z < 0 else 2]
-                violation[low : low + len(group)] = 1.0 - z * (found / sizes + bias)
+                violation[self.first[number] : self.first[number + 1]] = self._violations(number)
+        if self.examples.latent:
+            given = self.examples.given
+            known = given.search(known=True, level=np.full(len(given), np.inf)).value
+            violation[: self.first[1]] += self.gold_value() - known
         w = self.weights.vector()
         return 0.5 * float(w @ w) + float(self.cost @ np.maximum(violation, 0.0) ** self.power)
 
@@ -255,5 +270,6 @@ class CuttingPlane:
             self.gold, self.paid = as_rows(*given[9:12], shape), check_numbers("prices", given[12], shape[0])
 
 
-def _column(values: FloatArray) -> Any:
-    return sparse.csr_matrix(values[:, None])
+def _widened(rows: Any) -> Any:
+    """The same rows with a dummy feature that is 0."""
+    return sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], rows.shape[1] + 1))

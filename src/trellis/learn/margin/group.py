@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from scipy import sparse
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.engine import Engine, Placed, shards_of
+from trellis.data.shards import shard_bounds
+from trellis.engine import Engine, Placed, Shard
 from trellis.learn.margin.scorer import sizes_of
 from trellis.learn.training import rows_of
 from trellis.models.model import bare
@@ -27,6 +29,12 @@ from trellis.projection import Item
 from trellis.search import Plan, decode
 from trellis.search.prices import prices
 from trellis.structures import Parts, Structure
+
+
+BLOCKS = 16
+"""Blocks of a group, searched one after the other while the weights move on; each is shared out to workers."""
+LEAST = 8
+"""Instances to a block at least."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +89,26 @@ class Group:
         rows = rows_of(model, self.batch, constraints).canonical() if constraints else None
         if local_only and rows is not None:
             rows = replace(rows.local(), sparsity=())
-        shards = shards_of(self.batch)
-        bounds = [(shard.instances.start, shard.instances.stop) for shard in shards]
-        self.first = np.cumsum([0, *(high - low for low, high in bounds)])
+        self.bounds = _bounds(self.batch)
+        self.blocks = [self._place(engine, rows, low, high) for low, high in pairwise(self.bounds)]
+
+    def _place(self, engine: Engine, rows: Rows | None, low: int, high: int) -> Placed[Item]:
+        """One block, in two shards or as many as its size asks for."""
+        part = self.batch.instances(low, high)
+        ends = low + np.unique([0, (high - low + 1) // 2, *shard_bounds(part.offsets).tolist()])
+        shards = [Shard(i, range(a, b), self.batch.first) for i, (a, b) in enumerate(pairwise(ends.tolist()))]
         items = [
-            Item(self.batch.instances(low, high), None if rows is None else rows.shard(low, high), None)
-            for low, high in bounds
+            Item(self.batch.instances(a, b), None if rows is None else rows.shard(a, b), None)
+            for a, b in pairwise(ends.tolist())
         ]
-        self.placed: Placed[Item] = engine.place(items, shards)
+        return engine.place(items, shards)
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def block(self, number: int) -> slice:
+        """The instances of a block."""
+        return slice(self.bounds[number], self.bounds[number + 1])
 
     def search(
         self,
@@ -100,25 +117,30 @@ class Group:
         known: bool = False,
         level: FloatArray | None = None,
         rng: np.random.Generator | None = None,
+        block: int | None = None,
     ) -> Best:
         """The best output of each instance at the model's weights.
 
         level : (n,) features are wanted where the value is above it; None: of all
-        rng : draw among outputs that are equally good
+        rng : draw among outputs that are equally good;  block : of this block alone, numbered inside it
         """
-        level = np.full(len(self), -np.inf) if level is None else level
-        n = len(self.placed)
-        seeds = [None] * n if rng is None else rng.integers(2**63, size=n).tolist()
-        own = [(level[a:b], s) for a, b, s in zip(self.first[:-1], self.first[1:], seeds, strict=True)]
-        found = list(self.placed.run(search_shard, Ask(bare(self.model), loss, known, self.beam), own))
+        ask = Ask(bare(self.model), loss, known, self.beam)
+        found, numbers, at = [], [], 0
+        for placed in self.blocks if block is None else [self.blocks[block]]:
+            sizes = [len(shard.instances) for shard in placed.shards]
+            seeds = [None] * len(sizes) if rng is None else rng.integers(2**63, size=len(sizes)).tolist()
+            ends = at + np.cumsum([0, *sizes])
+            levels = [None if level is None else level[a:b] for a, b in pairwise(ends.tolist())]
+            found += placed.run(search_shard, ask, list(zip(levels, seeds, strict=True)))
+            numbers += ends[:-1].tolist()
+            at = int(ends[-1])
         if len(found) == 1:
             return found[0]
         none = [np.zeros(0)]
+        number = [a + one.number for a, one in zip(numbers, found, strict=True)]
         return Best(
             np.concatenate([*none, *(one.value for one in found)]),
-            np.concatenate(
-                [np.zeros(0, np.int64), *(a + one.number for a, one in zip(self.first, found, strict=False))]
-            ),
+            np.concatenate([np.zeros(0, np.int64), *number]),
             sparse.vstack([one.rows for one in found], format="csr") if found else self._nothing(),
             np.concatenate([*none, *(one.constant for one in found)]),
         )
@@ -128,21 +150,32 @@ class Group:
 
         A label that breaks a hard constraint pays nothing for it: there is no price.
         """
-        found = list(self.placed.run(count_shard, bare(self.model)))
+        found = self._over(count_shard, bare(self.model))
         rows = sparse.vstack([rows for rows, _ in found], format="csr") if found else self._nothing()
         return rows, np.concatenate([np.zeros(0), *(paid for _, paid in found)])
 
     def outputs(self) -> tuple[Any, FloatArray]:
         """The best outputs, and their scores less prices (n,)."""
-        found = list(self.placed.run(output_shard, Ask(bare(self.model), False, False, self.beam)))
+        found = self._over(output_shard, Ask(bare(self.model), False, False, self.beam))
         joined = self.model.parts(self.batch).join_outputs([outputs for outputs, _ in found])
         return joined, np.concatenate([np.zeros(0), *(value for _, value in found)])
+
+    def _over(self, work: Any, parameters: Any) -> list[Any]:
+        return [one for placed in self.blocks for one in placed.run(work, parameters)]
 
     def _nothing(self) -> Any:
         return sparse.csr_matrix((0, len(self.model.weights_)))
 
 
-def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray, int | None]) -> tuple[Best, Any]:
+def _bounds(batch: Any) -> list[int]:
+    """Where blocks of about equally many slots begin, and the end; the batch alone decides."""
+    n = len(batch)
+    count = min(BLOCKS, -(-n // LEAST))
+    cuts = np.searchsorted(batch.offsets, np.arange(1, count) * (int(batch.offsets[-1]) / max(count, 1)))
+    return [int(at) for at in np.unique([0, *cuts, n])]
+
+
+def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray | None, int | None]) -> tuple[Best, Any]:
     """Best outputs of a shard, features of those above their level."""
     level, seed = own
     model, part = ask.model, item.data
@@ -155,7 +188,7 @@ def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray, int | 
     plain = scores.score(outputs)
     constant = losses(parts, part.labels, outputs) - paid if ask.loss else -paid
     value = plain + constant
-    chosen = np.flatnonzero(value > level)
+    chosen = np.arange(len(value)) if level is None else np.flatnonzero(value > level)
     return Best(value, chosen, features(model, part, parts, outputs, chosen), constant[chosen]), state
 
 

@@ -21,8 +21,10 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import DataError
 from trellis.learn.margin.kernels import dual_descent
 
-SWEEPS = 500
-"""No more sweeps than this at a time: new cuts are worth more than the last digits."""
+TURNS = 50
+"""No more turns of sweeps than this at a time: new cuts are worth more than the last digits."""
+LIGHT = 4
+"""Sweeps over the cuts with α > 0 alone, which are few, between two over all."""
 
 
 class WorkingSet:
@@ -33,13 +35,21 @@ class WorkingSet:
 
     def __init__(self, cost: FloatArray, n_weights: int, power: int) -> None:
         self.cost, self.power = cost, power
-        self.rows = sparse.csr_matrix((0, n_weights))
-        self.bound, self.alpha, self.example = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         self.weights = np.zeros(n_weights)
-        self._ordered()
+        self._start, self._column, self._value = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        self.bound, self.alpha, self.example = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
+        self._square = np.zeros(0)
+        self._order_cuts()
 
     def __len__(self) -> int:
         return len(self.bound)
+
+    @property
+    def rows(self) -> Any:
+        """f of all cuts (n_cuts, n_weights)."""
+        n = self._start[-1]
+        entries = (self._value[:n], self._column[:n], self._start)
+        return sparse.csr_matrix(entries, shape=(len(self), len(self.weights)))
 
     def add(self, example: IntArray, rows: Any, bound: FloatArray, alpha: FloatArray | None = None) -> None:
         """Cuts ``bound`` − w · ``rows`` of examples; ``alpha`` to start from, 0 if not given."""
@@ -49,54 +59,67 @@ class WorkingSet:
         # An output may have the features of another: stored zeros and repeated columns would be work for every sweep.
         rows.sum_duplicates()
         rows.eliminate_zeros()
-        self.rows = sparse.vstack([self.rows, rows], format="csr")
+        n = int(self._start[-1])
+        self._column, self._value = _room(self._column, n, rows.nnz), _room(self._value, n, rows.nnz)
+        self._column[n : n + rows.nnz], self._value[n : n + rows.nnz] = rows.indices, rows.data
+        self._start = np.concatenate([self._start, n + rows.indptr[1:].astype(np.int64)])
         self.bound, self.alpha = np.concatenate([self.bound, bound]), np.concatenate([self.alpha, alpha])
         self.example = np.concatenate([self.example, example])
+        self._square = np.concatenate([self._square, np.asarray(rows.multiply(rows).sum(axis=1)).ravel()])
         if np.any(alpha):
             self.weights += rows.T @ alpha
-        self._ordered()
+        self._order_cuts()
 
     def drop(self, gone: BoolArray) -> FloatArray:
         """Forget cuts; their α (n_gone,) is given back."""
         given = self.alpha[gone]
         if np.any(gone):
-            self.rows, self.bound, self.alpha = self.rows[~gone], self.bound[~gone], self.alpha[~gone]
-            self.example = self.example[~gone]
+            rows = self.rows[~gone]
+            self._start, self._column, self._value = rows.indptr.astype(np.int64), rows.indices, rows.data
+            self.bound, self.alpha, self.example = self.bound[~gone], self.alpha[~gone], self.example[~gone]
+            self._square = self._square[~gone]
             if np.any(given):
-                self.weights = self.rows.T @ self.alpha
-            self._ordered()
+                self.weights = rows.T @ self.alpha
+            self._order_cuts()
         return given
 
-    def _ordered(self) -> None:
-        n = len(self.cost)
-        self._order = np.argsort(self.example, kind="stable")
-        self._first = np.searchsorted(self.example[self._order], np.arange(n + 1))
-        self._square = np.bincount(
-            np.repeat(np.arange(len(self)), np.diff(self.rows.indptr)), self.rows.data**2, minlength=len(self)
-        ).astype(np.float64, copy=False)
-        self._arrays = (
-            self._first, self._order, self.rows.indptr.astype(np.int64), self.rows.indices.astype(np.int32, copy=False),
-            self.rows.data.astype(np.float64, copy=False), self.bound,
-        )  # fmt: skip
+    def _order_cuts(self) -> None:
+        order = np.argsort(self.example, kind="stable")
+        first = np.searchsorted(self.example[order], np.arange(len(self.cost) + 1))
+        self._arrays = (first, order, self._start, self._column, self._value, self.bound)
 
-    def descend(self, rng: np.random.Generator, sweeps: int = 1) -> None:
-        """Sweeps over the examples that have cuts, in random order."""
+    def descend(
+        self,
+        rng: np.random.Generator,
+        *,
+        sweeps: int = 1,
+        examples: IntArray | None = None,
+        pulling: bool = False,
+    ) -> None:
+        """Sweeps over examples in random order.
+
+        examples : which; None: all that have cuts;  pulling : over their cuts with α > 0 alone
+        """
         sweep = dual_descent.sweep_squared if self.power == 2 else dual_descent.sweep_hinge
-        some = np.flatnonzero(np.diff(self._first))
+        visit = np.flatnonzero(np.diff(self._arrays[0])) if examples is None else examples
         for _ in range(sweeps):
-            sweep(rng.permutation(some), *self._arrays, self._square, self.cost, self.alpha, self.weights)
+            order = rng.permutation(visit)
+            sweep(order, *self._arrays, self._square, self.cost, self.alpha, self.weights, pulling)
 
     def solve(self, rng: np.random.Generator, gap: float) -> None:
         """Sweep until primal and dual over these cuts are within ``gap`` of each other."""
-        for _ in range(SWEEPS // 5):
-            self.descend(rng, 5)
+        for _ in range(TURNS):
+            self.descend(rng)
+            self.descend(rng, sweeps=LIGHT, pulling=True)
             if self.primal(self.slacks()) - self.dual() <= gap:
                 return
 
-    def slacks(self) -> FloatArray:
-        """ξ (n_examples,) at the present weights."""
-        found = np.empty(len(self.cost))
-        dual_descent.slacks(*self._arrays, self.weights, found)
+    def slacks(self, some: slice = slice(None)) -> FloatArray:
+        """ξ of examples at the present weights."""
+        first, *rest = self._arrays
+        numbers = np.arange(len(self.cost))[some]
+        found = np.empty(len(numbers))
+        dual_descent.slacks(numbers, first, *rest, self.weights, found)
         return found
 
     def primal(self, slack: FloatArray) -> float:
@@ -123,11 +146,22 @@ class WorkingSet:
         """Undo :meth:`arrays`."""
         start, column, value, bound, alpha, example, weights = arrays
         n = len(bound)
-        self.rows = as_rows(start, column, value, (n, len(self.weights)))
+        rows = as_rows(start, column, value, (n, len(self.weights)))
+        self._start, self._column, self._value = rows.indptr.astype(np.int64), rows.indices, rows.data
+        self._square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         self.bound, self.alpha = bound.copy(), check_numbers("α", alpha, n, low=0.0)
         self.example = check_numbers("examples", example, n, low=0, high=len(self.cost) - 1).astype(np.int64)
         self.weights = check_numbers("weights", weights, len(self.weights))
-        self._ordered()
+        self._order_cuts()
+
+
+def _room(array: Any, used: int, more: int) -> Any:
+    """The array with room for more entries after those used."""
+    if used + more <= len(array):
+        return array
+    larger = np.empty(max(2 * len(array), used + more), dtype=array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 def check_numbers(name: str, array: FloatArray, n: int, *, low: float = -np.inf, high: float = np.inf) -> FloatArray:

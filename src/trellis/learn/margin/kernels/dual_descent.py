@@ -36,8 +36,8 @@ def _move(c, step, start, column, value, w):
 
 
 @njit(nogil=True, cache=True)
-def sweep_squared(visit, first, order, start, column, value, bound, square, cost, alpha, w):
-    """One step for every cut of the visited examples; alpha and w are changed."""
+def sweep_squared(visit, first, order, start, column, value, bound, square, cost, alpha, w, pulling):
+    """One step for every cut of the visited examples; alpha and w are changed. ``pulling``: of cuts with α > 0 alone."""
     for i in visit:
         held = 0.0
         for at in range(first[i], first[i + 1]):
@@ -45,6 +45,8 @@ def sweep_squared(visit, first, order, start, column, value, bound, square, cost
         half = 0.5 / cost[i]
         for at in range(first[i], first[i + 1]):
             c = order[at]
+            if pulling and alpha[c] == 0.0:
+                continue
             step = (bound[c] - _dot(c, start, column, value, w) - half * held) / (square[c] + half)
             if step < -alpha[c]:
                 step = -alpha[c]
@@ -55,22 +57,25 @@ def sweep_squared(visit, first, order, start, column, value, bound, square, cost
 
 
 @njit(nogil=True, cache=True)
-def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, alpha, w):
-    """One step between two cuts of every visited example; alpha and w are changed."""
+def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, alpha, w, pulling):
+    """One step between two cuts of every visited example; alpha and w are changed. ``pulling`` as above."""
     for i in visit:
         left = cost[i]
         for at in range(first[i], first[i + 1]):
             left -= alpha[order[at]]
         up, down = -1, -1  # −1: the cut that nothing is violated
         best, worst = 0.0, 0.0
-        if left <= 0.0:
+        least = 1e-12 * cost[i]  # less than this is rounding, and to move it would be no step
+        if left <= least:
             left, worst = 0.0, 1e300
         for at in range(first[i], first[i + 1]):
             c = order[at]
+            if pulling and alpha[c] == 0.0:
+                continue
             slope = bound[c] - _dot(c, start, column, value, w)
             if slope > best:
                 up, best = c, slope
-            if alpha[c] > 0.0 and slope < worst:
+            if alpha[c] > least and slope < worst:
                 down, worst = c, slope
         if up == down or best <= worst:
             continue
@@ -104,13 +109,13 @@ def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, 
 
 
 @njit(nogil=True, cache=True)
-def slacks(first, order, start, column, value, bound, w, slack):
-    """slack[i] = max(0, max over cuts of i of b − w · f)"""
-    for i in range(len(first) - 1):
+def slacks(examples, first, order, start, column, value, bound, w, slack):
+    """slack[n] = max(0, max over the cuts of examples[n] of b − w · f)"""
+    for n in range(len(examples)):
         worst = 0.0
-        for at in range(first[i], first[i + 1]):
+        for at in range(first[examples[n]], first[examples[n] + 1]):
             c = order[at]
             found = bound[c] - _dot(c, start, column, value, w)
             if found > worst:
                 worst = found
-        slack[i] = worst
+        slack[n] = worst
