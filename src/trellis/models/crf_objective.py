@@ -44,6 +44,12 @@ class Layout:
         """What tells layouts apart, in any process."""
         return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), 2 * self.n_labels + self.ends))
 
+    @cached_property
+    def _keys(self) -> IntArray:
+        """Of each pair feature · K + label: pairs stand in this order, so one is found by bisection."""
+        feature = np.repeat(np.arange(self.n_features), np.diff(self.first_pair))
+        return feature * self.n_labels + self.pair_label
+
     @property
     def n_features(self) -> int:
         return len(self.first_pair) - 1
@@ -70,8 +76,7 @@ class Layout:
         k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
         sentence = np.repeat(np.arange(len(batch)), batch.lengths)
         token = np.repeat(np.arange(batch.n_slots), np.diff(batch.features.indptr))
-        # Pairs stand in the order of feature and label, so a pair is found by bisection.
-        keys = np.repeat(np.arange(self.n_features), np.diff(self.first_pair)) * k + self.pair_label
+        keys = self._keys
         wanted = batch.features.indices.astype(np.int64) * k + y[token]
         place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         has = keys[place] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)

@@ -213,12 +213,13 @@ class CuttingPlane:
         found = group.search(level=(level - 1.0 - self.weights.bias) * sizes, rng=rng, block=block)
         return examples.start + found.number, *self._answers(1, found, sizes)
 
-    def _violations(self, number: int) -> FloatArray:
-        """max_h b − w · f of a group's examples at the model's weights."""
+    def _violations(self, number: int, *, free: bool = False) -> FloatArray:
+        """max_h b − w · f of a group's examples at the model's weights; ``free``: with given outputs not held."""
         group = self.examples.groups[number]
-        found = group.search(loss=number == 0, level=np.full(len(group), np.inf)).value
+        nothing = np.full(len(group), np.inf)
+        found = group.search(loss=number == 0, level=nothing).value
         if number == 0:
-            return found - self.gold_value()
+            return found - (group.search(known=True, level=nothing).value if free else self.gold_value())
         z = (-1.0, 1.0)[number - 1]
         return 1.0 - z * (found / self.sizes[number] + self.weights.bias)
 
@@ -239,11 +240,8 @@ class CuttingPlane:
         violation = np.zeros(self.first[3])
         for number, group in enumerate(self.examples.groups):
             if len(group):
-                violation[self.first[number] : self.first[number + 1]] = self._violations(number)
-        if self.examples.latent:
-            given = self.examples.given
-            known = given.search(known=True, level=np.full(len(given), np.inf)).value
-            violation[: self.first[1]] += self.gold_value() - known
+                mine = slice(self.first[number], self.first[number + 1])
+                violation[mine] = self._violations(number, free=self.examples.latent)
         w = self.weights.vector()
         return 0.5 * float(w @ w) + float(self.cost @ np.maximum(violation, 0.0) ** self.power)
 

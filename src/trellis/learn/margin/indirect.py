@@ -57,7 +57,8 @@ class IndirectLearner(MarginLearner):
         compile_ahead(type(self.model).__name__)
         z = signs(asked[1], asked[0])
         n, X = _length(given[0]), _joined(given[0], asked[0])
-        y = None if given[1] is None else [*given[1], *[None] * len(z)]
+        known = given[1].tolist() if hasattr(given[1], "tolist") else given[1]
+        y = None if known is None else [*known, *[None] * len(z)]
         model, batch = self._begin(X, y, sample_weight, learned=self.start == "model")
         numbers = np.arange(len(batch))
         S, negative, positive = numbers[:n], n + np.flatnonzero(z < 0), n + np.flatnonzero(z > 0)
@@ -69,8 +70,9 @@ class IndirectLearner(MarginLearner):
         solver = solver_of(self, weights, examples, fixed=self.fixed, ties=self.random_ties, **settings)
         first = None
         if latent and len(complete) and self.start == "auto":
-            known = self._examples(model, batch, complete, NONE, NONE, latent=False)
-            first = solver_of(self, weights, known, **settings)
+            first = solver_of(
+                self, weights, self._examples(model, batch, complete, NONE, NONE, latent=False), **settings
+            )
         step = LatentStep(solver, passes=self.inner_iter, tol=self.tol, two_stage=self.start == "model", first=first)
         return self._run(weights, step, batch, dev=dev, resume=resume)
 

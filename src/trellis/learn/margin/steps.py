@@ -119,6 +119,7 @@ class LatentStep(MarginStep):
     ) -> None:
         super().__init__()
         self.first = first
+        self.convex = not len(solver.examples.positive) and not solver.examples.latent  # one round solves it
         self.solver, self.passes, self.tol, self.two_stage = solver, passes, tol, two_stage
         self.value = np.inf
         if len(solver.examples.given) and not solver.examples.latent:
@@ -136,7 +137,7 @@ class LatentStep(MarginStep):
             self.first.give(*self.first.examples.given.given())
             self.first.solve(self.passes)
         fixed, solver.fixed = solver.fixed, True  # yes/no examples count only where they have a structure held
-        if len(solver.examples.given) and not solver.examples.latent:
+        if len(solver.examples.given) and not solver.examples.latent and not self.convex:
             solver.solve(self.passes)
         elif self.two_stage and not fixed:
             self._hold(everything=True)
@@ -155,12 +156,12 @@ class LatentStep(MarginStep):
         before = self.value if np.isfinite(self.value) else solver.objective()
         self._hold(everything=solver.fixed)
         solver.forget_value()
-        if not solver.fixed:
+        if not solver.fixed and not self.convex:
             solver.best = before
         solver.solve(self.passes)
         self.value = solver.objective()
         fell = abs(before - self.value) if solver.fixed else before - self.value
-        settled = bool(fell <= self.tol * abs(before))
+        settled = self.convex or bool(fell <= self.tol * abs(before))
         return self.done(-self.value, solver.arrays(), evaluations=len(solver.set), settled=settled)
 
     def _hold(self, *, everything: bool = False) -> None:
