@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import cvxpy as cp
@@ -17,10 +17,14 @@ Words, Tags = Sequence[str], Sequence[str]
 def named_features(words: Words, tags: Tags) -> Counter[tuple[str, ...]]:
     """Words with labels, label pairs, first and last labels."""
     found: Counter[tuple[str, ...]] = Counter(("word", w, t) for w, t in zip(words, tags, strict=True))
-    found.update(("edge", a, b) for a, b in zip(tags, tags[1:], strict=False))
+    found.update(("edge", a, b) for a, b in pairwise(tags))
     if words:
         found.update([("start", tags[0]), ("stop", tags[-1])])
     return found
+
+
+def hamming(one: Tags, other: Tags) -> float:
+    return float(sum(a != b for a, b in zip(one, other, strict=True)))
 
 
 @dataclass
@@ -58,7 +62,7 @@ class Oracle:
         """(f, b) with ξ ≥ b − w · f of every output of a given example."""
         gold, paid = self.vector(words, tags), self.gold_price(words, tags)
         return [
-            (gold - self.vector(words, y), sum(a != b for a, b in zip(tags, y, strict=True)) + paid - self.price(words, y))
+            (gold - self.vector(words, y), hamming(tags, y) + paid - self.price(words, y))
             for y in self.outputs(words)
         ]  # fmt: skip
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from trellis.constraints import count, dictionary
+from trellis.engine import SerialEngine
 from trellis.errors import DataError
 from trellis.learn.margin import JLIS, LCLR, SSVM, LatentSSVM, random_pairs, shuffled
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
-from trellis.engine import SerialEngine
 from trellis.models import CRF, MaxEnt
 
 from ..corpora import LABELS, WORDS, tagged_sentences
@@ -153,7 +153,7 @@ def test_approximate_and_two_stages_hold_structures():
     rows = model.phi(batch, outputs).toarray() / batch.lengths[:, None]
     z = np.array(ASKED[1], float)
     cuts = [(1.0, [(s * np.append(row, 1.0), 1.0)]) for row, s in zip(rows, z, strict=True)]
-    value, w = least(cuts, 2)
+    _, w = least(cuts, 2)
     np.testing.assert_allclose(learner.decision_function(GOOD + BAD), rows @ w[:-1] + w[-1], atol=2e-3)
     joint = LCLR(model, start="model", C=1.0, max_iter=20).fit(*ASKED)
     approximate = LCLR(model, method="approximate", start="model", C=1.0, max_iter=20).fit(*ASKED)
@@ -203,6 +203,7 @@ def test_negatives_are_not_what_they_were_made_from():
     assert len(shuffled(GOOD, per_sentence=4, random_state=0)) == 4 * len(GOOD)
     pairs = [(a, a.upper()) for a in "abcdef"]
     made = random_pairs(pairs, 30, random_state=0)
-    assert len(set(made)) == 30 and not set(made) & set(pairs)
+    assert len(set(made)) == 30
+    assert not set(made) & set(pairs)
     with pytest.raises(DataError, match="only 30"):
         random_pairs(pairs, 31)

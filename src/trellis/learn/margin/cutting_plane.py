@@ -247,12 +247,11 @@ class CuttingPlane:
 
     # checkpoints
 
-    def arrays(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[Any, ...]:
         """All that a next pass depends on, as flat arrays of numbers."""
         gold = self.gold if self.examples.latent else None
         held = () if gold is None else (gold.indptr, gold.indices, gold.data, self.paid)
-        figures = np.array([self.best, self._gap])
-        return (*self.set.arrays(), self.best_weights, figures, *(np.asarray(a, np.float64) for a in held))
+        return (*self.set.arrays(), self.best_weights, [self.best, self._gap], *held)
 
     def restore(self, arrays: tuple[FloatArray | None, ...]) -> None:
         """Undo :meth:`arrays`; what does not fit these examples is refused before a kernel sees it."""
@@ -265,7 +264,10 @@ class CuttingPlane:
         self.best, self._gap = map(float, check_numbers("figures", given[8], 2))
         if self.examples.latent:
             shape = (len(self.examples.given), len(self.weights) - 1)
-            self.gold, self.paid = as_rows(*given[9:12], shape), check_numbers("prices", given[12], shape[0])
+            self.gold, self.paid = (
+                as_rows(given[9], given[10], given[11], shape),
+                check_numbers("prices", given[12], shape[0]),
+            )
 
 
 def _widened(rows: Any) -> Any:

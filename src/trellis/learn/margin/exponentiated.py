@@ -1,17 +1,19 @@
-"""Exponentiated gradient on the dual of a structural SVM with hinge loss (Collins et al. 2008; Chang 2011, algorithm 5).
+"""Exponentiated gradient on the dual of a structural SVM with hinge loss (Collins et al. 2008; Chang 2011, alg. 5).
 
     min_α  ½ ‖w(α)‖² − Σ_i C_i Σ_h α_i(h) Δ(h_i, h),     w(α) = Σ_i C_i (Φ(x_i, h_i) − E_{α_i}[Φ(x_i, h)])
 
     α_i(h) ← α_i(h) exp(η (Δ(h_i, h) + w · Φ(x_i, h))) / Z
 
-over distributions α_i of all outputs. The exponents are sums over parts, and linear in what was added to them: after any
-number of updates  α_i(h) ∝ exp(u · Φ(x_i, h) + c Δ(h_i, h))  with u = Σ η w and c = Σ η. So an α_i is a posterior of the
-structure under weights u, which examples that are updated together share. Blocks of examples are updated one after the
-other in random order; an η is halved until the dual does not get worse, and grows while it does not.
+over distributions α_i of all outputs. The exponents are sums over parts, and linear in what was added to them: after
+any number of updates  α_i(h) ∝ exp(u · Φ(x_i, h) + c Δ(h_i, h))  with u = Σ η w and c = Σ η. So an α_i is a posterior
+of the structure under weights u, which examples that are updated together share. Blocks of examples are updated one
+after the other in random order; an η is halved until the dual does not get worse, and grows while it does not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,10 +42,10 @@ class ExponentiatedStep(MarginStep):
             raise DataError("exponentiated gradient needs expected features, which this model does not count")
         solver.give(*self.group.given())
         n = len(self.group)
-        bounds = np.unique(np.linspace(0, n, min(BLOCKS, n) + 1).astype(int)).tolist()
-        self.blocks = [self.group.batch.instances(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
-        self.cost = [solver.cost[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
-        self.gold = [solver.gold[low:high].T @ c for (low, high), c in zip(zip(bounds, bounds[1:]), self.cost)]
+        bounds = list(pairwise(np.unique(np.linspace(0, n, min(BLOCKS, n) + 1).astype(int)).tolist()))
+        self.blocks = [self.group.batch.instances(low, high) for low, high in bounds]
+        self.cost = [solver.cost[low:high] for low, high in bounds]
+        self.gold = [solver.gold[low:high].T @ solver.cost[low:high] for low, high in bounds]
         self.begin()
 
     def begin(self) -> None:
@@ -101,6 +103,8 @@ class ExponentiatedStep(MarginStep):
         solver.weights.take(np.append(w, 0.0))
         dual = float(self.loss.sum()) - 0.5 * float(w @ w)
         primal = solver.objective()
-        arrays: tuple[Any, ...] = (self.u.ravel().copy(), self.c.copy(), self.rate.copy())
         settled = primal - dual <= solver.tol * abs(primal)
-        return self.done(dual, arrays, evaluations=evaluations, gap=primal - dual, settled=bool(settled))
+        return self.done(dual, evaluations=evaluations, gap=primal - dual, settled=bool(settled))
+
+    def arrays(self) -> Sequence[Any]:
+        return self.u.ravel(), self.c, self.rate

@@ -30,7 +30,6 @@ from trellis.search import Plan, decode
 from trellis.search.prices import prices
 from trellis.structures import Parts, Structure
 
-
 BLOCKS = 16
 """Blocks of a group, searched one after the other while the weights move on; each is shared out to workers."""
 LEAST = 8
@@ -125,7 +124,9 @@ class Group:
         rng : draw among outputs that are equally good;  block : of this block alone, numbered inside it
         """
         ask = Ask(bare(self.model), loss, known, self.beam)
-        found, numbers, at = [], [], 0
+        found: list[Best] = []
+        numbers: list[int] = []
+        at = 0
         for placed in self.blocks if block is None else [self.blocks[block]]:
             sizes = [len(shard.instances) for shard in placed.shards]
             seeds = [None] * len(sizes) if rng is None else rng.integers(2**63, size=len(sizes)).tolist()
@@ -225,8 +226,12 @@ def with_loss(scores: Structure, labels: Any) -> Structure:
 
 def losses(parts: Parts, labels: Any, outputs: Any) -> FloatArray:
     """Δ (n_instances,): how many of the parts of the given labels the outputs miss."""
-    wanted = loss_parts(parts, labels)
-    missed = wanted[~np.isin(wanted, parts.of(outputs))]
+    if parts.has_labels:
+        wrong = np.flatnonzero((labels >= 0) & (labels != outputs))
+        missed = np.asarray(parts.label(wrong, labels[wrong].astype(np.int64)))
+    else:
+        wanted = parts.of(labels)
+        missed = wanted[~np.isin(wanted, parts.of(outputs))]
     return np.bincount(parts.instance_of(missed), minlength=parts.n_instances).astype(np.float64)
 
 

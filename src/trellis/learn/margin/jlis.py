@@ -100,7 +100,7 @@ class JLIS(IndirectLearner):
         """
         if X is not None and y is None:
             raise DataError("X comes with outputs y; examples with answers go into binary=(X, z)")
-        if binary is not None and not (isinstance(binary, tuple) and len(binary) == 2):
+        if binary is not None and len(binary) != 2:
             raise DataError("binary must be a pair (X, z) of examples and their answers, −1 or +1")
         asked = (None, None) if binary is None else binary
         return self._fit((X, y), asked, sample_weight, dev, resume)

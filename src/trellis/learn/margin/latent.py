@@ -2,8 +2,8 @@
 
     min_w  ½ ‖w‖² + C Σ_i ℓ(max_{y, h} (Δ(y_i, y) + w · Φ(x_i, y, h)) − max_h w · Φ(x_i, y_i, h))
 
-y is what is known of an output and h the rest: labels that are None. By the concave-convex procedure: h is held at the best
-of w_t, the convex problem that is left is solved, and the objective never rises. Δ counts the known labels alone.
+y is what is known of an output and h the rest: labels that are None. By the concave-convex procedure: h is held at the
+best of w_t, the convex problem that is left is solved, and the objective never rises. Δ counts the known labels alone.
 """
 
 from __future__ import annotations

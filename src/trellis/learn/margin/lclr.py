@@ -110,7 +110,7 @@ class LCLR(IndirectLearner):
         dev: tuple[Any, Any] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn from instances and their answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
+        """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
         if self.method == "two-stage" and self.start != "model":

@@ -112,7 +112,7 @@ class MarginLearner(Prediction):
             Group(model, batch, numbers[batch.weights[numbers] > 0], self.constraints, engine, beam=self.beam)
             for numbers in (given, negative, positive)
         ]
-        return Examples(*groups, latent)
+        return Examples(groups[0], groups[1], groups[2], latent)
 
     def _run(
         self,
@@ -136,7 +136,8 @@ class MarginLearner(Prediction):
             self.bias_ = weights.bias
             return float(self.score(*dev))  # type: ignore[misc]
 
-        known = self._fingerprint(batch) if self.checkpoint is not None else None
+        step.kept = self.checkpoint is not None
+        known = self._fingerprint(batch) if step.kept else None
         score: Callable[..., float] | None = None if dev is None else judge
         run = Loop(MarginTraining(weights), step, settings, score=score, known=known).run(resume=resume)
         self.bias_ = weights.bias

@@ -27,8 +27,8 @@ class MIRA(Perceptron):
 
     model, constraints : as in SSVM
     k_best : outputs that the given one must be ahead of
-    C : most that one output may pull, so that an example no weights can satisfy does not undo the others; None: no bound,
-        as the thesis has it
+    C : most that one output may pull, so that an example no weights can satisfy does not undo the others; None: no
+        bound, as the thesis has it
     max_iter, average, shuffle, beam and the rest : as in Perceptron
 
     >>> from trellis.models import CRF

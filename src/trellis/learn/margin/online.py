@@ -1,6 +1,6 @@
 """Learning example by example: a pass in random order, with a step after each.
 
-    averaged   w̄ = (1 / T) Σ_t w_t over all steps (Chang 2011, algorithms 2 and 3), kept as w − u / T with u = Σ_s (s − 1) δ_s
+    averaged   w̄ = (1 / T) Σ_t w_t over all steps (Chang 2011, algorithms 2 and 3): w − u / T with u = Σ_s (s − 1) δ_s
     rival      the best output at w, or the k best, or the one that is best with the loss added
 
 A step is the learner's own (:class:`Rule`). The pass goes in one thread: each step depends on the one before.
@@ -116,20 +116,27 @@ class OnlineStep(MarginStep):
         for i in (self.rng.permutation(n) if self.shuffle else np.arange(n)).tolist():
             part, rows = self.examples[i]
             features, loss = rivals(model, part, rows, rule.k, rule.augmented, self.beam)
-            gold = self.gold[i] if len(loss) == 1 else sparse.vstack([self.gold[i]] * len(loss), format="csr")
             moving.n_steps += 1
+            if features is None:
+                continue
+            gold = self.gold[i] if len(loss) == 1 else sparse.vstack([self.gold[i]] * len(loss), format="csr")
             lost += float(part.weights[0] * loss[0])
             rule.step(moving, gold - features, loss + self.paid[i], float(part.weights[0]))
         moving.w = moving.w.copy()
         if self.average:
             model.set_parameters({"weights": rule.average(moving)})
         objective = -lost if self.value is None else -self.value()
-        arrays = (moving.w, moving.u, np.array([float(moving.n_steps)]))
-        return self.done(objective, arrays, evaluations=n, settled=lost == 0.0 and not rule.augmented)
+        return self.done(objective, evaluations=n, settled=lost == 0.0 and not rule.augmented)
+
+    def arrays(self) -> Sequence[Any]:
+        return self.moving.w, self.moving.u, [self.moving.n_steps]
 
 
 def rivals(model: Any, part: Any, rows: Rows | None, k: int, augmented: bool, beam: int) -> tuple[Any, FloatArray]:
-    """Φ of the k best outputs of one instance (k, n_weights), and their Δ less prices (k,)."""
+    """Φ of the k best outputs of one instance (k, n_weights), and their Δ less prices (k,).
+
+    Features are None where the best output is the one given, and nothing else was asked for.
+    """
     scores = model.scores(part)
     searched = with_loss(scores, part.labels) if augmented else scores
     parts = scores.parts
@@ -145,6 +152,8 @@ def rivals(model: Any, part: Any, rows: Rows | None, k: int, augmented: bool, be
         there = np.flatnonzero(decoded.value[:, 0] > -np.inf)
         found = [decoded.outputs[i] for i in there]
         paid = (decoded.score - decoded.value)[there, 0]
-    features = [model.phi(part, outputs) for outputs in found]
     loss = np.array([losses(parts, part.labels, outputs)[0] for outputs in found])
+    if k == 1 and not augmented and parts.has_labels and loss[0] == 0.0:
+        return None, loss
+    features = [model.phi(part, outputs) for outputs in found]
     return features[0] if len(features) == 1 else sparse.vstack(features, format="csr"), loss - paid

@@ -4,12 +4,13 @@
     LatentStep         structures that are not known are held at the best ones of w_t, and the convex problem that is
                        left is solved (Chang 2011, algorithms 10 and 13; the concave-convex procedure of eq. 2.18)
 
-Both make their own M-steps, so they hand no statistics on. In the history a cutting plane's objective is the dual value,
-which rises, and ``gap`` the distance to the primal; of the others it is −Q(w), Q with every structure free.
+Both make their own M-steps, so they hand no statistics on. In the history the objective of cutting planes is the dual
+value, which rises, and ``gap`` its distance to the primal; of the others it is −Q(w), Q with every structure free.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,12 @@ class MarginTraining:
 
 
 class MarginStep:
-    """What the steps have in common: no shards of free instances, random numbers, arrays for a checkpoint."""
+    """What the steps have in common: no shards of free instances, random numbers, arrays for a checkpoint.
+
+    kept : whether rounds leave behind what a checkpoint needs
+    """
+
+    kept = False
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng()
@@ -72,11 +78,17 @@ class MarginStep:
     def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
         raise NotImplementedError
 
-    def done(
-        self, objective: float, arrays: tuple[FloatArray, ...], *, evaluations: int, gap: float = 0.0, settled: bool
-    ) -> Expectation:
+    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+        raise NotImplementedError
+
+    def arrays(self) -> Sequence[Any]:
+        """What a next round depends on beside the weights, as flat arrays: for a checkpoint."""
+        raise NotImplementedError
+
+    def done(self, objective: float, *, evaluations: int, gap: float = 0.0, settled: bool) -> Expectation:
         """A round's outcome."""
-        self._left = Duals(np.zeros(0), (), arrays)
+        left = [np.array(array, dtype=np.float64) for array in self.arrays()] if self.kept else []
+        self._left = Duals(np.zeros(0), (), tuple(left))
         return Expectation(None, objective, None, None, {}, self._left, 0.0, evaluations, gap, settled=settled)
 
 
@@ -98,7 +110,10 @@ class CuttingPlaneStep(MarginStep):
         self.solver.rng = self.rng
         found = self.solver.advance()
         cuts = len(self.solver.set)
-        return self.done(found.dual, self.solver.arrays(), evaluations=cuts, gap=found.gap, settled=found.settled)
+        return self.done(found.dual, evaluations=cuts, gap=found.gap, settled=found.settled)
+
+    def arrays(self) -> Sequence[Any]:
+        return self.solver.arrays()
 
 
 class LatentStep(MarginStep):
@@ -162,10 +177,13 @@ class LatentStep(MarginStep):
         self.value = solver.objective()
         fell = abs(before - self.value) if solver.fixed else before - self.value
         settled = self.convex or bool(fell <= self.tol * abs(before))
-        return self.done(-self.value, solver.arrays(), evaluations=len(solver.set), settled=settled)
+        return self.done(-self.value, evaluations=len(solver.set), settled=settled)
+
+    def arrays(self) -> Sequence[Any]:
+        return self.solver.arrays()
 
     def _hold(self, *, everything: bool = False) -> None:
-        """Structures at the model's weights: of given outputs known in part, of positive and perhaps negative examples."""
+        """Structures at the model's weights: of outputs known in part, of positive and perhaps of negative examples."""
         solver, rng = self.solver, self.rng if self.solver.ties else None
         given, negative, positive = solver.examples.groups
         if solver.examples.latent:

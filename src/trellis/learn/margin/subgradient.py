@@ -2,8 +2,8 @@
 
     w ← (1 − η_t) w + η_t l C ℓ'(v) f,      v = max_h Δ − w · f,   f = Φ(x, h_i) − Φ(x, ĥ),   η_t = 1 / (t + l)
 
-with ℓ' = 1 or 2 v. (The thesis prints Φ(x, ĥ) for f in v; the derivative of ℓ(v) says f.) A step goes no farther than to
-where v is 0, which bounds the first ones. The objective is strongly convex, so the average that weighs w_t by t
+with ℓ' = 1 or 2 v. (The thesis prints Φ(x, ĥ) for f in v; the derivative of ℓ(v) says f.) A step goes no farther than
+to where v is 0, which bounds the first ones. The objective is strongly convex, so the average that weighs w_t by t
 approaches the optimum as 1 / t; algorithm 4 returns the last w.
 """
 

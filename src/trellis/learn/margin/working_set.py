@@ -136,11 +136,10 @@ class WorkingSet:
 
     # checkpoints
 
-    def arrays(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[Any, ...]:
         """All of it as flat arrays of numbers."""
         rows = self.rows
-        parts = (rows.indptr, rows.indices, rows.data, self.bound, self.alpha, self.example, self.weights)
-        return tuple(np.asarray(part, dtype=np.float64) for part in parts)
+        return rows.indptr, rows.indices, rows.data, self.bound, self.alpha, self.example, self.weights
 
     def restore(self, arrays: Sequence[FloatArray]) -> None:
         """Undo :meth:`arrays`."""
