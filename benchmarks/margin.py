@@ -4,9 +4,9 @@
     make bench-margin ARGS="--choose"           the choice of settings: on the last 1,000 training sentences
     make bench-margin ARGS="--sentences 1000"   on the first so many of the training sentences
 
-First each learner is trained on all training sentences but the last 1,000, with the F1 of these after every pass: the time
-to within 0.1 % of its best. Then it is trained on all of them, for the round that was best, and test is read. The SSVM is
-trained until its duality gap is 1 % of the objective, both times.
+First each learner is trained on all training sentences but the last 1,000, with the F1 of these after every pass: the
+time to within 0.1 % of its best. Then it is trained on all of them, for the round that was best, and test is read. The
+SSVM is trained until its duality gap is 1 % of the objective, both times.
 """
 
 from __future__ import annotations
@@ -165,9 +165,8 @@ def main() -> None:
         return
     test, gold = read(folder / "test.txt")
     Z = [[features(s, t) for t in range(len(s))] for s in test]
-    print(
-        f"{'':12s}{'dev F1':>8s}{'round':>7s}{'s to 0.1 %':>12s}{'test F1':>9s}{'accuracy':>10s}{'s, all':>8s}{'gap':>8s}"
-    )
+    heads = (("", 12), ("dev F1", 8), ("round", 7), ("s to 0.1 %", 12), ("test F1", 9), ("accuracy", 10), ("s, all", 8))
+    print("".join(f"{head:>{width}s}" for head, width in (*heads, ("gap", 8))))
     for name in names:
         curve = train(name, SETTINGS[name], data, rounds[name], dev)
         full = train(name, SETTINGS[name], (X, labels), rounds[name] if name == "SSVM" else curve.best + 1, None)

@@ -36,7 +36,9 @@ LEARNERS = {
     ),
     "latent": lambda **s: (LatentSSVM(crf(), max_iter=5, tol=0.0, **s), (TEXT, SOME), {}),
     "lclr": lambda **s: (LCLR(crf(), random_ties=True, n_init=2, max_iter=3, tol=0.0, **s), ASKED, {}),
-    "jlis": lambda **s: (JLIS(crf(), RULES, max_iter=4, tol=0.0, inner_iter=5, **s), (TEXT[:6], TAGS[:6]), {"binary": ASKED}),
+    "jlis": lambda **s: (
+        JLIS(crf(), RULES, max_iter=4, tol=0.0, inner_iter=5, **s), (TEXT[:6], TAGS[:6]), {"binary": ASKED},
+    ),
 }  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore:stopped after max_iter")
 

@@ -25,7 +25,6 @@ from trellis.engine import Engine, Placed, Shard
 from trellis.learn.margin.scorer import sizes_of
 from trellis.learn.training import rows_of
 from trellis.models.model import bare
-from trellis.projection import Item
 from trellis.search import Plan, decode
 from trellis.search.prices import prices
 from trellis.structures import Parts, Structure
@@ -64,6 +63,14 @@ class Ask:
     beam: int
 
 
+@dataclass(frozen=True)
+class Searched:
+    """The instances of a shard, and what is known of their outputs; None: nothing."""
+
+    data: Any
+    plan: Plan | None
+
+
 class Group:
     """Instances of a batch, placed in shards.
 
@@ -91,13 +98,13 @@ class Group:
         self.bounds = _bounds(self.batch)
         self.blocks = [self._place(engine, rows, low, high) for low, high in pairwise(self.bounds)]
 
-    def _place(self, engine: Engine, rows: Rows | None, low: int, high: int) -> Placed[Item]:
+    def _place(self, engine: Engine, rows: Rows | None, low: int, high: int) -> Placed[Searched]:
         """One block, in two shards or as many as its size asks for."""
         part = self.batch.instances(low, high)
         ends = low + np.unique([0, (high - low + 1) // 2, *shard_bounds(part.offsets).tolist()])
         shards = [Shard(i, range(a, b), self.batch.first) for i, (a, b) in enumerate(pairwise(ends.tolist()))]
         items = [
-            Item(self.batch.instances(a, b), None if rows is None else rows.shard(a, b), None)
+            Searched(self.batch.instances(a, b), None if rows is None else Plan.of(rows.shard(a, b)))
             for a, b in pairwise(ends.tolist())
         ]
         return engine.place(items, shards)
@@ -176,7 +183,7 @@ def _bounds(batch: Any) -> list[int]:
     return [int(at) for at in np.unique([0, *cuts, n])]
 
 
-def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray | None, int | None]) -> tuple[Best, Any]:
+def search_shard(ask: Ask, item: Searched, state: Any, own: tuple[FloatArray | None, int | None]) -> tuple[Best, Any]:
     """Best outputs of a shard, features of those above their level."""
     level, seed = own
     model, part = ask.model, item.data
@@ -185,7 +192,7 @@ def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray | None,
     if ask.known and np.any(part.labels >= 0):
         scores = scores.clamp(part.labels)
     parts = scores.parts
-    outputs, paid = best_outputs(with_loss(scores, part.labels) if ask.loss else scores, item.rows, ask.beam, rng)
+    outputs, paid = best_outputs(with_loss(scores, part.labels) if ask.loss else scores, item.plan, ask.beam, rng)
     plain = scores.score(outputs)
     constant = losses(parts, part.labels, outputs) - paid if ask.loss else -paid
     value = plain + constant
@@ -193,20 +200,20 @@ def search_shard(ask: Ask, item: Item, state: Any, own: tuple[FloatArray | None,
     return Best(value, chosen, features(model, part, parts, outputs, chosen), constant[chosen]), state
 
 
-def output_shard(ask: Ask, item: Item, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
+def output_shard(ask: Ask, item: Searched, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
     """Best outputs of a shard, and their scores less prices."""
     scores: Structure = ask.model.scores(item.data)
-    outputs, paid = best_outputs(scores, item.rows, ask.beam, None)
+    outputs, paid = best_outputs(scores, item.plan, ask.beam, None)
     return (outputs, scores.score(outputs) - paid), state
 
 
 def best_outputs(
-    scores: Structure, rows: Rows | None, beam: int, rng: np.random.Generator | None
+    scores: Structure, plan: Plan | None, beam: int, rng: np.random.Generator | None
 ) -> tuple[Any, FloatArray]:
     """The outputs with the best score less price, and their prices (n,)."""
-    if rows is None:
+    if plan is None:
         return scores.argmax(rng).outputs, np.zeros(len(scores))
-    found = decode(scores, Plan.of(rows), beam=beam, rng=rng)
+    found = decode(scores, plan, beam=beam, rng=rng)
     return found.outputs, np.where(found.value > -np.inf, found.score - found.value, 0.0)
 
 
@@ -245,8 +252,8 @@ def features(model: Any, part: Any, parts: Parts, outputs: Any, chosen: IntArray
     return model.phi(part.take(chosen), parts.join_outputs([pieces[i] for i in chosen.tolist()]))
 
 
-def count_shard(model: Any, item: Item, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
+def count_shard(model: Any, item: Searched, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
     """Features and prices of the labels given."""
     part = item.data
-    paid = np.zeros(len(part)) if item.rows is None else prices(item.rows, part.labels)
+    paid = np.zeros(len(part)) if item.plan is None else prices(item.plan.rows, part.labels)
     return (model.phi(part, part.labels), np.where(np.isfinite(paid), paid, 0.0)), state

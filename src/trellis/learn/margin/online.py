@@ -27,7 +27,7 @@ from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
 from trellis.learn.training import rows_of
 from trellis.projection import Duals
-from trellis.search import decode_kbest
+from trellis.search import Plan, decode_kbest
 from trellis.search.prices import prices
 
 
@@ -88,7 +88,8 @@ class OnlineStep(MarginStep):
         model = weights.model
         rows = rows_of(model, batch, constraints).canonical() if constraints else None
         self.examples = [
-            (batch.instances(i, i + 1), None if rows is None else rows.shard(i, i + 1)) for i in range(len(batch))
+            (batch.instances(i, i + 1), None if rows is None else Plan.of(rows.shard(i, i + 1)))
+            for i in range(len(batch))
         ]
         self.gold = model.phi(batch, batch.labels).tocsr()
         paid = np.zeros(len(batch)) if rows is None else prices(rows, batch.labels)
@@ -114,8 +115,8 @@ class OnlineStep(MarginStep):
         moving.w = model.weights_  # steps move the model's own weights
         n, lost = len(self.examples), 0.0
         for i in (self.rng.permutation(n) if self.shuffle else np.arange(n)).tolist():
-            part, rows = self.examples[i]
-            features, loss = rivals(model, part, rows, rule.k, rule.augmented, self.beam)
+            part, plan = self.examples[i]
+            features, loss = rivals(model, part, plan, rule.k, rule.augmented, self.beam)
             moving.n_steps += 1
             if features is None:
                 continue
@@ -132,7 +133,7 @@ class OnlineStep(MarginStep):
         return self.moving.w, self.moving.u, [self.moving.n_steps]
 
 
-def rivals(model: Any, part: Any, rows: Rows | None, k: int, augmented: bool, beam: int) -> tuple[Any, FloatArray]:
+def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, beam: int) -> tuple[Any, FloatArray]:
     """Φ of the k best outputs of one instance (k, n_weights), and their Δ less prices (k,).
 
     Features are None where the best output is the one given, and nothing else was asked for.
@@ -141,14 +142,14 @@ def rivals(model: Any, part: Any, rows: Rows | None, k: int, augmented: bool, be
     searched = with_loss(scores, part.labels) if augmented else scores
     parts = scores.parts
     if k == 1:
-        outputs, paid = best_outputs(searched, rows, beam, None)
+        outputs, paid = best_outputs(searched, plan, beam, None)
         found = [outputs]
-    elif rows is None and hasattr(searched, "kbest"):
+    elif plan is None and hasattr(searched, "kbest"):
         best = searched.kbest(k)
         found = list(best.labels[best.score[:, 0] > -np.inf])
         paid = np.zeros(len(found))
     else:
-        decoded = decode_kbest(searched, Rows.none(parts) if rows is None else rows, k, beam=beam)
+        decoded = decode_kbest(searched, Rows.none(parts) if plan is None else plan, k, beam=beam)
         there = np.flatnonzero(decoded.value[:, 0] > -np.inf)
         found = [decoded.outputs[i] for i in there]
         paid = (decoded.score - decoded.value)[there, 0]

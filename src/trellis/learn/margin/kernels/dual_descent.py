@@ -7,8 +7,9 @@ Where the loss is ξ², one step solves the dual in one α_c exactly (Chang 2011
 
     α_c ← max(0, α_c + (b_c − w · f_c − Σ_{j of i} α_j / 2C_i) / (‖f_c‖² + 1 / 2C_i))
 
-Algorithm 15 prints a plus before the sum. It is a minus: a step d changes the dual to  ½‖w + d f‖² + (Σ_j α_j + d)² / 4C
-− b d, whose derivative at d = 0 is  w · f + Σ_j α_j / 2C − b,  and a step goes against it.
+Algorithm 15 prints a plus before the sum. It is a minus: after a step d the dual is, up to constants,
+½‖w + d f‖² + (Σ_j α_j + d)² / 4C − b d,  whose derivative at d = 0 is  w · f + Σ_j α_j / 2C − b,  and a step goes
+against it.
 
 Where the loss is ξ, an example's α are bounded together, Σ_j α_j ≤ C_i, and single coordinates would get stuck at the
 bound. A step moves mass from the cut of the least slope to that of the largest, exactly along that line; the cut
