@@ -32,7 +32,8 @@ from trellis.models import CRF, MaxEnt
 
 THESIS = {
     "pos": {200: (66.17, 71.52), 25_600: (93.51, 93.58)},
-    "citations": {100: (58.24, 64.05), 400: (70.53, 73.63), 1_600: (82.39, 84.28), 6_400: (90.15, 90.33), 9_000: (92.24, 92.31)},
+    "citations": {100: (58.24, 64.05), 400: (70.53, 73.63), 1_600: (82.39, 84.28), 6_400: (90.15, 90.33),
+                  9_000: (92.24, 92.31)},
     "newsgroups": {},
 }  # fmt: skip
 SIZES = {
@@ -236,7 +237,7 @@ def contrastive(draws: int, words: int, jobs: int) -> None:
     def run(ties: bool, seed: int) -> tuple[float, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner = JLIS(CRF(labels, features=words_only), rules, C_binary=1.0, random_ties=ties, max_iter=30, tol=1e-4,
+            learner = JLIS(CRF(labels, features=words_only), rules, random_ties=ties, max_iter=30, tol=1e-4,
                            random_state=seed, n_jobs=jobs)  # fmt: skip
             learner.fit(binary=asked)
         return accuracy(learner), learner.objective_
