@@ -171,7 +171,8 @@ def learn(task: Task, learner: str, C: tuple[float, ...], size: int, seed: int, 
         warnings.simplefilter("ignore")
         if learner == "SSVM":
             return SSVM(task.model(), C=C[0], n_jobs=jobs).fit(X, y)
-        return JLIS(task.model(), C=C[0], C_binary=C[1], max_iter=30, tol=1e-4, n_jobs=jobs).fit(X, y, binary=binary)
+        learner = JLIS(task.model(), C=C[0], C_binary=C[1], max_iter=15, tol=1e-3, inner_tol=0.05, n_jobs=jobs)
+        return learner.fit(X, y, binary=binary)
 
 
 def figure(task: Any, learned: Any, part: str) -> float:
@@ -237,8 +238,10 @@ def contrastive(draws: int, words: int, jobs: int) -> None:
     def run(ties: bool, seed: int) -> tuple[float, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner = JLIS(CRF(labels, features=words_only), rules, random_ties=ties, max_iter=30, tol=1e-4,
-                           random_state=seed, n_jobs=jobs)  # fmt: skip
+            learner = JLIS(
+                CRF(labels, features=words_only), rules, random_ties=ties, max_iter=15, tol=1e-3, inner_tol=0.05,
+                random_state=seed, n_jobs=jobs,
+            )  # fmt: skip
             learner.fit(binary=asked)
         return accuracy(learner), learner.objective_
 

@@ -60,7 +60,7 @@ def f1(gold: list[list[str]], output: list[list[str]]) -> float:
 
 @dataclass
 class Curve:
-    """F1 after every pass and the seconds until then, without those of measuring it; cores : seconds they all worked."""
+    """F1 after every pass and the seconds until then, without those of measuring it; cores : seconds they worked."""
 
     f1: list[float]
     seconds: list[float]
@@ -163,8 +163,10 @@ def main() -> None:
         for name in names:
             for settings in GRID[name]:
                 curve = train(name, settings, data, rounds[name], dev)
-                print(f"{name:12s}{settings!s:28s} best F1 {max(curve.f1):6.2f} after round {curve.best + 1:3d}, "
-                      f"last {curve.f1[-1]:6.2f}; {curve.seconds[-1]:6.1f} s, {curve.cores:.1f} of cores", flush=True)  # fmt: skip
+                print(
+                    f"{name:12s}{settings!s:28s} best F1 {max(curve.f1):6.2f} after round {curve.best + 1:3d}, last "
+                    f"{curve.f1[-1]:6.2f}; {curve.seconds[-1]:6.1f} s, {curve.cores:.1f} of cores", flush=True,
+                )  # fmt: skip
         return
     test, gold = read(folder / "test.txt")
     Z = [[features(s, t) for t in range(len(s))] for s in test]

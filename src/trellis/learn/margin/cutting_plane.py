@@ -46,6 +46,10 @@ class Weights:
         """Let the model have these weights (n_weights + 1,)."""
         self.set_parameters({"weights": vector[:-1].copy(), "bias": vector[-1:].copy()})
 
+    def show(self, vector: FloatArray) -> None:
+        """Let searches see these weights, not a copy of them."""
+        self.model.weights_, self.bias = vector[:-1], float(vector[-1])
+
     def vector(self) -> FloatArray:
         return np.append(self.model.weights_, self.bias)
 
@@ -167,7 +171,7 @@ class CuttingPlane:
             mine = self.examples.groups[number].block(block)
             self.set.descend(self.rng, sweeps=3, examples=np.arange(low + mine.start, low + mine.stop))
         self.set.solve(self.rng, SOLVED * self._gap)
-        self.weights.take(self.set.weights)
+        self.weights.show(self.set.weights)
         violation = self.set.slacks()
         for number in self._searched():
             violation[self.first[number] : self.first[number + 1]] = self._violations(number)
@@ -201,7 +205,7 @@ class CuttingPlane:
 
     def _cuts(self, number: int, block: int) -> tuple[IntArray, Any, FloatArray]:
         """What violates most in a block at the working set's weights: (example, rows, bound) of new cuts."""
-        self.weights.take(self.set.weights)
+        self.weights.show(self.set.weights)
         group, low = self.examples.groups[number], self.first[number]
         mine = group.block(block)
         examples = slice(low + mine.start, low + mine.stop)
