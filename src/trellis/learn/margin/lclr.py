@@ -111,12 +111,7 @@ class LCLR(IndirectLearner):
         resume: bool = False,
     ) -> Self:
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
-        if self.method == "two-stage" and self.start != "model":
-            raise DataError(
-                "two stages need weights to find structures with: give a model that has some, start='model'"
-            )
+        self._check_settings(dev)
         self.first_weights_ = self.model.weights_.copy() if self.start == "model" else None
         rounds = self.max_iter
         try:
@@ -124,6 +119,15 @@ class LCLR(IndirectLearner):
             return self._fit((None, None), (X, z), sample_weight, dev, resume)
         finally:
             self.max_iter = rounds
+
+    def _check_settings(self, dev: Any = None) -> None:
+        super()._check_settings(dev)
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+        if self.method == "two-stage" and self.start != "model":
+            raise DataError(
+                "two stages need weights to find structures with: give a model that has some, start='model'"
+            )
 
     def predict(self, X: Any, *, constrained: bool = True) -> IntArray:
         """The answers, −1 or +1."""

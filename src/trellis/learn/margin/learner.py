@@ -82,6 +82,7 @@ class MarginLearner(Prediction):
             raise DataError(f"the bias must be a number, but is {bias!r:.60}")
         self.bias_ = bias
         super().restore(names, arrays)
+        self._check_settings()
 
     # training
 
