@@ -158,7 +158,7 @@ class CuttingPlane:
 
     def forget_value(self) -> None:
         """The problem is another one: no weights have a value yet."""
-        self.best, self.best_weights, self._gap = np.inf, self.weights.vector(), 0.0
+        self.best, self.best_weights, self._gap = np.inf, self.weights.vector(), np.inf
 
     # one pass
 
@@ -231,7 +231,8 @@ class CuttingPlane:
 
     def _level(self, slack: FloatArray, cost: FloatArray) -> FloatArray:
         """ξ + ε: violations above it are worth a cut."""
-        share = SHARE * self._gap / max(len(self.cost), 1) / cost
+        gap = self._gap if np.isfinite(self._gap) else 0.0
+        share = SHARE * gap / max(len(self.cost), 1) / cost
         above = slack + share if self.power == 1 else np.sqrt(slack * slack + share)
         return above + ROUNDING * (1.0 + slack)
 
