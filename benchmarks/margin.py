@@ -28,7 +28,7 @@ from trellis.models.crf_objective import CRFObjective
 from trellis.models.gaussian import minimise_penalised
 
 Tagged = tuple[list[Any], list[list[str]]]
-SETTINGS = {"Perceptron": {}, "MIRA": {"C": 0.01}, "SSVM": {"C": 0.1}, "CRF": {"l2": 1.0}}
+SETTINGS = {"Perceptron": {}, "MIRA": {"C": 0.01}, "SSVM": {"C": 0.1}, "CRF": {"l2": 0.5}}
 GRID = {
     "Perceptron": [{}],
     "MIRA": [{"C": None}, {"C": 0.1}, {"C": 0.03}, {"C": 0.01}, {"C": 0.003}, {"C": 0.01, "k_best": 5}],
