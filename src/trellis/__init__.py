@@ -36,6 +36,10 @@ _EXPORTS = {
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
+    "JLIS": "trellis.learn.margin.jlis",
+    "LCLR": "trellis.learn.margin.lclr",
+    "LatentSSVM": "trellis.learn.margin.latent",
+    "MIRA": "trellis.learn.margin.mira",
     "InfeasibleError": "trellis.errors",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
@@ -43,6 +47,8 @@ _EXPORTS = {
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
     "Parser": "trellis.tasks.parse",
+    "Perceptron": "trellis.learn.margin.perceptron",
+    "SSVM": "trellis.learn.margin.ssvm",
     "SpanningTrees": "trellis.structures.spanning_trees",
     "Tagger": "trellis.tasks.tag",
     "Transfer": "trellis.tasks.transfer",
@@ -160,6 +166,12 @@ if TYPE_CHECKING:
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
     from trellis.learn.history import History as History
+    from trellis.learn.margin.jlis import JLIS as JLIS
+    from trellis.learn.margin.latent import LatentSSVM as LatentSSVM
+    from trellis.learn.margin.lclr import LCLR as LCLR
+    from trellis.learn.margin.mira import MIRA as MIRA
+    from trellis.learn.margin.perceptron import Perceptron as Perceptron
+    from trellis.learn.margin.ssvm import SSVM as SSVM
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM

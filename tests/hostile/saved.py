@@ -19,6 +19,7 @@ from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, UEM, CoDL
+from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.models.vote_hmm import VoteHMM
@@ -299,6 +300,41 @@ def obeyed(learner: Any) -> str:
     return f"{both} {[c.describe() for c in learner.constraints]} {learner.penalties_}"
 
 
+BINARY = (TEXT[:4] + [words[::-1] for words in TEXT[:4]], [1] * 4 + [-1] * 4)
+MARGINS: dict[str, Any] = {
+    "Perceptron": lambda **s: Perceptron(CRF(), max_iter=2, **s).fit(TEXT[:4], TAGS[:4]),
+    "MIRA": lambda **s: MIRA(CRF(), k_best=2, max_iter=2, **s).fit(TEXT[:4], TAGS[:4]),
+    "SSVM": lambda **s: SSVM(CRF(), [count("V") >= 1], tol=1.0, **s).fit(TEXT[:4], TAGS[:4]),
+    "LatentSSVM": lambda **s: LatentSSVM(CRF(), tol=1.0, **s).fit(TEXT[:4], [*TAGS[:3], None]),
+    "LCLR": lambda **s: LCLR(CRF(["D", "N", "V"]), tol=1.0, **s).fit(*BINARY),
+    "JLIS": lambda **s: JLIS(CRF(), tol=1.0, **s).fit(TEXT[:2], TAGS[:2], binary=BINARY),
+}
+
+
+def by_margin(learner: Any) -> str:
+    values, structures = learner.decision_function(TEXT[:4]), learner.best_structures(TEXT[:4])
+    assert np.all(np.isfinite(values))
+    assert {one for own in structures for one in own} <= set(learner.model_.label_names_.names)
+    return f"{values.tobytes()} {structures} {learner.history_.objective}"
+
+
+def stopped(kind: str, path: str, rounds: int, resume: bool) -> Any:
+    """A run of steps or of cutting planes, with a checkpoint."""
+    made = {
+        "steps": Perceptron(CRF(), max_iter=rounds, checkpoint=path),
+        "cuts": SSVM(CRF(), loss="hinge", tol=0.0, max_iter=rounds, checkpoint=path),
+    }[kind]
+    return made.fit(TEXT[:4], TAGS[:4], resume=resume)
+
+
+def margin_checkpoint(kind: str) -> Saved:
+    return Saved(
+        lambda path: stopped(kind, path, 2, False),
+        lambda path: path,
+        lambda path: by_margin(stopped(kind, path, 3, True)),
+    )
+
+
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
 SAVED: dict[str, Saved] = {
     "HMM": tagger(HMM(min_count=1, **SMOOTH)),
@@ -331,6 +367,7 @@ SAVED: dict[str, Saved] = {
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),
+    **{kind: Saved(lambda path, make=make: make().save(path), load_model, by_margin) for kind, make in MARGINS.items()},
     **{f"checkpoint of {kind}": checkpoint(kind) for kind in LEARNERS},
     "checkpoint of CoDL": Saved(
         lambda path: codl(path, 1, False), lambda path: path, lambda path: obeyed(codl(path, 2, True))
@@ -338,4 +375,5 @@ SAVED: dict[str, Saved] = {
     "checkpoint of trees": Saved(
         lambda path: grown(path, 2, False), lambda path: path, lambda path: parsed(grown(path, 3, True).model_)
     ),
+    **{f"checkpoint of {kind}": margin_checkpoint(kind) for kind in ("steps", "cuts")},
 }
