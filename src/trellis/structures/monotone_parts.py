@@ -85,7 +85,7 @@ class MonotoneParts(FlatParts):
         ends = np.all(last == np.stack((self.source, self.target), axis=1), axis=1)
         turned = (steps[1:, 1] == 0) & (steps[:-1, 0] == 0) & (instance[1:] == instance[:-1])
         ends[instance[1:][turned]] = False
-        return ends
+        return np.asarray(ends)
 
     def _used(self, outputs: Any) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Parts, and of each its pair and its step (a, b); and the last point (n_instances, 2) of every path."""

@@ -146,4 +146,5 @@ def sum_paths(first_part, source, target, longest, value, marginal, log_partitio
 
 @njit(nogil=True, cache=True)
 def table_sum(table, at):
+    """Both layers of a point together."""
     return plus(table[0, at], table[1, at])
