@@ -40,4 +40,5 @@ def tag_keys(tags: Vocabulary) -> np.ndarray:
 
 
 def key_of(text: str) -> int:
+    """A random-looking number of 64 bits."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")

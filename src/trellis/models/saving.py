@@ -45,6 +45,7 @@ _CLASSES = {
     "LCLR": "trellis.learn.margin.lclr",
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
+    "Matcher": "trellis.tasks.match",
     "MaxEnt": "trellis.models.maxent",
     "NaiveBayes": "trellis.models.naive_bayes",
     "Perceptron": "trellis.learn.margin.perceptron",

@@ -8,7 +8,6 @@ Steps are numbered as in :mod:`trellis.structures.monotone_parts`.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from trellis.models.kernels.arc_features import M1, M2, place

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models.arrays import check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
@@ -80,6 +80,7 @@ class GraphPairs(PairModel):
 
     not_saved = ("wordnet",)
     feature_names_: Vocabulary
+    _relations: Relations | None
 
     def __init__(self, *, min_count: int = 5, wordnet: str = "auto") -> None:
         self.min_count = min_count
@@ -97,8 +98,11 @@ class GraphPairs(PairModel):
             self._check_whole(min_count=1)
             self._open_wordnet()
             self._common = Commonness.of(sentence for pair in pairs for sentence in pair)
+        elif self._relations is None:  # it came from a file that was written where there was WordNet
+            self._open_wordnet(needed=True)
+        assert self._relations is not None
         own = frozenset(self._common.most_common(N_COMMON))
-        graphs, named, where = [], list[Named](), list[IntArray]()
+        graphs, named = [], list[Named]()
         for pair in pairs:
             mapped = self._relations.candidates(pair[0].lower, pair[1].lower)
             described = _Described(pair, self._common, own, mapped)
@@ -156,7 +160,7 @@ class GraphPairs(PairModel):
 
     def sizes(self, batch: GraphPairBatch) -> FloatArray:
         """κ(x): the square root of the number of words."""
-        return np.sqrt(batch.sides.sum(axis=1))
+        return np.asarray(np.sqrt(batch.sides.sum(axis=1)))
 
     def decode(self, batch: GraphPairBatch, outputs: Any) -> list[list[Pair]]:
         """The words side by side, of each pair; deleted ones beside nothing, those of the second sentence last."""
@@ -184,7 +188,7 @@ class GraphPairs(PairModel):
             "features": vocabulary_to_json(self.feature_names_),
             "count": self._common.count,
             "sentences": self._common.total,
-            "wordnet": self._relations.wordnet is not None,
+            "wordnet": self._relations is None or self._relations.wordnet is not None,
         }
         return names, {"weights": self.weights_}
 
@@ -195,11 +199,7 @@ class GraphPairs(PairModel):
         self.feature_names_ = vocabulary_from_json(names["features"])
         self._begin()
         self.set_parameters(check_arrays(self.ARRAYS, arrays, weights=len(self.feature_names_)))
-        self._needs_wordnet = bool(names["wordnet"])
-        if self._needs_wordnet:
-            self._open_wordnet(needed=True)
-        else:
-            self._relations = Relations(None)
+        self._relations = None if names["wordnet"] else Relations(None)
 
 
 def _file(features: dict[str, Any], count: dict[str, int], sentences: int, wordnet: bool) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -68,7 +67,7 @@ class PairModel(SavedEstimator):
 
     weights_: FloatArray
     label_names_: Vocabulary
-    not_saved = ()
+    not_saved: ClassVar[tuple[str, ...]] = ()
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {"weights": ArrayOf(np.float64, ("weights",))}
 
     def _n_weights(self) -> int:
@@ -128,8 +127,3 @@ def no_outputs(y: Any) -> None:
     """Refuse alignments that are given."""
     if y is not None and any(one is not None for one in y):
         raise DataError("alignments of pairs cannot be given: they are found")
-
-
-def spans(offsets: IntArray) -> list[tuple[int, int]]:
-    """(start, stop) of every row."""
-    return list(pairwise(offsets.tolist()))

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,10 @@ class StringPairs(PairModel):
     [('n', 'נ'), ('a', ''), ('d', 'ד'), ('i', 'י'), ('a', 'ה')]
     """
 
-    ARRAYS = {"places": ArrayOf(np.int64, ("used",), low=0), "values": ArrayOf(np.float64, ("used",))}
+    ARRAYS: ClassVar[dict[str, ArrayOf]] = {
+        "places": ArrayOf(np.int64, ("used",), low=0),
+        "values": ArrayOf(np.float64, ("used",)),
+    }
 
     def __init__(self, *, longest: int = 1, bits: int = 18) -> None:
         self.longest = longest
@@ -188,8 +192,7 @@ class StringPairs(PairModel):
         made = []
         for (source, target), path in zip(batch.pairs, outputs, strict=True):
             points = [(0, 0), *map(tuple, np.asarray(path).tolist())]
-            steps = zip(points[:-1], points[1:], strict=True)
-            made.append([(source[i:k], target[j:m]) for (i, j), (k, m) in steps])
+            made.append([(source[i:k], target[j:m]) for (i, j), (k, m) in pairwise(points)])
         return made
 
     # a first guess
@@ -197,15 +200,16 @@ class StringPairs(PairModel):
     def guess(self, batch: StringPairBatch) -> None:
         """Weights that align characters which stand at like places of these pairs more often than chance has it."""
         together: dict[Pair, float] = {}
-        one: dict[str, float] = {}
-        two: dict[str, float] = {}
         for source, target in batch.pairs:
             for i, x in enumerate(source):
                 for j, y in enumerate(target):
                     near = 1.0 - NEARNESS * abs((i + 0.5) / len(source) - (j + 0.5) / len(target))
                     if near > 0.0:
-                        for table, entry in ((together, (x, y)), (one, x), (two, y)):
-                            table[entry] = table.get(entry, 0.0) + near  # type: ignore[index, attr-defined]
+                        together[x, y] = together.get((x, y), 0.0) + near
+        one: dict[str, float] = {}
+        two: dict[str, float] = {}
+        for (x, y), count in together.items():
+            one[x], two[y] = one.get(x, 0.0) + count, two.get(y, 0.0) + count
         total = sum(together.values())
         odds = {
             (x, y): np.log(count * total / (one[x] * two[y])) * count / (count + SHRINK)

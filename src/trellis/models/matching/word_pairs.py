@@ -16,14 +16,14 @@ from functools import lru_cache
 from trellis.data.tokens import tokenise
 from trellis.models.matching.wordnet import WordNet
 
-NEGATIONS = frozenset("not no never nobody nothing neither nor none without cannot".split())
+NEGATIONS = frozenset(("not", "no", "never", "nobody", "nothing", "neither", "nor", "none", "without", "cannot"))
 COMMON = 0.02
 """Words in more than this share of the sentences, and in more than ``FEW`` of them, are function words."""
 FEW = 10
 ALIKE = 0.74
 """1 − edit distance / length from which on two words are spelled alike."""
-LIKENESS = {"same": 1.0, "ending": 0.8, "spelling": 0.7, "synonym": 0.7, "derived": 0.6, "kind of": 0.5, "contrary": 0.4,
-            "beginning": 0.4, "numbers": 0.2}  # fmt: skip
+LIKENESS = {"same": 1.0, "ending": 0.8, "spelling": 0.7, "synonym": 0.7, "derived": 0.6, "kind of": 0.5,
+            "contrary": 0.4, "beginning": 0.4, "numbers": 0.2}  # fmt: skip
 """How like two words are, for a first guess of alignments."""
 
 
