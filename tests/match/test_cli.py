@@ -35,7 +35,7 @@ def test_every_answer_comes_with_its_alignment(trained, capfd):
     assert err == "accuracy    100.00 of 2 pairs\n"
     assert run("match", "predict", trained / "new.tsv", "-m", trained / "m", "--json") == 0
     record = json.loads(capfd.readouterr().out.splitlines()[0])
-    assert list(record) == ["left", "right", "match", "score", "alignment"]
+    assert list(record) == ["left", "right", "match", "score", "alignment", "worth"]
     assert record["alignment"][:2] == [["d", "δ"], ["a", ""]]
 
 

@@ -30,9 +30,11 @@ def test_features_of_strings_agree_with_scores(pairs, longest, seed):
     for outputs in (scores.argmax().outputs, model.parts(batch).zeros().argmax(np.random.default_rng(0)).outputs):
         np.testing.assert_allclose(model.phi(batch, outputs) @ model.weights_, scores.score(outputs), atol=1e-9)
         for (left, right), aligned in zip(pairs, model.decode(batch, outputs), strict=True):
-            assert "".join(a for a, _ in aligned) == left
-            assert "".join(b for _, b in aligned) == right
-            assert all(max(len(a), len(b)) <= longest for a, b in aligned)
+            assert "".join(one.left for one in aligned) == left
+            assert "".join(one.right for one in aligned) == right
+            assert all(max(len(one.left), len(one.right)) <= longest for one in aligned)
+        worth = [sum(one.worth for one in aligned) for aligned in model.decode(batch, outputs)]
+        np.testing.assert_allclose(worth, scores.score(outputs), atol=1e-9)
 
 
 def trees(pairs):
@@ -60,8 +62,8 @@ def test_features_of_sentences_agree_with_scores(pairs):
         again = model.scores(taken).argmax()
         np.testing.assert_allclose(again.score, best.score[[2, 0]], atol=1e-9)
         for (one, two), aligned in zip(batch.pairs, model.decode(batch, best.outputs), strict=True):
-            assert [a for a, _ in aligned if a] == one.split(" ")
-            assert sorted(b for _, b in aligned if b) == sorted(two.split(" "))
+            assert [pair.left for pair in aligned if pair.left] == one.split(" ")
+            assert sorted(pair.right for pair in aligned if pair.right) == sorted(two.split(" "))
     relations = {name for name in model.feature_names_ if "relation" in name}
     assert bool(relations) == (pairs is not SENTENCES)
 

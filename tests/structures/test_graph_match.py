@@ -123,9 +123,16 @@ def test_parts_agree_with_the_names_of_what_is_mapped(data: st.DataObject) -> No
     assert_logs_agree(case.structure().score(listed.assemble(choice)), listed.score_of(choice))
 
 
-@given(cases(), st.booleans())
+@given(st.data(), st.booleans())
 @drawn
-def test_the_best_alignment_agrees_with_brute_force(case: Case, random: bool) -> None:
+def test_the_best_alignment_agrees_with_brute_force(data: st.DataObject, random: bool) -> None:
+    """Also where some words may not be deleted, and nothing else is forbidden."""
+    case = data.draw(cases(palette=data.draw(st.sampled_from([None, [-2.0, -0.7, 0.4, 1.0, 3.0]]))))
+    if case.value.size and np.all(case.value > -math.inf):
+        flat = case.structure().parts.flat
+        deletions = np.concatenate((flat.one, flat.two))
+        kept = np.random.default_rng(data.draw(st.integers(0, 99))).random(len(deletions)) < 0.7
+        case.value[deletions[~kept]] = -math.inf
     listed, scores = case.listed(), case.structure()
     rng = np.random.default_rng(0) if random else None
     if listed.infeasible:

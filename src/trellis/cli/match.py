@@ -220,7 +220,7 @@ def _ranked(made: Matcher, given: list[PairLine], rank: int) -> Iterator[dict[st
 def _record(left: str, right: str, found: Match) -> dict[str, Any]:
     return {
         "left": left, "right": right, "match": found.is_match, "score": round(found.score, 6),
-        "alignment": found.alignment,
+        "alignment": found.alignment, "worth": [round(worth, 6) for worth in found.worth],
     }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def ranks(scores: Any, right: Any) -> IntArray:
     if len(without):
         raise DataError(f"query {without[0]} (and {len(without) - 1} more) has no right candidate")
     best = np.where(is_right, given, -np.inf).max(axis=1)
-    return 1 + np.count_nonzero((given >= best[:, None]) & ~is_right, axis=1)
+    return np.asarray(1 + np.count_nonzero((given >= best[:, None]) & ~is_right, axis=1))
 
 
 def score_ranking(scores: Any, right: Any) -> RankingScores:

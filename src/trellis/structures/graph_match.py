@@ -72,13 +72,16 @@ class GraphMatch(FlatScores):
         tell_if_compiling(kernel.settle)
         f, value = self._parts.flat, self.value
         state = np.zeros(len(f.pair), np.int64)
-        finite = np.bincount(self._parts.instance_of(np.flatnonzero(value == -np.inf)), minlength=len(self)) == 0
+        closed = value == -np.inf
+        must = closed[f.one], closed[f.two]
+        closed[f.one], closed[f.two] = False, False
+        finite = np.bincount(self._parts.instance_of(np.flatnonzero(closed)), minlength=len(self)) == 0
         known = np.where(value > -np.inf, value, 0.0)
         gain = known[f.pair] - known[f.one[f.words[:, 0]]] - known[f.two[f.words[:, 1]]]
         edge_gain = known[f.edge_pair] - known[f.edge_one[f.edges[:, 0]]] - known[f.edge_two[f.edges[:, 1]]]
         wanted = np.zeros(len(f.one), np.int64), np.zeros(len(f.two), np.int64)
-        kernel.settle(f.pair_offsets, f.edge_pair_offsets, f.words, f.ends, gain, edge_gain, state, *wanted)
-        # Where something is forbidden, what is worth most need not be allowed: the program answers there.
+        kernel.settle(f.pair_offsets, f.edge_pair_offsets, f.words, f.ends, gain, edge_gain, *must, state, *wanted)
+        # Where more is forbidden than deletions, what is worth most need not be allowed: the program answers there.
         state[np.repeat(~finite, np.diff(f.pair_offsets))] = 0
         return state
 

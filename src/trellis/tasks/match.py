@@ -26,6 +26,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import signs
 from trellis.learn.margin.lclr import LCLR
 from trellis.learn.margin.negatives import random_pairs
+from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.matching.pair_model import Pair, check_pairs
@@ -46,11 +47,13 @@ class Match:
 
     score : f(x), from 0 on a match
     alignment : what stands side by side, "" where it stands beside nothing
+    worth : what each of these adds to the score (edges and the bias add the rest)
     """
 
     is_match: bool
     score: float
     alignment: list[Pair]
+    worth: list[float]
 
 
 class Matcher(SavedEstimator):
@@ -166,8 +169,15 @@ class Matcher(SavedEstimator):
         """The answer for each pair, with the alignment that it rests on."""
         learner = self._learner()
         batch = learner.model_.encode(self._prepared(check_pairs(X)))
-        scores, aligned = learner.decision_function(batch), learner.best_structures(batch)
-        return [Match(s >= 0.0, s, own) for s, own in zip(scores.tolist(), aligned, strict=True)]
+        scores, aligned, sizes = (
+            learner.decision_function(batch),
+            learner.best_structures(batch),
+            sizes_of(learner.model_, batch),
+        )
+        return [
+            Match(score >= 0.0, score, [(a, b) for a, b, _ in own], [worth / size for _, _, worth in own])
+            for score, own, size in zip(scores.tolist(), aligned, sizes.tolist(), strict=True)
+        ]
 
     def rank(self, left: Sequence[str], candidates: Sequence[str]) -> FloatArray:
         """f of every left text beside every candidate: (n_left, n_candidates)."""

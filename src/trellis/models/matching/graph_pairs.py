@@ -8,11 +8,13 @@
     edge pair       how the words at both ends are related, their kinds; whether relations agree where there are any
     deleted edge    the kinds at its ends, its side; its relation
 
-Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next.
+Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word that
+stands once in either sentence is mapped to itself: no alignment says that it is gone here and new there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from trellis.data.ragged import FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.arrays import check_arrays
@@ -49,17 +51,20 @@ Named = list[tuple[str, float]]
 
 @dataclass(frozen=True)
 class GraphPairBatch(PairBatch):
-    """graphs : what may be mapped in each pair;  features : sparse (n_parts, n_weights);  sides : (n, 2) words."""
+    """graphs : what may be mapped in each pair;  features : sparse (n_parts, n_weights);  sides : (n, 2) words
+    closed : (n_parts,) bools, parts that no alignment may use.
+    """
 
     graphs: tuple[GraphPair, ...] = ()
     features: Any = None
     sides: IntArray = None  # type: ignore[assignment]
+    closed: BoolArray = None  # type: ignore[assignment]
 
     def take(self, numbers: IntArray) -> GraphPairBatch:
+        rows = chosen(self.offsets, numbers)
         return GraphPairBatch(
             [self.pairs[i] for i in numbers.tolist()], offsets_of(self.lengths[numbers]), self.weights[numbers], 0,
-            tuple(self.graphs[i] for i in numbers.tolist()), self.features[chosen(self.offsets, numbers)],
-            self.sides[numbers],
+            tuple(self.graphs[i] for i in numbers.tolist()), self.features[rows], self.sides[numbers], self.closed[rows],
         )  # fmt: skip
 
 
@@ -74,7 +79,7 @@ class GraphPairs(PairModel):
     >>> model = GraphPairs(min_count=1, wordnet="none")
     >>> batch = model.encode([("Ann sold the old house", "The house was sold by Ann")], fit=True)
     >>> model.guess(batch)
-    >>> model.decode(batch, model.scores(batch).argmax().outputs)[0]
+    >>> [(one.left, one.right) for one in model.decode(batch, model.scores(batch).argmax().outputs)[0]]
     [('Ann', 'Ann'), ('sold', 'sold'), ('the', 'The'), ('old', ''), ('house', 'house'), ('', 'was'), ('', 'by')]
     """
 
@@ -102,12 +107,13 @@ class GraphPairs(PairModel):
             self._open_wordnet(needed=True)
         assert self._relations is not None
         own = frozenset(self._common.most_common(N_COMMON))
-        graphs, named = [], list[Named]()
+        graphs, named, closed = [], list[Named](), list[BoolArray]()
         for pair in pairs:
             mapped = self._relations.candidates(pair[0].lower, pair[1].lower)
             described = _Described(pair, self._common, own, mapped)
             graphs.append(described.graph)
             named.extend(described.features())
+            closed.append(described.closed())
         if fit:
             self._name(named)
         sides = np.array([graph.words for graph in graphs], np.int64).reshape(-1, 2)
@@ -115,7 +121,7 @@ class GraphPairs(PairModel):
         return GraphPairBatch(
             texts, offsets_of(sum(graph.sizes) for graph in graphs),
             np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
-            self._matrix(named), sides,
+            self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
 
     def _name(self, named: Sequence[Named]) -> None:
@@ -153,7 +159,8 @@ class GraphPairs(PairModel):
 
     def scores(self, batch: GraphPairBatch) -> GraphMatch:
         """Scores of all parts of the pairs' alignments."""
-        return GraphMatch(self.parts(batch), batch.features @ self.weights_, first=batch.first)
+        value = np.where(batch.closed, -np.inf, batch.features @ self.weights_)
+        return GraphMatch(self.parts(batch), value, first=batch.first)
 
     def part_features(self, batch: GraphPairBatch, used: IntArray) -> Any:
         return batch.features[used]
@@ -162,14 +169,20 @@ class GraphPairs(PairModel):
         """κ(x): the square root of the number of words."""
         return np.asarray(np.sqrt(batch.sides.sum(axis=1)))
 
-    def decode(self, batch: GraphPairBatch, outputs: Any) -> list[list[Pair]]:
-        """The words side by side, of each pair; deleted ones beside nothing, those of the second sentence last."""
-        made = []
-        for (one, two), to in zip(batch.pairs, outputs, strict=True):
-            source, target = one.split(" "), two.split(" ")
-            mapped = [(word, target[j] if j >= 0 else "") for word, j in zip(source, to.tolist(), strict=True)]
-            made.append(mapped + [("", word) for j, word in enumerate(target) if j not in set(to.tolist())])
-        return made
+    def _shown(self, batch: GraphPairBatch, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
+        """Words of the first sentence and their partners; then deleted ones of the second."""
+        made, parts = [], []
+        for (one, two), graph, to, first in zip(
+            batch.pairs, batch.graphs, outputs, batch.offsets.tolist(), strict=False
+        ):
+            source, target, partner = one.split(" "), two.split(" "), to.tolist()
+            number = {pair: k for k, pair in enumerate(map(tuple, graph.pairs.tolist()))}
+            left = [j for j in range(len(target)) if j not in set(partner)]
+            mapped = [(word, target[j] if j >= 0 else "") for word, j in zip(source, partner, strict=True)]
+            made.append(mapped + [("", target[j]) for j in left])
+            own = [number.get((i, j), len(number) + i) for i, j in enumerate(partner)]
+            parts.append(first + np.array(own + [len(number) + len(source) + j for j in left], np.int64))
+        return made, parts
 
     def guess(self, batch: GraphPairBatch) -> None:
         """Weights that align words which are like each other, rare ones first, and edges with them."""
@@ -242,6 +255,16 @@ class _Described:
         ]
         edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
         self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
+
+    def closed(self) -> BoolArray:
+        """(n_parts,): the deletion of a word that stands once in either sentence."""
+        closed = np.zeros(sum(self.graph.sizes), np.bool_)
+        often = [Counter(side.lower) for side in self.pair]
+        for i, j, _, relation in self.mapped:
+            word = self.pair[0].lower[i]
+            if relation == "same" and often[0][word] == often[1][word] == 1:
+                closed[len(self.mapped) + np.array([i, self.graph.words[0] + j])] = True
+        return closed
 
     def features(self) -> Iterator[Named]:
         """Of every part, in their order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,14 @@ from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.saving import SavedEstimator
 
 Pair = tuple[str, str]
+
+
+class Aligned(NamedTuple):
+    """What stands side by side in two texts, "" for nothing; and what it adds to the score of the alignment."""
+
+    left: str
+    right: str
+    worth: float
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,17 @@ class PairModel(SavedEstimator):
         of_instance = (np.ones(len(used)), (parts.instance_of(used), np.arange(len(used))))
         rows = sparse.csr_matrix(of_instance, shape=(len(batch), len(used)))
         return sparse.csr_matrix(rows @ self.part_features(batch, used))
+
+    def _shown(self, batch: Any, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
+        """What stands side by side in each alignment, "" for nothing; and the part of each of these."""
+        raise NotImplementedError
+
+    def decode(self, batch: Any, outputs: Any) -> list[list[Aligned]]:
+        """What stands side by side in each alignment, and what it adds to the score."""
+        pairs, parts = self._shown(batch, outputs)
+        rows = self.part_features(batch, np.concatenate([np.zeros(0, np.int64), *parts]))
+        worth = iter(np.asarray(rows @ self.weights_).tolist())
+        return [[Aligned(left, right, next(worth)) for left, right in own] for own in pairs]
 
     def bare(self) -> Self:
         """The model as it travels to a worker."""

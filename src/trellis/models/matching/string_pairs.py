@@ -106,7 +106,8 @@ class StringPairs(PairModel):
     >>> model = StringPairs(bits=12)
     >>> batch = model.encode([("dana", "דנה"), ("nadia", "נדיה"), ("dina", "דינה"), ("anna", "אנה")], fit=True)
     >>> model.guess(batch)
-    >>> model.decode(batch, model.scores(batch).argmax().outputs)[1]
+    >>> nadia = model.decode(batch, model.scores(batch).argmax().outputs)[1]
+    >>> [(aligned.left, aligned.right) for aligned in nadia]
     [('n', 'נ'), ('a', ''), ('d', 'ד'), ('i', 'י'), ('a', 'ה')]
     """
 
@@ -187,13 +188,12 @@ class StringPairs(PairModel):
         """κ(x): the characters of both sides."""
         return np.asarray(sum(batch.sides), dtype=np.float64)
 
-    def decode(self, batch: StringPairBatch, outputs: Any) -> list[list[Pair]]:
-        """The segments side by side, of each pair."""
+    def _shown(self, batch: StringPairBatch, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
         made = []
         for (source, target), path in zip(batch.pairs, outputs, strict=True):
             points = [(0, 0), *map(tuple, np.asarray(path).tolist())]
             made.append([(source[i:k], target[j:m]) for (i, j), (k, m) in pairwise(points)])
-        return made
+        return made, [self.parts(batch).of(outputs)]
 
     # a first guess
 
