@@ -5,11 +5,11 @@
     make bench-lclr ARGS="--on dev"                       # settings are chosen there
     make bench-lclr ARGS="--sets msrp rte --trees"        # edges from a parser, trained here on UD English
 
-names   match/translit-he: 250 pairs of train that match and 6,250 random ones of them that do not (a tenth of all); each of
-        300 names of test ranks their 300 Hebrew forms. Mean of the draws.
+names   match/translit-he: 250 pairs of train that match and 6,250 random ones of them that do not (a tenth of all);
+        each of 300 names of test ranks their 300 Hebrew forms. Mean of the draws.
 msrp    match/msrp: train, test as they come. On dev: four fifths of train, and the fifth that is left.
-rte     match/rte: trained on RTE-1, RTE-2 and the dev part of RTE-3, tested on the test part of RTE-3. On dev: the dev part
-        of RTE-3, without it in training.
+rte     match/rte: trained on RTE-1, RTE-2 and the dev part of RTE-3, tested on the test part of RTE-3. On dev: the dev
+        part of RTE-3, without it in training.
 """
 
 from __future__ import annotations

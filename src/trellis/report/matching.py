@@ -1,7 +1,8 @@
 """A picture of why two names match, or do not: what stands side by side, and what each of it is worth.
 
-One name stands above the other, both from left to right; a line joins what is aligned, green where it speaks for a match and red where it
-speaks against it, the thicker the more it says. What has no partner is underlined in the same way.
+One name stands above the other, both from left to right; a line joins what is aligned, green where it speaks for a
+match and red where it speaks against it, the thicker the more it says. What has no partner is underlined in the same
+way.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class GraphPairBatch(PairBatch):
         rows = chosen(self.offsets, numbers)
         return GraphPairBatch(
             [self.pairs[i] for i in numbers.tolist()], offsets_of(self.lengths[numbers]), self.weights[numbers], 0,
-            tuple(self.graphs[i] for i in numbers.tolist()), self.features[rows], self.sides[numbers], self.closed[rows],
+            tuple(self.graphs[i] for i in numbers.tolist()), self.features[rows], self.sides[numbers],
+            self.closed[rows],
         )  # fmt: skip
 
 
