@@ -27,9 +27,9 @@ from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
 from trellis.structures.structure import refuse_impossible
 
-AT_ONCE = 64
+AT_ONCE = 16
 """Pairs of graphs in one linear program."""
-TIME_LIMIT = 60.0
+TIME_LIMIT = 600.0
 """Seconds for one program."""
 TIE = 1e-7
 """By how much random numbers move scores, relative to the largest, to choose among equals."""
@@ -115,7 +115,7 @@ class GraphMatch(FlatScores):
         )
         found = solve(program, polytope.whole, TIME_LIMIT) if relaxed is None else relaxed(program, TIME_LIMIT)
         if found.variables is None:
-            if found.bound == np.inf:
+            if found.bound == np.inf and relaxed is None:
                 raise TrellisError(f"no best alignment of two graphs was found in {TIME_LIMIT:g} seconds")
             return np.zeros(len(p.flat.pair)), False
         return np.asarray((polytope.use @ found.variables)[p.flat.pair]), True
