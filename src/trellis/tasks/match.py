@@ -35,8 +35,8 @@ from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.tasks.parse import Parser
 
 KINDS = ("names", "sentences")
-DEFAULT_C = {"names": 10.0, "sentences": 0.1}
-"""Chosen on training data: docs/matching.md."""
+DEFAULTS = {"names": (10.0, 0.05), "sentences": (0.1, 0.01)}
+"""C and ``inner_tol``, chosen on training data: docs/matching.md."""
 PAIRS_AT_ONCE = 20_000
 """Pairs that are scored together when candidates are ranked."""
 
@@ -67,7 +67,7 @@ class Matcher(SavedEstimator):
     longest : characters of a segment at most;  wordnet : see :class:`GraphPairs`
     parser, tagger : a :class:`Parser` and a model that tags words for it: edges of sentences are then those of trees,
         and not of each word to the next
-    max_iter, tol, inner_tol : rounds of LCLR, and how closely each is solved
+    max_iter, tol, inner_tol : rounds of LCLR, and how closely each is solved; None: 0.05 for names, 0.01 for sentences
     random_state : of the random pairs;  n_jobs : threads
 
     Learned: ``learner_``, ``history_``.
@@ -103,7 +103,7 @@ class Matcher(SavedEstimator):
         tagger: Any = None,
         max_iter: int = 10,
         tol: float = 1e-3,
-        inner_tol: float = 0.05,
+        inner_tol: float | None = None,
         random_state: int | None = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -140,9 +140,11 @@ class Matcher(SavedEstimator):
         model: Any = StringPairs(longest=self.longest) if self.kind == "names" else GraphPairs(wordnet=self.wordnet)
         batch = model.encode(self._prepared(pairs), fit=True)
         model.guess(batch.take(np.flatnonzero(answers > 0)))
+        cost, closely = DEFAULTS[self.kind]
         self.learner_ = LCLR(
-            model, C=DEFAULT_C[self.kind] if self.C is None else self.C, method=self.method, start="model",
-            max_iter=self.max_iter, tol=self.tol, inner_tol=self.inner_tol, n_jobs=self.n_jobs, verbose=self.verbose,
+            model, C=cost if self.C is None else self.C, method=self.method, start="model", max_iter=self.max_iter,
+            tol=self.tol, inner_tol=closely if self.inner_tol is None else self.inner_tol, n_jobs=self.n_jobs,
+            verbose=self.verbose,
         ).fit(batch, answers)  # fmt: skip
         self.history_ = self.learner_.history_
         return self
