@@ -288,10 +288,6 @@ def matched(pairs: Any) -> Any:
     return lambda model: str(model.match(pairs))
 
 
-def make_lclr(path: str) -> None:
-    Matcher(negatives=2, n_jobs=1, max_iter=2).fit(NAMES).learner_.save(path)
-
-
 RULED = [
     (count("V") >= 1).penalty(2.0).named("a verb"),
     word.isin("the", "a").implies(label("D")).constraint().named("determiners").learned(),
@@ -387,7 +383,6 @@ SAVED: dict[str, Saved] = {
         load_model,
         matched(SENTENCES),
     ),
-    "LCLR": Saved(make_lclr, load_model, lambda model: str(model.decision_function(NAMES))),
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),
