@@ -41,6 +41,7 @@ _EXPORTS = {
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
     "InfeasibleError": "trellis.errors",
+    "Matcher": "trellis.tasks.match",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
     "NaiveBayes": "trellis.models.naive_bayes",
@@ -194,6 +195,7 @@ if TYPE_CHECKING:
     from trellis.tasks.extract import Extractor as Extractor
     from trellis.tasks.induce import Inducer as Inducer
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
+    from trellis.tasks.match import Matcher as Matcher
     from trellis.tasks.parse import Parser as Parser
     from trellis.tasks.tag import Tagger as Tagger
     from trellis.tasks.transfer import Transfer as Transfer

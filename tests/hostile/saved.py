@@ -22,6 +22,7 @@ from trellis.learn import CCM, UEM, CoDL
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
+from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.vote_hmm import VoteHMM
 from trellis.tasks.aggregate import Aggregator
 from trellis.tasks.align import Aligner
@@ -29,6 +30,7 @@ from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled
 from trellis.tasks.induce import Inducer, tag_text
 from trellis.tasks.induce_trees import TreeInducer
+from trellis.tasks.match import Matcher
 from trellis.tasks.parse import Parser
 from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer
@@ -264,6 +266,33 @@ def make_transfer(path: str) -> None:
     Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links).save(path)
 
 
+NAMES = [("ana", "xyx"), ("nan", "yxy"), ("ann", "xyy"), ("nana", "yxyx")]
+SENTENCES = [("the dog barks", "a dog barked"), ("the cat sleeps", "dogs bark"), ("a cat", "the cat 7")]
+ANSWERS = [1, -1, 1]
+
+
+def make_pairs(model: Any, pairs: Any) -> Any:
+    def make(path: str) -> None:
+        model.guess(model.encode(pairs, fit=True))
+        model.save(path)
+
+    return make
+
+
+def side_by_side(pairs: Any) -> Any:
+    def use(model: Any) -> str:
+        batch = model.encode(pairs)
+        best = model.scores(batch).argmax()
+        np.testing.assert_allclose(model.phi(batch, best.outputs) @ model.weights_, best.score, rtol=1e-6, atol=1e-6)
+        return f"{model.decode(batch, best.outputs)} {best.score.tobytes()}"
+
+    return use
+
+
+def matched(pairs: Any) -> Any:
+    return lambda model: str(model.match(pairs))
+
+
 RULED = [
     (count("V") >= 1).penalty(2.0).named("a verb"),
     word.isin("the", "a").implies(label("D")).constraint().named("determiners").learned(),
@@ -364,6 +393,16 @@ SAVED: dict[str, Saved] = {
     "Tagger": Saved(lambda path: Tagger(min_count=1).fit(TREES).save(path), load_model, word_tags),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
+    "StringPairs": Saved(make_pairs(StringPairs(bits=6), NAMES), load_model, side_by_side(NAMES)),
+    "GraphPairs": Saved(
+        make_pairs(GraphPairs(min_count=1, wordnet="none"), SENTENCES), load_model, side_by_side(SENTENCES)
+    ),
+    "Matcher": Saved(lambda path: Matcher(negatives=2, n_jobs=1).fit(NAMES).save(path), load_model, matched(NAMES)),
+    "Matcher of sentences": Saved(
+        lambda path: Matcher("sentences", wordnet="none", n_jobs=1).fit(SENTENCES, ANSWERS).save(path),
+        load_model,
+        matched(SENTENCES),
+    ),
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),

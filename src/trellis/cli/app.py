@@ -34,6 +34,7 @@ from trellis.cli import (
     induce,
     induce_trees,
     info,
+    match,
     parse,
     predict,
     tag,
@@ -64,6 +65,7 @@ app.command(cls=answering())(explain.explain)
 app.command(cls=answering(induce.ANSWERS))(induce.induce)
 app.add_typer(tag.tag, name="tag")
 app.add_typer(parse.parse, name="parse")
+app.add_typer(match.match, name="match")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)

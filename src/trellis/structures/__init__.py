@@ -7,7 +7,11 @@ from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
+from trellis.structures.graph_match import GraphMatch
+from trellis.structures.graph_match_parts import GraphMatchParts, GraphPair
 from trellis.structures.joint import Joint, JointParts
+from trellis.structures.monotone import Monotone
+from trellis.structures.monotone_parts import MonotoneParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
@@ -18,6 +22,7 @@ from trellis.structures.trees import Trees
 
 __all__ = [
     "Alignment", "AlignmentParts", "AlignmentPosterior", "Arcs", "Argmax", "Categorical", "CategoricalParts", "Chain",
-    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
-    "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
+    "ChainParts", "ChainTables", "GraphMatch", "GraphMatchParts", "GraphPair", "Joint", "JointParts",
+    "JointPosterior", "KBest", "LabelPosterior", "Monotone", "MonotoneParts", "PartPosterior", "Parts", "Polytope",
+    "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
 ]  # fmt: skip
