@@ -33,6 +33,7 @@ _EXPORTS = {
     "DataError": "trellis.errors",
     "Extractor": "trellis.tasks.extract",
     "DMV": "trellis.models.dmv",
+    "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
@@ -66,6 +67,7 @@ _EXPORTS = {
     "each_label": "trellis.constraints.each_label",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
+    "feature": "trellis.constraints.condition",
     "few_labels_per": "trellis.constraints.few_labels",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
@@ -79,6 +81,7 @@ _EXPORTS = {
     "project": "trellis.projection.projector",
     "read_rules": "trellis.constraints.rules.reading",
     "share": "trellis.constraints.count",
+    "shares": "trellis.constraints.shares",
     "starts": "trellis.constraints.count",
     "transitions": "trellis.constraints.count",
     "trusted": "trellis.constraints.given",
@@ -123,6 +126,7 @@ if TYPE_CHECKING:
     from trellis.constraints.comparison import exists as exists
     from trellis.constraints.compilation import compile_constraints as compile_constraints
     from trellis.constraints.condition import column as column
+    from trellis.constraints.condition import feature as feature
     from trellis.constraints.condition import following as following
     from trellis.constraints.condition import position as position
     from trellis.constraints.condition import preceding as preceding
@@ -144,6 +148,7 @@ if TYPE_CHECKING:
     from trellis.constraints.links import forward as forward
     from trellis.constraints.links import links as links
     from trellis.constraints.rules.reading import read_rules as read_rules
+    from trellis.constraints.shares import shares as shares
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
@@ -158,6 +163,7 @@ if TYPE_CHECKING:
     from trellis.errors import UnknownNameError as UnknownNameError
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
+    from trellis.learn.ge import GE as GE
     from trellis.learn.history import History as History
     from trellis.learn.multi_view import MultiView as MultiView
     from trellis.learn.schedule import Anneal as Anneal

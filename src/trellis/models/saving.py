@@ -39,6 +39,7 @@ _CLASSES = {
     "CoDL": "trellis.learn.codl",
     "DMV": "trellis.models.dmv",
     "Extractor": "trellis.tasks.extract",
+    "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
     "MultiView": "trellis.learn.multi_view",
