@@ -78,7 +78,10 @@ _EXPORTS = {
     "position": "trellis.constraints.condition",
     "preceding": "trellis.constraints.condition",
     "previous": "trellis.constraints.labels",
+    "propose_features": "trellis.tasks.propose",
+    "propose_targets": "trellis.tasks.propose",
     "project": "trellis.projection.projector",
+    "read_targets": "trellis.constraints.targets",
     "read_rules": "trellis.constraints.rules.reading",
     "share": "trellis.constraints.count",
     "shares": "trellis.constraints.shares",
@@ -87,6 +90,7 @@ _EXPORTS = {
     "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
     "word": "trellis.constraints.condition",
+    "write_targets": "trellis.constraints.targets",
 }
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
@@ -149,6 +153,8 @@ if TYPE_CHECKING:
     from trellis.constraints.links import links as links
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.constraints.shares import shares as shares
+    from trellis.constraints.targets import read_targets as read_targets
+    from trellis.constraints.targets import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
@@ -189,6 +195,8 @@ if TYPE_CHECKING:
     from trellis.tasks.induce import Inducer as Inducer
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
     from trellis.tasks.parse import Parser as Parser
+    from trellis.tasks.propose import propose_features as propose_features
+    from trellis.tasks.propose import propose_targets as propose_targets
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 

@@ -86,11 +86,11 @@ def check_gradient(objective: Any, at: np.ndarray) -> None:
 @pytest.mark.parametrize("distance", ["l2", "squared", "kl"])
 def test_label_regularisation_meets_its_targets(distance: str) -> None:
     target = {"a": 0.2, "b": 0.3, "c": 0.5}
-    learner = GE(MaxEnt(KINDS, l2=1e-3), [shares(target).penalty(1000.0, "l2")], distance=distance)
+    learner = GE(MaxEnt(KINDS, l2=0.01), [shares(target).penalty(20.0, "l2")], distance=distance, tol=1e-4)
     learner.fit(ROWS, SOME)
     found = learner.predict_proba(ROWS[12:]).mean(axis=0)
     np.testing.assert_allclose(found, list(target.values()), atol=5e-3)
-    assert max(learner.history_[-1].violation.values()) < 5e-3
+    assert max(learner.history_[-1].violation.values()) < 0.1  # tokens, of 48
 
 
 @pytest.mark.parametrize("method", ["ge", "pr", "uem", "codl"])
@@ -102,7 +102,7 @@ def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
             shares({"D": 0.05, "N": 0.9, "V": 0.05}, where=word.isin("dog", "cat", "tree")),
             shares({"D": 0.05, "N": 0.05, "V": 0.9}, where=word.isin("sees", "runs")),
         ]
-        learner = GE(CRF(LABELS, l2=0.1), [t.penalty(50.0, "l2") for t in targets], method=method, max_iter=3, tol=0.0)
+        learner = GE(CRF(LABELS, l2=0.1), [t.penalty(5.0, "l2") for t in targets], method=method, max_iter=3, tol=0.0)
         # Hard assignments need a start that tells labels apart: a few known ones.
         assert learner.fit(TEXT, PARTLY if method == "codl" else None).score(TEXT, TAGS) > 0.8
         return
@@ -110,8 +110,8 @@ def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
     hidden = rng.integers(2, size=200)
     X = (rng.random((200, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(float)
     y = np.array(["no", "yes"])[hidden]
-    targets = [shares({"yes": 0.8, "no": 0.2}, where=feature(f)).penalty(200.0, "l2") for f in (0, 1)]
-    targets += [shares({"yes": 0.2, "no": 0.8}, where=~feature(f)).penalty(200.0, "l2") for f in (0, 1)]
+    targets = [shares({"yes": 0.8, "no": 0.2}, where=feature(f)).penalty(5.0, "l2") for f in (0, 1)]
+    targets += [shares({"yes": 0.2, "no": 0.8}, where=~feature(f)).penalty(5.0, "l2") for f in (0, 1)]
     learner = GE(MaxEnt(["no", "yes"], l2=0.5), targets, method=method, max_iter=5, tol=0.0)
     known: Any = [label if i < 10 else None for i, label in enumerate(y)] if method == "codl" else None
     learner.fit(X, known)

@@ -36,6 +36,7 @@ from trellis.cli import (
     info,
     parse,
     predict,
+    propose,
     tokens,
     train,
     transfer,
@@ -67,6 +68,7 @@ app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
+app.command(cls=answering())(propose.propose)
 app.command(cls=answering())(info.info)
 
 

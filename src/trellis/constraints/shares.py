@@ -1,9 +1,10 @@
 """shares: target expectations, how labels are shared out among the tokens at which something is observed.
 
-    E_q[ share of label k among tokens where it holds ] = target_k        over the corpus, for every label that is named
+    E_q[ tokens labelled k where it holds ] = target_k · tokens where it holds      over the corpus, for each k named
 
-One constraint is one feature with its targets, so that their violations are measured together. With no condition it is
-label regularisation (Mann and McCallum 2007); with words, what a person says of a word (Druck et al. 2008).
+One constraint is one feature with its targets, so that their violations are measured together; they are measured in
+tokens, so that a price is one of each token off its target, whether the feature is common or rare. With no condition
+it is label regularisation (Mann and McCallum 2007); with words, what a person says of a word (Druck et al. 2008).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trellis.constraints.block import Block
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.count import share
+from trellis.constraints.count import count
 from trellis.constraints.linear_count import number
 from trellis.constraints.rule import Rule
 from trellis.errors import ConstraintError
@@ -31,7 +32,8 @@ class Shares(Constraint):
     where: Rule | None
 
     def _each(self) -> list[Comparison]:
-        return [share(label, where=self.where).per("corpus") == target for label, target in self.targets]
+        tokens = count(where=self.where).per("corpus")
+        return [count(label, where=self.where).per("corpus") == target * tokens for label, target in self.targets]
 
     def code(self) -> str:
         entries = ", ".join(f"{label!r}: {number(target)}" for label, target in self.targets)

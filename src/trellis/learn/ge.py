@@ -224,7 +224,7 @@ class GE(ProjectedPrediction):
         distance: str | None = None,
         start: str = "auto",
         max_iter: int = 20,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         projection_tol: float = 1e-3,
         max_evaluations: int = 200,
         random_state: int | None = None,
