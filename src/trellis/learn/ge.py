@@ -41,6 +41,8 @@ GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
 DISTANCES = ("l2", "squared", "kl")
 ROUNDS_INSIDE = 25
 """Rounds of L-BFGS in one round of the loop, which keeps a history and checkpoints."""
+CORNER = 0.1
+"""‖ξ‖₂ is √(‖ξ‖₂² + CORNER²) − CORNER: a target that is met is a corner of the norm, at which L-BFGS would stop."""
 TINY = 1e-300
 
 
@@ -61,9 +63,10 @@ def distances(rows: Rows, expected: FloatArray, distance: str | None, weights: F
         value = weight @ (groups.amount * np.bincount(rows.group, terms, minlength=n))
         return float(value), groups.amount[rows.group] * (1.0 - target / own)
     squared = groups.kind == Kind.SQUARED if distance is None else np.full(n, distance == "squared")
-    size = np.sqrt(np.bincount(rows.group, over**2, minlength=n))
-    value = weight @ (groups.amount * np.where(squared, 0.5 * size**2, size))
-    slope = groups.amount * np.where(squared, 1.0, 1.0 / np.where(size > 0, size, 1.0))
+    squares = np.bincount(rows.group, over**2, minlength=n)
+    size = np.sqrt(squares + CORNER**2)
+    value = weight @ (groups.amount * np.where(squared, 0.5 * squares, size - CORNER))
+    slope = groups.amount * np.where(squared, 1.0, 1.0 / size)
     return float(value), slope[rows.group] * over
 
 
