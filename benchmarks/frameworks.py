@@ -47,7 +47,7 @@ WORDS = {
         "waste", "poor", "disappointed", "return", "bad", "terrible", "broke", "worst", "money", "unfortunately",
     ),
 }  # fmt: skip
-"""Written down before any review was looked at."""
+"""Written by hand."""
 
 
 def run(reviews: Reviews, domain: str, draw: int, options: argparse.Namespace) -> dict[str, tuple[float, float]]:
