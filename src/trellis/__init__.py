@@ -33,6 +33,7 @@ _EXPORTS = {
     "DataError": "trellis.errors",
     "Extractor": "trellis.tasks.extract",
     "DMV": "trellis.models.dmv",
+    "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
@@ -44,6 +45,7 @@ _EXPORTS = {
     "Matcher": "trellis.tasks.match",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
+    "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
@@ -74,6 +76,7 @@ _EXPORTS = {
     "each_label": "trellis.constraints.each_label",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
+    "feature": "trellis.constraints.condition",
     "few_labels_per": "trellis.constraints.few_labels",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
@@ -84,14 +87,19 @@ _EXPORTS = {
     "position": "trellis.constraints.condition",
     "preceding": "trellis.constraints.condition",
     "previous": "trellis.constraints.labels",
+    "propose_features": "trellis.tasks.propose",
+    "propose_targets": "trellis.tasks.propose",
     "project": "trellis.projection.projector",
+    "read_targets": "trellis.constraints.targets",
     "read_rules": "trellis.constraints.rules.reading",
     "share": "trellis.constraints.count",
+    "shares": "trellis.constraints.shares",
     "starts": "trellis.constraints.count",
     "transitions": "trellis.constraints.count",
     "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
     "word": "trellis.constraints.condition",
+    "write_targets": "trellis.constraints.targets",
 }
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
@@ -131,6 +139,7 @@ if TYPE_CHECKING:
     from trellis.constraints.comparison import exists as exists
     from trellis.constraints.compilation import compile_constraints as compile_constraints
     from trellis.constraints.condition import column as column
+    from trellis.constraints.condition import feature as feature
     from trellis.constraints.condition import following as following
     from trellis.constraints.condition import position as position
     from trellis.constraints.condition import preceding as preceding
@@ -152,6 +161,9 @@ if TYPE_CHECKING:
     from trellis.constraints.links import forward as forward
     from trellis.constraints.links import links as links
     from trellis.constraints.rules.reading import read_rules as read_rules
+    from trellis.constraints.shares import shares as shares
+    from trellis.constraints.targets import read_targets as read_targets
+    from trellis.constraints.targets import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
@@ -166,6 +178,7 @@ if TYPE_CHECKING:
     from trellis.errors import UnknownNameError as UnknownNameError
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
+    from trellis.learn.ge import GE as GE
     from trellis.learn.history import History as History
     from trellis.learn.margin.jlis import JLIS as JLIS
     from trellis.learn.margin.latent import LatentSSVM as LatentSSVM
@@ -173,6 +186,7 @@ if TYPE_CHECKING:
     from trellis.learn.margin.mira import MIRA as MIRA
     from trellis.learn.margin.perceptron import Perceptron as Perceptron
     from trellis.learn.margin.ssvm import SSVM as SSVM
+    from trellis.learn.multi_view import MultiView as MultiView
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM
@@ -197,6 +211,8 @@ if TYPE_CHECKING:
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
     from trellis.tasks.match import Matcher as Matcher
     from trellis.tasks.parse import Parser as Parser
+    from trellis.tasks.propose import propose_features as propose_features
+    from trellis.tasks.propose import propose_targets as propose_targets
     from trellis.tasks.tag import Tagger as Tagger
     from trellis.tasks.transfer import Transfer as Transfer
 else:

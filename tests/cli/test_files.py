@@ -28,6 +28,7 @@ BEGINS = {
     "transfer": "trellis.models.load_model",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
+    "propose": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
 }
 """Command -> where its work starts."""
@@ -48,6 +49,7 @@ REST = {
     "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
+    "propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
-from trellis.constraints import arcs, column, count, few_labels_per, label, word
+from trellis.constraints import arcs, column, count, few_labels_per, label, shares, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
-from trellis.learn import CCM, UEM, CoDL
+from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
 from trellis.models.alignment import AlignmentModel
@@ -322,6 +322,35 @@ def grown(path: str, rounds: int, resume: bool) -> UEM:
     return learner.fit(PARSED, resume=resume)
 
 
+def make_views(path: str) -> None:
+    models = [CRF(["D", "N", "V"], max_iter=10, tol=1e-3), HMM(["D", "N", "V"], min_count=1)]
+    MultiView(models, RULED[:1], max_iter=1, tol=0.0).fit([TEXT, TEXT], [*TAGS[:3], None, []]).save(path)
+
+
+def make_mapped(path: str) -> None:
+    learner = MultiView([MaxEnt(), MaxEnt()], maps=[{"cc": "a"}, None], max_iter=1, tol=0.0)
+    learner.fit([ROWS, ROWS], [["a", "a", "b", "cc"], ["a", None, "b", "a"]]).save(path)
+
+
+def agreed_rows(learner: Any) -> str:
+    found = learner.predict([ROWS, ROWS])
+    for model, own in zip(learner.models_, found, strict=True):
+        assert set(own) <= set(model.classes_.tolist())
+    return f"{[own.tolist() for own in found]}"
+
+
+def agreed(learner: Any) -> str:
+    found = [learner.predict([NEW, NEW], by=by) for by in ("agreement", 0, 1)]
+    names = {name for model in learner.models_ for name in model.label_names_.names}
+    assert {tag for text in found[1] for tag in text} <= names
+    return f"{found}"
+
+
+def make_ge(path: str) -> None:
+    targets = [shares({"D": 0.5, "N": 0.3}, where=word == "the").penalty(1.0, "squared")]
+    GE(CRF(["D", "N", "V"], l2=0.1), targets, max_iter=1, tol=0.0).fit(TEXT, TAGS).save(path)
+
+
 def obeyed(learner: Any) -> str:
     both = [learner.predict(TEXT, constrained=constrained) for constrained in (True, False)]
     for labels in both:
@@ -379,6 +408,9 @@ SAVED: dict[str, Saved] = {
     "NaiveBayes": classifier(NaiveBayes(), ["a", "a", "b", "c"]),
     "NaiveBayes variational": classifier(NaiveBayes(variational=True), [1, 1, 2, 3]),
     "MaxEnt": classifier(MaxEnt(l2=0.1), ["a", "a", "b", "cc"]),
+    "MultiView": Saved(make_views, load_model, agreed),
+    "MultiView with maps": Saved(make_mapped, load_model, agreed_rows),
+    "GE": Saved(make_ge, load_model, lambda learner: tagged(learner.model_) + str(learner.predict(NEW))),
     "Aggregator": Saved(make_aggregator, load_model, aggregated),
     "VoteHMM": Saved(make_voters, load_model, aggregated),
     "Extractor": Saved(make_extractor, Extractor.load, extracted),

@@ -14,6 +14,7 @@ from trellis.errors import DataError
 from trellis.metrics.ranking import ranks, score_ranking
 from trellis.tasks.match import Matcher
 from trellis.tasks.parse import Parser
+from trellis.tasks.tag import Tagger
 
 LETTERS = dict(zip("abdegiklmnoprstu", "αβδεγικλμνοπρστυ", strict=True))
 

@@ -37,6 +37,7 @@ from trellis.cli import (
     match,
     parse,
     predict,
+    propose,
     tag,
     tokens,
     train,
@@ -71,6 +72,7 @@ app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
+app.command(cls=answering())(propose.propose)
 app.command(cls=answering())(info.info)
 
 

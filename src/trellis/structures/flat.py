@@ -92,9 +92,9 @@ class FlatScores(Structure):
     def flat(self) -> Self:
         return self._over(np.where(self.value > -np.inf, 0.0, -np.inf))
 
-    def mean(self, other: Self) -> Self:
+    def mean(self, other: Self, share: float = 0.5) -> Self:
         check_alike((len(self), len(self.value)), (len(other), len(other.value)), ("instances", "parts"))
-        return self._over((self.value + other.value) / 2.0)
+        return self._over(share * self.value + (1.0 - share) * other.value)
 
     def expected_score(self, q: PartPosterior, weights: FloatArray) -> float:
         return float(np.repeat(weights, self._parts.sizes()) @ expect_scores(q.marginal, self.value))

@@ -73,6 +73,14 @@ class Structure(ABC):
         """
         raise DataError(f"sums over {self.parts.outputs_are} cannot be had: use γ = 0, or an argmax")
 
+    def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> Any:
+        """How the posterior moves when ``value`` is added to the scores of ``part``: d/dε of ``add(part, ε value)``.
+
+        Its marginals are covariances with Σ value · [part is used], its log-partitions the expectations of that;
+        expected counts are weighted as in :meth:`infer`.
+        """
+        raise DataError(f"derivatives of expectations over {self.parts.outputs_are} cannot be had")
+
     def add(self, part: IntArray, value: FloatArray, gamma: float = 1.0) -> Self:
         """(scores + value at part) / γ; values of a part that is named again add up."""
         return self.apply(self.parts.change(part, value), gamma)
@@ -146,9 +154,16 @@ class Structure(ABC):
         """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""
         return None
 
-    def mean(self, other: Any) -> Self:
-        """Half the sum of two scores over the same outputs: the geometric mean of two distributions."""
+    def mean(self, other: Any, share: float = 0.5) -> Self:
+        """share · scores + (1 − share) · other, over the same outputs: a geometric mean of two distributions."""
         raise DataError(f"there is no mean of two scores of {self.parts.outputs_are}")
+
+    def agreeing(self, others: Sequence[Any], classes: Sequence[IntArray]) -> list[Any] | None:
+        """The nearest scores of these structures under which classes of labels are equally likely in all of them.
+
+        classes : the class of each label of each structure;  None: there is no closed form
+        """
+        return None
 
     def polytope(self, closed: IntArray) -> Polytope:
         """The outputs that use none of the ``closed`` parts as a 0/1 program."""

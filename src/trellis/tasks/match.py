@@ -66,7 +66,7 @@ class Matcher(SavedEstimator):
     negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
         not
     longest : characters of a segment at most;  wordnet : see :class:`GraphPairs`
-    parser, tagger : a :class:`Parser` and a :class:`Tagger` of words for it: edges of sentences are then those of trees,
+    parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
         and not of each word to the next
     max_iter, tol, inner_tol : rounds of LCLR, and how closely each is solved; None: 0.05 for names, 0.01 for sentences
     random_state : of the random pairs;  n_jobs : threads

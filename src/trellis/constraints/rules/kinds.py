@@ -20,6 +20,7 @@ from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.tree_rules import ARC_KEYS, arcs_of
+from trellis.constraints.targets import targets_of
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -159,6 +160,16 @@ def _dictionary_file(section: Section) -> dict[str, list[str]]:
     return entries
 
 
+def _targets(section: Section) -> list[Constraint]:
+    """A table of target expectations, in a file beside the rules."""
+    name, fold = section.text("targets"), section.flag("ignore_case")
+    path, lines = section.files.path(name), section.files.lines(name)
+    found = list(targets_of(lines, path, section.labels))
+    if not found:
+        section.fail(f"the table {path} has no targets", "targets")
+    return [one.constraint(ignore_case=fold) for one in found]
+
+
 def _few_labels(section: Section) -> Constraint:
     name = section.text("few_labels_per")
     key: Key = word if name == "word" else column(name)
@@ -209,7 +220,7 @@ class RuleKind:
 
     signs: tuple[str, ...]
     others: tuple[str, ...]
-    read: Callable[[Section], Constraint]
+    read: Callable[[Section], Constraint | list[Constraint]]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -229,6 +240,7 @@ KINDS = (
     ),
     RuleKind(("arcs",), (*ARC_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS), _arcs),
     RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
+    RuleKind(("targets",), ("ignore_case", *STRENGTH_KEYS), _targets),
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
     RuleKind(("given_column",), STRENGTH_KEYS, _given),
     RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),

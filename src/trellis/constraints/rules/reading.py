@@ -81,13 +81,13 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     lines: dict[str, int] = {}
     for i, rule in enumerate(listed):
         section = Section(rule, ("rule", i), source, path, named, labels, lists)
-        constraint = _constraint(section, strength)
+        read = _constraints(section, strength)
         if "name" in section:
             name = section.text("name")
             if name in lines:
                 section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
             lines[name] = section.line("name")
-        constraints.append(constraint)
+        constraints += read
     return RulesFile(tuple(constraints), labels, lists, named.contents)
 
 
@@ -111,17 +111,20 @@ def _lists(top: Section) -> dict[str, tuple[str, ...]]:
     return {name: inner.texts(name) for name in inner.values}
 
 
-def _constraint(section: Section, default: Strength) -> Constraint:
+def _constraints(section: Section, default: Strength) -> list[Constraint]:
+    """The constraints of a rule: one, or those of a table that it names."""
     kind = kind_of(section)
     try:
-        constraint = kind.read(section)
+        read = kind.read(section)
+        found = read if isinstance(read, list) else [read]
         if "strength" in kind.others:
-            constraint = constraint.with_strength(_strength(section, default))
+            found = [one.with_strength(_strength(section, default)) for one in found]
         if "name" in section:
-            constraint = constraint.named(section.text("name"))
+            name = section.text("name")
+            found = [one.named(f"{name}: {one.code()}" if isinstance(read, list) else name) for one in found]
     except ConstraintError as error:
         section.fail(str(error))
-    return replace(constraint, origin=Origin(section.path, section.line()))
+    return [replace(one, origin=Origin(section.path, section.line())) for one in found]
 
 
 def _strength(section: Section, default: Strength) -> Strength:
