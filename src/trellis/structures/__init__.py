@@ -7,6 +7,8 @@ from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
+from trellis.structures.graph import Graph
+from trellis.structures.graph_parts import Factors, GraphParts, Variables, factors_over
 from trellis.structures.joint import Joint, JointParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
@@ -18,6 +20,7 @@ from trellis.structures.trees import Trees
 
 __all__ = [
     "Alignment", "AlignmentParts", "AlignmentPosterior", "Arcs", "Argmax", "Categorical", "CategoricalParts", "Chain",
-    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
-    "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
+    "ChainParts", "ChainTables", "Factors", "Graph", "GraphParts", "Joint", "JointParts", "JointPosterior", "KBest",
+    "LabelPosterior", "PartPosterior", "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts",
+    "TreePosterior", "Trees", "Variables", "factors_over",
 ]  # fmt: skip
