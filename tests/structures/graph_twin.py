@@ -72,11 +72,9 @@ def listed(parts: GraphParts, flat: np.ndarray, first: int = 0) -> Enumeration:
         score.append(np.array(scores, float))
         outputs.append(labels)
 
-    def assemble(choice: Sequence[int]) -> tuple[Any, ...]:
+    def assemble(choice: Sequence[int]) -> np.ndarray:
         picked = [own[number] for own, number in zip(outputs, choice, strict=True)]
-        return tuple(
-            np.array([label for one in picked for label in one[kind]], np.int32).reshape(-1) for kind in (0, 1)
-        )
+        return np.array([label for one in picked for kind in one for label in kind], np.int32).reshape(-1)
 
     return Enumeration(starts[-1], use, score, assemble, first)
 
@@ -104,10 +102,9 @@ def graph_cases(
     parts = graph_of(counts, sizes, ties)
     flat = np.array(draw(st.lists(st.sampled_from(palette), min_size=parts.n_parts, max_size=parts.n_parts)), float)
     if feasible:
-        planted = tuple(
-            np.array([draw(st.integers(0, v.size - 1)) for _ in range(int(v.offsets[-1]))], np.int32)
-            for v in parts.variables
-        )
-        used = parts.of(planted)
+        planted = [
+            [draw(st.integers(0, v.size - 1)) for _ in range(int(v.offsets[-1]))] for v in parts.variables
+        ]
+        used = parts.of(parts.in_slots(planted))
         flat[used] = np.where(flat[used] == -math.inf, 0.0, flat[used])
     return GraphCase(parts, flat, {"first": 0})

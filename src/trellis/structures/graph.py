@@ -11,7 +11,7 @@ factors, :meth:`Graph.members`, are the tractable stand-in on which rows act in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,10 +23,10 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.errors import DataError, InfeasibleError
 from trellis.structures.branching import best_assignment
 from trellis.structures.elimination import Eliminated, Order, eliminate, log_sum, order_of
-from trellis.structures.graph_parts import GraphParts, check_labels
+from trellis.structures.graph_parts import GraphParts
 from trellis.structures.graph_polytope import graph_polytope
 from trellis.structures.polytope import Polytope
-from trellis.structures.results import Argmax, PartPosterior
+from trellis.structures.results import Argmax, KBest, PartPosterior
 from trellis.structures.structure import (
     Structure,
     check_gamma,
@@ -43,18 +43,6 @@ LARGEST_MAX = 4**6
 """Entries of a clique up to which variables are eliminated for an argmax; beyond, branch and bound is faster."""
 TOGETHER = 2**22
 """Entries of the largest table of graphs that are done together."""
-
-
-@dataclass(frozen=True)
-class GraphKBest:
-    """The k best outputs of each instance, best first.
-
-    outputs : k of them, each an output of every instance; one that has fewer has its best again for the rest
-    score : (k, n_instances), −∞ where there is none
-    """
-
-    outputs: tuple[Any, ...]
-    score: FloatArray
 
 
 @dataclass(frozen=True)
@@ -84,8 +72,8 @@ class Graph(Structure):
     >>> kinds = (Variables("type", ("A", "B"), np.array([0, 2])),)
     >>> tied = factors_over(kinds, ("type", "type"), np.array([[0, 1]]), np.array([0, 1]))
     >>> differ = Graph(GraphParts(kinds, (tied,)), [1.0, 0.0, 0.5, 0.0, -np.inf, 0.0, 0.0, -np.inf])
-    >>> [y.tolist() for y in differ.argmax().outputs], differ.infer().at(np.arange(4)).round(2).tolist()
-    ([[0, 1]], [0.62, 0.38, 0.38, 0.62])
+    >>> differ.argmax().outputs.tolist(), differ.infer().at(np.arange(4)).round(2).tolist()
+    ([0, 1], [0.62, 0.38, 0.38, 0.62])
     """
 
     def __init__(
@@ -128,11 +116,12 @@ class Graph(Structure):
     def flat(self) -> Graph:
         return self._with(np.where(self.flat_scores > -np.inf, 0.0, -np.inf))
 
-    def clamp(self, known: Sequence[LabelArray]) -> Graph:
-        """Scores in which only the given labels are possible where they are known (≥ 0); one array per kind."""
+    def clamp(self, known: LabelArray) -> Graph:
+        """Scores in which only the given labels are possible where they are known (≥ 0)."""
         flat = self.flat_scores.copy()
-        for block, table, given in zip(self._parts.variables, self._cut(flat), known, strict=False):
-            y = check_labels(given, len(table), block.size, unknown=True)
+        for block, table, y in zip(
+            self._parts.variables, self._cut(flat), self._parts.by_kind(known, unknown=True), strict=False
+        ):
             table[(y[:, None] >= 0) & (np.arange(block.size) != y[:, None])] = -np.inf
         return self._with(flat)
 
@@ -141,11 +130,11 @@ class Graph(Structure):
             raise DataError(f"graphs of {self._parts.n_parts} and {other.parts.n_parts} parts have no mean")
         return self._with((self.flat_scores + other.flat_scores) / 2.0)
 
-    def score(self, outputs: Sequence[LabelArray]) -> FloatArray:
+    def score(self, outputs: LabelArray) -> FloatArray:
         used = self._parts.of(outputs)
         return np.bincount(self._parts.instance_of(used), self.flat_scores[used], minlength=len(self)).astype(float)
 
-    def log_prob(self, outputs: Sequence[LabelArray]) -> FloatArray:
+    def log_prob(self, outputs: LabelArray) -> FloatArray:
         return np.minimum(self.score(outputs) - self.infer().log_partition, 0.0)
 
     # sums
@@ -196,14 +185,16 @@ class Graph(Structure):
         instance = self._parts.instance_of(np.arange(self._parts.n_parts))
         return float(weights[instance] @ expect_scores(q.marginal, self.flat_scores))
 
-    def sample(self, n: int, rng: np.random.Generator) -> list[tuple[LabelArray, ...]]:
-        """n independent outputs."""
+    def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
+        """Independent samples (n, n_slots)."""
         check_number_of_samples(n)
         self.infer()  # refuses what is impossible
-        return [self._chosen(rng, sample=True)[0] for _ in range(n)]
+        drawn = [self._chosen(rng, sample=True)[0] for _ in range(n)]
+        return np.array(drawn, np.int32).reshape(n, int(self._parts.offsets[-1]))
 
-    def likeliest(self, q: PartPosterior) -> tuple[LabelArray, ...]:
-        return tuple(t.argmax(axis=1).astype(np.int32) for t in self._cut(q.marginal)[: len(self._parts.variables)])
+    def likeliest(self, q: PartPosterior) -> LabelArray:
+        tables = self._cut(q.marginal)[: len(self._parts.variables)]
+        return self._parts.in_slots([table.argmax(axis=1) for table in tables])
 
     # best outputs
 
@@ -213,7 +204,7 @@ class Graph(Structure):
         refuse_impossible(best, self.first, self.numbers)
         return Argmax(outputs, best)
 
-    def _chosen(self, rng: np.random.Generator | None, *, sample: bool) -> tuple[tuple[LabelArray, ...], FloatArray]:
+    def _chosen(self, rng: np.random.Generator | None, *, sample: bool) -> tuple[LabelArray, FloatArray]:
         total = np.zeros(len(self))
         outputs = [np.zeros(len(t), np.int32) for t in self.tables[: len(self._parts.variables)]]
         messages = self._messages(best=not sample)
@@ -231,7 +222,7 @@ class Graph(Structure):
                         outputs[kind][shape.at[v][row]] = labels[v]
         for message in messages:
             message.choose(outputs, rng, sample=sample)
-        return tuple(outputs), total
+        return self._parts.in_slots(outputs), total
 
     def relaxation(self) -> FloatArray:
         """(n_instances,): a bound on every output's score, from the dual of the linear relaxation where branch and
@@ -265,20 +256,19 @@ class Graph(Structure):
                 )
         return unary, pair
 
-    def kbest(self, k: int) -> GraphKBest:
+    def kbest(self, k: int) -> KBest:
         """The k best outputs of each instance: after the best, the best of what differs from it, and so on."""
         if k < 1:
             raise DataError(f"k must be at least 1, got {k}")
-        pieces: list[list[Any]] = [[] for _ in range(k)]
+        labels = np.full((k, int(self._parts.offsets[-1])), -1, np.int32)
         score = np.full((k, len(self)), -np.inf)
         for i in range(len(self)):
-            found = self.instances(i, i + 1)._listed(k)
-            for place in range(k):
-                pieces[place].append(found[place if place < len(found) else 0][1])
-                score[place, i] = found[place][0] if place < len(found) else -np.inf
-        return GraphKBest(tuple(self._parts.join_outputs(piece) for piece in pieces), score)
+            span = slice(int(self._parts.offsets[i]), int(self._parts.offsets[i + 1]))
+            for place, (value, output) in enumerate(self.instances(i, i + 1)._listed(k)):
+                score[place, i], labels[place, span] = value, output
+        return KBest(labels, score)
 
-    def _listed(self, k: int) -> list[tuple[float, Any]]:
+    def _listed(self, k: int) -> list[tuple[float, LabelArray]]:
         """Of one instance: every output but the best differs from it first at some variable (Lawler 1972)."""
         first = self.argmax()
         waiting, found = [(float(first.score[0]), first.outputs, self, 0)], []
@@ -287,7 +277,7 @@ class Graph(Structure):
             waiting.sort(key=lambda entry: entry[0])
             value, outputs, scores, fixed = waiting.pop()
             found.append((value, outputs))
-            used = self._parts.of(outputs)[: sum(len(y) for y in outputs)]
+            used = self._parts.of(outputs)[: len(outputs)]
             for at in range(fixed, len(used)):
                 others = scores.forbid(used[at : at + 1])
                 with suppress(InfeasibleError):  # no other output is possible there

@@ -216,33 +216,61 @@ class GraphParts(Parts):
         n = len(self.variables)
         return GraphParts(tuple(cut[:n]), tuple(cut[n:]))  # type: ignore[arg-type]
 
-    # outputs: the labels of each kind of variables, one array (n,) per kind
+    # outputs: a label for every variable, those of an instance together, and in it those of a kind
 
-    def of(self, outputs: Sequence[LabelArray]) -> IntArray:
-        if len(outputs) != len(self.variables):
-            raise DataError(f"expected labels of {len(self.variables)} kinds of variables but got {len(outputs)}")
-        given = [check_labels(y, int(b.offsets[-1]), b.size) for b, y in zip(self.variables, outputs, strict=True)]
-        codes = [y.astype(np.int64) for y in given] + [self.code_of(family, given) for family in self.factors]
+    @cached_property
+    def offsets(self) -> IntArray:
+        """(n_instances + 1,): the slots of each instance, one for each of its variables."""
+        return np.asarray(sum(one.offsets for one in self.variables), dtype=np.int64)
+
+    @cached_property
+    def slots(self) -> list[IntArray]:
+        """Of each kind, the slot of every variable."""
+        found, before = [], np.zeros(self.n_instances, np.int64)
+        for one in self.variables:
+            shift = self.offsets[:-1] + before - one.offsets[:-1]
+            found.append(np.arange(one.offsets[-1], dtype=np.int64) + shift[_owner(one.offsets)])
+            before += np.diff(one.offsets)
+        return found
+
+    def by_kind(self, outputs: Any, *, unknown: bool = False) -> list[LabelArray]:
+        """Labels (n_slots,) kind by kind."""
+        flat = np.asarray(outputs)
+        if flat.shape != (int(self.offsets[-1]),):
+            raise DataError(f"expected a label for each of {self.offsets[-1]} variables but got shape {flat.shape}")
+        pairs = zip(self.slots, self.variables, strict=True)
+        return [check_labels(flat[slots], len(slots), one.size, unknown=unknown) for slots, one in pairs]
+
+    def in_slots(self, labels: Sequence[Any]) -> LabelArray:
+        """Labels of each kind as an output."""
+        flat = np.zeros(int(self.offsets[-1]), np.int32)
+        for slots, own in zip(self.slots, labels, strict=True):
+            flat[slots] = own
+        return flat
+
+    def of(self, outputs: LabelArray) -> IntArray:
+        given = self.by_kind(outputs)
+        codes = [y.astype(np.int64) for y in given] + [self._code_of(family, given) for family in self.factors]
         return np.concatenate(
             [s + np.arange(len(c)) * b.size + c for b, s, c in zip(self.blocks, self.starts, codes, strict=False)]
         )
 
-    def code_of(self, family: Factors, outputs: Sequence[LabelArray]) -> IntArray:
+    def _code_of(self, family: Factors, labels: Sequence[LabelArray]) -> IntArray:
         """(n_factors,): the assignment that each factor of a family sees."""
         code = np.zeros(len(family.scope), np.int64)
         owner = _owner(family.offsets)
         for position, kind in enumerate(family.kinds):
             own = self.variables[kind]
-            code = code * own.size + outputs[kind][own.offsets[owner] + family.scope[:, position]]
+            code = code * own.size + labels[kind][own.offsets[owner] + family.scope[:, position]]
         return code
 
-    def split_outputs(self, outputs: Sequence[LabelArray]) -> list[tuple[LabelArray, ...]]:
-        cuts = [(y, block.offsets) for y, block in zip(outputs, self.variables, strict=True)]
-        return [tuple(y[o[i] : o[i + 1]] for y, o in cuts) for i in range(self.n_instances)]
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        if len(outputs) != self.offsets[-1]:
+            raise DataError(f"expected a label for each of {self.offsets[-1]} variables but got {len(outputs)}")
+        return np.split(outputs, self.offsets[1:-1]) if self.n_instances else []
 
-    def join_outputs(self, pieces: Sequence[Any]) -> tuple[LabelArray, ...]:
-        empty = np.zeros(0, np.int32)
-        return tuple(np.concatenate([empty, *(piece[k] for piece in pieces)]) for k in range(len(self.variables)))
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     # scores
 

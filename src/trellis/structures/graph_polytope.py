@@ -60,14 +60,14 @@ def graph_polytope(parts: GraphParts, score: FloatArray, closed: IntArray) -> Po
     )  # fmt: skip
     whole = used < n_variables
 
-    def outputs(x: FloatArray) -> tuple[LabelArray, ...]:
+    def outputs(x: FloatArray) -> LabelArray:
         """The label of each variable with the largest share."""
         share = np.full(n_variables, -1.0)
         share[used[whole]] = x[whole]
         made = []
         for block, a, b in zip(parts.variables, parts.starts[:-1], parts.starts[1:], strict=False):
-            made.append(share[a:b].reshape(-1, block.size).argmax(axis=1).astype(np.int32))
-        return tuple(made)
+            made.append(share[a:b].reshape(-1, block.size).argmax(axis=1))
+        return parts.in_slots(made)
 
     use = csr_array((np.ones(len(used)), (used, np.arange(len(used)))), shape=(parts.n_parts, len(used)))
     # where the labels are whole, so are the assignments that they make up
