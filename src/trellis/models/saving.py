@@ -44,6 +44,8 @@ _CLASSES = {
     "NaiveBayes": "trellis.models.naive_bayes",
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",
+    "RelationModel": "trellis.models.relation_model",
+    "SlotMaxEnt": "trellis.models.relation_model",
     "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
     "VoteHMM": "trellis.models.vote_hmm",

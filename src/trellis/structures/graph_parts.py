@@ -75,6 +75,7 @@ class GraphParts(Parts):
     factors: tuple[Factors, ...] = ()
     kind = "graph"
     outputs_are = "graphs"
+    has_variables = True
 
     def __post_init__(self) -> None:
         if len({len(block.offsets) for block in self.blocks}) > 1:
@@ -110,32 +111,32 @@ class GraphParts(Parts):
         return self.variables[self.kind_of_variables(name)]
 
     def variable(self, kind: str, number: Any, label: Any) -> Any:
-        """The part "the variable has the label"; variables of a kind are counted through the batch."""
         at = self.kind_of_variables(kind)
         return self.starts[at] + number * self.variables[at].size + label
 
-    def assignments(self, kind: str) -> tuple[IntArray, tuple[int, ...]] | None:
-        """Where factors see every variable of a kind with its arguments: the first part of each, and how many labels
-        the arguments, in their order, and at last the variable have; None where there are no such factors."""
+    def variable_slots(self, kind: str) -> IntArray:
+        return self.slots[self.kind_of_variables(kind)]
+
+    def assignments(self, kind: str) -> IntArray:
         at = self.kind_of_variables(kind)
         own = self.variables[at]
-        kinds = (*(self.kind_of_variables(name) for name in own.about), at)
+        kinds, found = (*map(self.kind_of_variables, own.about), at), np.full(int(own.offsets[-1]), -1, np.int64)
         for number, family in enumerate(self.factors):
-            if family.kinds == kinds and own.arguments is not None and np.array_equal(family.offsets, own.offsets):
-                first = self.starts[len(self.variables) + number] + np.arange(len(family.scope)) * family.size
-                return first, tuple(self.variables[k].size for k in kinds)
-        return None
+            if family.kinds == kinds and own.arguments is not None:
+                seen = own.offsets[_owner(family.offsets)] + family.scope[:, -1]
+                first = self.starts[len(self.variables) + number] + np.arange(len(seen)) * family.size
+                alike = np.all(own.arguments[seen] == family.scope[:, :-1], axis=1)
+                found[seen[alike]] = first[alike]
+        return found
 
-    def together(self, kind: str) -> tuple[IntArray, IntArray] | None:
-        """Where factors see two variables of one kind: the first part of each, and (n, 2) the variables, counted
-        through the batch; None where there are no such factors."""
+    def together(self, kind: str) -> tuple[IntArray, IntArray]:
         at = self.kind_of_variables(kind)
+        first, pair = [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
         for number, family in enumerate(self.factors):
             if family.kinds == (at, at):
-                first = self.starts[len(self.variables) + number] + np.arange(len(family.scope)) * family.size
-                base = self.variables[at].offsets[_owner(family.offsets)]
-                return first, family.scope + base[:, None]
-        return None
+                first.append(self.starts[len(self.variables) + number] + np.arange(len(family.scope)) * family.size)
+                pair.append(family.scope + self.variables[at].offsets[_owner(family.offsets)][:, None])
+        return np.concatenate(first), np.concatenate(pair)
 
     # numbering
 
