@@ -4,7 +4,7 @@
                                                                           (Roth & Yih 2004; Samdani et al. 2012, sec. 5.3)
 
 By itself it knows of no tie between its two parts: constraints bring it. They act on the variables as they are, in
-expectation, or with ``exact`` on factors over every pair and its two mentions, exactly.
+expectation, or where ``tied`` says so on factors over every pair and its two mentions, exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import sparse
 from trellis.constraints.relations import ENTITY, NONE, RELATION, opposite_pairs
 from trellis.data.batch import UNKNOWN, Batch, Column
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
-from trellis.data.related import Mention, RelatedText, Relation
+from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
@@ -40,8 +40,8 @@ from trellis.structures import (
 )
 
 KINDS = (ENTITY, RELATION)
-MOST_TIED = 7
-"""Mentions of a sentence up to which factors tie its variables: sums over more would take too long."""
+MOST_SUMMED = 7
+"""Mentions of a sentence up to which sums over factors are quick; an argmax takes any number."""
 
 
 class SlotMaxEnt(MaxEnt):
@@ -97,8 +97,8 @@ class RelationModel(SavedEstimator):
     entities, relations : names of the types; None: those found in training
     l2 : strength of the Gaussian prior;  min_count : features of fewer mentions or pairs are left out
     max_iter, tol : of L-BFGS in each M-step
-    exact : whether factors tie the variables of sentences of up to 7 mentions, so that rules hold of every output
-    both_ways : with ``exact``, whether factors see the two relations between two mentions together
+    tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
+    both_ways : whether factors see the two relations between two mentions together, where they see any
 
     Learned: ``sides_``, the two classifiers; ``types_``, the names of types and of relations.
     """
@@ -117,7 +117,7 @@ class RelationModel(SavedEstimator):
         min_count: int = 2,
         max_iter: int = 50,
         tol: float = 1e-6,
-        exact: bool = False,
+        tied: int = 0,
         both_ways: bool = False,
     ) -> None:
         self.entities = entities
@@ -126,7 +126,7 @@ class RelationModel(SavedEstimator):
         self.min_count = min_count
         self.max_iter = max_iter
         self.tol = tol
-        self.exact = exact
+        self.tied = tied
         self.both_ways = both_ways
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -165,7 +165,7 @@ class RelationModel(SavedEstimator):
         described = [self.described(text) for text in texts]
         rows = [[[(name, 1.0) for name in one] for own in described for one in own[kind]] for kind in (0, 1)]
         if fit:
-            self._check_whole(min_count=1)
+            self._check_whole(min_count=1, tied=0)
             self._features = tuple(learn_features(own, self.min_count) for own in rows)
             for kind in (0, 1):
                 if not len(self._features[kind]):
@@ -214,11 +214,11 @@ class RelationModel(SavedEstimator):
     # the four verbs
 
     def parts(self, batch: Batch) -> GraphParts:
-        return batch.remembered(("graph", self.exact, self.both_ways, self.types_), lambda: self._parts(batch))
+        return batch.remembered(("graph", self.tied, self.both_ways, self.types_), lambda: self._parts(batch))
 
     def _parts(self, batch: Batch) -> GraphParts:
         variables = _variables(batch, self.types_)
-        return GraphParts(variables, _ties(variables, both_ways=self.both_ways) if self.exact else ())
+        return GraphParts(variables, _ties(variables, self.tied, both_ways=self.both_ways) if self.tied else ())
 
     def scores(self, batch: Batch) -> Graph:
         return self._graph(batch, [side._scores(batch, side.weights_).node for side in self.sides_])
@@ -307,6 +307,18 @@ class RelationModel(SavedEstimator):
             for kind in (0, 1):
                 found[kind].append(q.marginal[starts[kind] : starts[kind + 1]].reshape(-1, len(self.types_[kind])))
         return np.concatenate(found[0]), np.concatenate(found[1])
+
+    def confidence(self, batch: Batch, labels: LabelArray, q: PartPosterior) -> FloatArray:
+        """(n_slots,): P(label) of every mention and pair under a posterior."""
+        parts = self.parts(batch)
+        shares = np.empty(batch.n_slots)
+        for slots, part in zip(parts.slots, parts.used_by_kind(labels), strict=True):
+            shares[slots] = q.at(part)
+        return shares
+
+    def slots_seen(self, batch: Batch, parts: IntArray) -> IntArray:
+        """The mentions and pairs that parts speak of."""
+        return self.parts(batch).slots_seen(parts)
 
     # one file
 
@@ -400,10 +412,10 @@ def _batch(
     )
 
 
-def _ties(variables: tuple[Variables, ...], *, both_ways: bool) -> tuple[Factors, ...]:
+def _ties(variables: tuple[Variables, ...], most: int, *, both_ways: bool) -> tuple[Factors, ...]:
     """Factors over every pair after its two mentions, and over the two relations between two mentions."""
     mentions, pairs = variables
-    few = np.diff(mentions.offsets) <= MOST_TIED
+    few = np.diff(mentions.offsets) <= most
     owner = np.repeat(np.arange(len(few)), np.diff(pairs.offsets))
     local = np.arange(len(owner)) - pairs.offsets[owner]
     tied = few[owner]
@@ -424,14 +436,3 @@ def _cut(owner: IntArray, n: int) -> IntArray:
 def _of(pairs: Variables) -> IntArray:
     assert pairs.arguments is not None
     return pairs.arguments
-
-
-def with_answers(
-    texts: Sequence[RelatedText], answers: Sequence[tuple[list[str], dict[tuple[int, int], str]]]
-) -> list[RelatedText]:
-    """Sentences with the types and relations that a model's ``decode`` gives them."""
-    made = []
-    for text, (types, ties) in zip(texts, answers, strict=True):
-        mentions = tuple(Mention(m.start, m.end, t) for m, t in zip(text.mentions or (), types, strict=True))
-        made.append(RelatedText(text.tokens, mentions, tuple(Relation(i, j, r) for (i, j), r in ties.items())))
-    return made

@@ -44,6 +44,7 @@ _CLASSES = {
     "NaiveBayes": "trellis.models.naive_bayes",
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",
+    "Relater": "trellis.tasks.relate",
     "RelationModel": "trellis.models.relation_model",
     "SlotMaxEnt": "trellis.models.relation_model",
     "Transfer": "trellis.tasks.transfer",

@@ -256,6 +256,24 @@ class GraphParts(Parts):
             [s + np.arange(len(c)) * b.size + c for b, s, c in zip(self.blocks, self.starts, codes, strict=False)]
         )
 
+    def used_by_kind(self, outputs: LabelArray) -> list[IntArray]:
+        """Of each kind, the parts of its variables that an output uses."""
+        given = self.by_kind(outputs)
+        return [s + np.arange(len(y)) * v.size + y for v, s, y in zip(self.variables, self.starts, given, strict=False)]
+
+    def slots_seen(self, parts: IntArray) -> IntArray:
+        """The slots of the variables that parts speak of, increasing."""
+        found = [np.zeros(0, np.int64)]
+        for number, (_, slot, _) in enumerate(self._each(parts)):
+            if number < len(self.variables):
+                found.append(self.slots[number][slot])
+                continue
+            family = self.factors[number - len(self.variables)]
+            owner = _owner(family.offsets)[slot]
+            for position, kind in enumerate(family.kinds):
+                found.append(self.slots[kind][self.variables[kind].offsets[owner] + family.scope[slot, position]])
+        return np.unique(np.concatenate(found))
+
     def _code_of(self, family: Factors, labels: Sequence[LabelArray]) -> IntArray:
         """(n_factors,): the assignment that each factor of a family sees."""
         code = np.zeros(len(family.scope), np.int64)

@@ -39,7 +39,10 @@ def project_rows(
     most_evaluations: int,
     at: IntArray | None = None,
 ) -> LocalSolution:
-    """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call; a sweep counts as an evaluation."""
+    """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call.
+
+    A sweep costs no inference of the batch, and is not counted against ``most_evaluations``.
+    """
     tell_if_compiling(graph_rows.project_graphs)
     scaled = mine.scaled
     rows, n = scaled.rows, len(scores)
@@ -56,11 +59,10 @@ def project_rows(
     residual, sweeps, ending = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
     graph_rows.project_graphs(
         scaled.instance_rows, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
-        *mine.layout, score, theta, tolerance, min(MOST_SWEEPS, most_evaluations), scores.farthest(), residual, sweeps,
-        ending,
+        *mine.layout, score, theta, tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
     )  # fmt: skip
     left = np.flatnonzero(ending != solver.CONVERGED)
-    if len(left) and most_evaluations > MOST_SWEEPS:
+    if len(left):
         taken, theirs = scores.take(left), np.isin(rows.instance, left)
         found = lock_step.project_rows(
             taken, LocalRows(mine.rows.take(left, taken.parts)), gamma, LocalState((theta / scaled.scale)[theirs]),
