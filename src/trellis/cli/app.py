@@ -36,6 +36,7 @@ from trellis.cli import (
     info,
     parse,
     predict,
+    relate,
     tokens,
     train,
     transfer,
@@ -65,6 +66,7 @@ app.add_typer(parse.parse, name="parse")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
+app.add_typer(relate.relate, name="relate")
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(info.info)

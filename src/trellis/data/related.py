@@ -209,9 +209,13 @@ def _cell(text: str, kind: type, path: str, line: int) -> list[Any]:
     return value
 
 
-def write_related(path: FilePath, texts: Iterable[RelatedText]) -> None:
-    """Write sentences with the probabilities that they have: CoNLL04 columns where the name ends in .txt or .tsv."""
-    columns = os.fspath(path).lower().endswith((".txt", ".tsv", ".conll"))
+def write_related(path: FilePath, texts: Iterable[RelatedText], *, columns: bool | None = None) -> None:
+    """Write sentences with the probabilities that they have, or as CoNLL04 columns.
+
+    columns : None: where the name ends in .txt, .tsv or .conll
+    """
+    if columns is None:
+        columns = os.fspath(path).lower().endswith((".txt", ".tsv", ".conll"))
     with writing(path) as out:
         for number, text in enumerate(texts):
             out.write(_as_columns(text, number) if columns else json.dumps(_record(text), ensure_ascii=False) + "\n")

@@ -115,7 +115,7 @@ class RelationModel(SavedEstimator):
         *,
         l2: float = 0.3,
         min_count: int = 2,
-        max_iter: int = 50,
+        max_iter: int = 30,
         tol: float = 1e-6,
         tied: int = 0,
         both_ways: bool = False,

@@ -78,6 +78,7 @@ class Relater(SavedEstimator):
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
     max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.relation_model.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without
+    projection_tol : by how much rules may be off while it learns, in counts
 
     Learned: ``model_``, ``constraints_``, ``finder_``, ``history_``.
     """
@@ -98,6 +99,7 @@ class Relater(SavedEstimator):
         l2: float = 0.3,
         min_count: int = 2,
         finder: bool = True,
+        projection_tol: float = 0.01,
         n_jobs: int | None = None,
         engine: Any = None,
         verbose: bool = False,
@@ -111,6 +113,7 @@ class Relater(SavedEstimator):
         self.l2 = l2
         self.min_count = min_count
         self.finder = finder
+        self.projection_tol = projection_tol
         self.n_jobs = n_jobs
         self.engine = engine
         self.verbose = verbose
@@ -158,7 +161,7 @@ class Relater(SavedEstimator):
         gamma = METHODS[self.method]
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
-            tol=0.0, track_likelihood=False, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
+            tol=0.0, projection_tol=self.projection_tol, track_likelihood=False, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
         )  # fmt: skip
 
     # prediction
@@ -169,14 +172,18 @@ class Relater(SavedEstimator):
         The best output under the rules; those that count over a corpus are left out. Mentions are found where a
         sentence has none given. Probabilities are of the model under the rules.
         """
-        self._check_fitted()
-        given = _with_mentions(list(texts), self.finder_)
+        given = self.with_mentions(texts)
         if not given:
             return []
         batch = self._batch(given)
         labels = self._best(batch, constrained=constrained)
         shares = self._probabilities(batch, constrained=constrained)
         return _answers(self.model_, batch, given, labels, shares)
+
+    def with_mentions(self, texts: Iterable[RelatedText]) -> list[RelatedText]:
+        """Sentences, those without mentions with the ones that are found."""
+        self._check_fitted()
+        return _with_mentions(list(texts), self.finder_)
 
     def score(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
@@ -185,8 +192,9 @@ class Relater(SavedEstimator):
 
     def explain(self, texts: Iterable[RelatedText]) -> list[Change]:
         """What the rules change in the model's own best outputs, and which of them."""
-        self._check_fitted()
-        given = _with_mentions(list(texts), self.finder_)
+        given = self.with_mentions(texts)
+        if not given:
+            return []
         batch = self._batch(given)
         model = self._tied(ANY_NUMBER)
         rows = self._rows(model, batch)

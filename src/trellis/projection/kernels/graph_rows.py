@@ -71,6 +71,8 @@ def project_graphs(
                 # so far the step of this row is none: its present dual variable is in the scores
                 step, cap = 0.0, CAP
                 least, most = lower[r] - theta[r], upper[r] - theta[r]
+                # the slope rises: where it is negative, the minimum lies to the right
+                left, right, left_seen, right_seen = least, most, False, False
                 for turn in range(MOST_STEPS):
                     mean, variance = moments(score, part, coefficient, first, size, low, high, step)
                     gradient = bound[r] - mean
@@ -79,11 +81,18 @@ def project_graphs(
                         worst = max(worst, off)
                     if off <= 0.1 * tolerance:
                         break
-                    move = -gradient / max(variance, 1e-12)
-                    move = min(max(move, -cap), cap)
+                    if gradient < 0.0:
+                        left, left_seen = step, True
+                    else:
+                        right, right_seen = step, True
+                    move = min(max(-gradient / max(variance, 1e-12), -cap), cap)
                     if abs(move) == cap:
                         cap *= 2.0
-                    moved = min(max(step + move, least), most)
+                    moved = step + move
+                    if moved <= left:  # too far: to the end of the box, or halfway to where the slope is known
+                        moved = 0.5 * (left + step) if left_seen else left
+                    elif moved >= right:
+                        moved = 0.5 * (right + step) if right_seen else right
                     if moved == step:
                         break
                     step = moved
