@@ -8,9 +8,9 @@ Variables are fixed one after the other. A prefix can become no better than
                                                         + ½ Σ_{w open} max_{k'} pair_uw(k, k') ]
 
 since pair_uw(k, k') is at most either of its two maxima. Prefixes that cannot beat the best output known are dropped;
-the most promising few are followed first. What is left when all are gone is proved to be the best. Before that,
-pairs give to their variables what they can (block-coordinate descent on the dual of the linear relaxation, MPLP:
-Globerson & Jaakkola 2007), which makes the bound tight wherever the relaxation is.
+the most promising few are followed first. What is left when all are gone is proved to be the best. Where that takes
+many prefixes, pairs first give to their variables what they can (block-coordinate descent on the dual of the linear
+relaxation, MPLP: Globerson & Jaakkola 2007), which makes the bound tight wherever the relaxation is.
 """
 
 from __future__ import annotations
@@ -21,35 +21,45 @@ from trellis.data.ragged import FloatArray, IntArray
 
 FOLLOWED = 32
 """Prefixes that are followed together."""
-SWEEPS = 3
+MANY = 2000
+"""Prefixes after which it pays to tighten the bound and begin again."""
+SWEEPS = 10
 """Passes of the dual over all pairs."""
 
 
-def best_assignment(unary: FloatArray, pair: FloatArray) -> tuple[IntArray, float, float, int]:
-    """A best assignment, its score, the bound of the relaxation, and how many prefixes were looked at.
+def best_assignment(unary: FloatArray, pair: FloatArray) -> tuple[IntArray, float, int]:
+    """A best assignment, its score, and how many prefixes were looked at.
 
     unary : (n, K), −inf for labels that a variable does not have
     pair : (n, n, K, K), pair[u, v, a, b] = pair[v, u, b, a], 0 where two are not tied, 0 at [u, u]
     """
-    n, _ = unary.shape
+    search = _searched(unary, pair, MANY)
+    if search is None:
+        search = _searched(*_reparametrised(unary, pair), None)
+        assert search is not None
+    return search.found, search.value, search.seen
+
+
+def relaxed_bound(unary: FloatArray, pair: FloatArray) -> float:
+    """A bound on every assignment: what every variable and every pair has at its best, after sweeps of the dual."""
     unary, pair = _reparametrised(unary, pair)
-    bound = _bound(unary, pair)
+    n = len(unary)
+    return float(unary.max(axis=1).sum() + pair.max(axis=(2, 3))[np.triu_indices(n, 1)].sum())
+
+
+def _searched(unary: FloatArray, pair: FloatArray, most: int | None) -> _Search | None:
+    """The search at its end; None if it took more than so many prefixes."""
     # the surest first: what they settle, all the others hear
     top = np.sort(unary, axis=1)
     gap = top[:, -1] - (top[:, -2] if unary.shape[1] > 1 else 0.0)
     order = np.argsort(-np.where(np.isfinite(gap), gap, np.inf), kind="stable")
-    unary, pair = unary[order], pair[np.ix_(order, order)]
-    search = _Search(unary, pair)
-    search.follow(0, np.zeros((1, 0), np.int64), np.zeros(1), unary[None])
-    found = np.empty(n, np.int64)
-    found[order] = search.best
-    return found, search.value, bound, search.seen
-
-
-def _bound(unary: FloatArray, pair: FloatArray) -> float:
-    """Σ of what every variable and every pair has at its best."""
-    n = len(unary)
-    return float(unary.max(axis=1).sum() + pair.max(axis=(2, 3))[np.triu_indices(n, 1)].sum())
+    search = _Search(unary[order], pair[np.ix_(order, order)], most)
+    search.follow(0, np.zeros((1, 0), np.int64), np.zeros(1), search.unary[None])
+    if search.given_up:
+        return None
+    search.found = np.empty(len(unary), np.int64)
+    search.found[order] = search.best
+    return search
 
 
 def _reparametrised(unary: FloatArray, pair: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -73,14 +83,20 @@ def _reparametrised(unary: FloatArray, pair: FloatArray) -> tuple[FloatArray, Fl
 class _Search:
     """Depth first, a few prefixes at a time, the most promising first."""
 
-    def __init__(self, unary: FloatArray, pair: FloatArray) -> None:
-        self.unary, self.pair, self.n = unary, pair, len(unary)
+    found: IntArray
+
+    def __init__(self, unary: FloatArray, pair: FloatArray, most: int | None) -> None:
+        self.unary, self.pair, self.n, self.most = unary, pair, len(unary), most
         self.best = np.zeros(len(unary), np.int64)
         self.value, self.seen = -np.inf, 0
         half = pair.max(axis=3) / 2.0  # (u, w, k): what u may hope for from w
         half[np.arange(self.n), np.arange(self.n)] = 0.0
         # (level, u, k): from all that are open when ``level`` variables are fixed
         self.hope = np.cumsum(half[:, ::-1], axis=1)[:, ::-1].transpose(1, 0, 2)
+
+    @property
+    def given_up(self) -> bool:
+        return self.most is not None and self.seen > self.most
 
     def follow(self, level: int, prefix: IntArray, score: FloatArray, heard: FloatArray) -> None:
         """prefix : (P, level);  heard : (P, n − level, K) unary scores and pairs with what is fixed."""
@@ -91,6 +107,8 @@ class _Search:
             return
         p, k = heard.shape[0], heard.shape[2]
         self.seen += p * k
+        if self.given_up:
+            return
         parent, label = np.repeat(np.arange(p), k), np.tile(np.arange(k), p)
         new = score[parent] + heard[parent, 0, label]
         further = heard[parent, 1:] + self.pair[level, level + 1 :].transpose(1, 0, 2)[label]

@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.errors import DataError, InfeasibleError
-from trellis.structures.branching import best_assignment
+from trellis.structures.branching import best_assignment, relaxed_bound
 from trellis.structures.elimination import Eliminated, Order, eliminate, log_sum, order_of
 from trellis.structures.graph_parts import GraphParts
 from trellis.structures.graph_polytope import graph_polytope
@@ -217,7 +217,7 @@ class Graph(Structure):
                         outputs[kind][shape.at[v][some]] = chosen[:, v]
             else:
                 for row, instance in enumerate(shape.instances.tolist()):
-                    labels, total[instance], _, _ = best_assignment(*self._dense(shape, row, messages))
+                    labels, total[instance], _ = best_assignment(*self._dense(shape, row, messages))
                     for v, kind in enumerate(shape.kinds):
                         outputs[kind][shape.at[v][row]] = labels[v]
         for message in messages:
@@ -231,7 +231,7 @@ class Graph(Structure):
         for shape in self.shapes:
             if shape.order.largest > LARGEST_MAX:
                 for row, instance in enumerate(shape.instances.tolist()):
-                    bound[instance] = best_assignment(*self._dense(shape, row, messages))[2]
+                    bound[instance] = relaxed_bound(*self._dense(shape, row, messages))
         return bound
 
     def _dense(self, shape: Shape, row: int, messages: list[_Message]) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,8 @@ from numba import njit
 from trellis.projection.kernels.solver import CONVERGED, EXHAUSTED, UNBOUNDED
 
 MOST_STEPS = 20
-CAP = 12.0
+FARTHEST = 12.0
+"""A move of one dual variable in one sweep: larger ones, in flat corners, would have to be undone by others."""
 
 
 @njit(nogil=True, cache=True)
@@ -69,10 +70,10 @@ def project_graphs(
             for r in range(a, b):
                 low, high = row_start[r], row_start[r + 1]
                 # so far the step of this row is none: its present dual variable is in the scores
-                step, cap = 0.0, CAP
+                step = 0.0
                 least, most = lower[r] - theta[r], upper[r] - theta[r]
                 # the slope rises: where it is negative, the minimum lies to the right
-                left, right, left_seen, right_seen = least, most, False, False
+                left, right, left_seen, right_seen = max(least, -FARTHEST), min(most, FARTHEST), False, False
                 for turn in range(MOST_STEPS):
                     mean, variance = moments(score, part, coefficient, first, size, low, high, step)
                     gradient = bound[r] - mean
@@ -85,11 +86,8 @@ def project_graphs(
                         left, left_seen = step, True
                     else:
                         right, right_seen = step, True
-                    move = min(max(-gradient / max(variance, 1e-12), -cap), cap)
-                    if abs(move) == cap:
-                        cap *= 2.0
-                    moved = step + move
-                    if moved <= left:  # too far: to the end of the box, or halfway to where the slope is known
+                    moved = step - gradient / max(variance, 1e-12)
+                    if moved <= left:  # too far: to the end, or halfway to where the slope is known
                         moved = 0.5 * (left + step) if left_seen else left
                     elif moved >= right:
                         moved = 0.5 * (right + step) if right_seen else right
