@@ -43,6 +43,9 @@ _EXPORTS = {
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
     "Parser": "trellis.tasks.parse",
+    "RelatedText": "trellis.data.related",
+    "Relater": "trellis.tasks.relate",
+    "RelationModel": "trellis.models.relation_model",
     "SpanningTrees": "trellis.structures.spanning_trees",
     "TreeInducer": "trellis.tasks.induce_trees",
     "Trees": "trellis.structures.trees",
@@ -59,13 +62,16 @@ _EXPORTS = {
     "column": "trellis.constraints.condition",
     "compile_constraints": "trellis.constraints.compilation",
     "count": "trellis.constraints.count",
+    "counts_like": "trellis.constraints.relations",
     "decode": "trellis.search.decode",
     "dictionary": "trellis.constraints.dictionary",
     "each": "trellis.constraints.links",
     "each_label": "trellis.constraints.each_label",
+    "entity": "trellis.constraints.relations",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
     "few_labels_per": "trellis.constraints.few_labels",
+    "first": "trellis.constraints.relations",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
     "given": "trellis.constraints.given",
@@ -77,6 +83,8 @@ _EXPORTS = {
     "previous": "trellis.constraints.labels",
     "project": "trellis.projection.projector",
     "read_rules": "trellis.constraints.rules.reading",
+    "relation": "trellis.constraints.relations",
+    "second": "trellis.constraints.relations",
     "share": "trellis.constraints.count",
     "starts": "trellis.constraints.count",
     "transitions": "trellis.constraints.count",
@@ -142,8 +150,14 @@ if TYPE_CHECKING:
     from trellis.constraints.links import each as each
     from trellis.constraints.links import forward as forward
     from trellis.constraints.links import links as links
+    from trellis.constraints.relations import counts_like as counts_like
+    from trellis.constraints.relations import entity as entity
+    from trellis.constraints.relations import first as first
+    from trellis.constraints.relations import relation as relation
+    from trellis.constraints.relations import second as second
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.data.batch import Batch as Batch
+    from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConstraintError as ConstraintError
@@ -167,6 +181,7 @@ if TYPE_CHECKING:
     from trellis.models.hmm import HMM as HMM
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
+    from trellis.models.relation_model import RelationModel as RelationModel
     from trellis.models.saving import load_model as load_model
     from trellis.projection.agreement import agree as agree
     from trellis.projection.projector import project as project
@@ -181,6 +196,7 @@ if TYPE_CHECKING:
     from trellis.tasks.induce import Inducer as Inducer
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
     from trellis.tasks.parse import Parser as Parser
+    from trellis.tasks.relate import Relater as Relater
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 

@@ -49,6 +49,7 @@ def having(flag):
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
     reading = {"align", "predict", "explain", "induce", "info", "parse predict", "induce-trees", "aggregate"}
+    reading |= {"relate predict", "relate explain"}
     assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
@@ -56,11 +57,12 @@ def test_model_reads_and_save_writes_everywhere():
 
 
 def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_threads():
-    printing = set(COMMANDS) - {"train", "parse train"}
+    printing = set(COMMANDS) - {"train", "parse train", "relate train"}
+    related = {"relate predict", "relate explain"}
     assert having("--output") == printing
     assert having("--json") == printing - TREES  # trees are CoNLL-U
-    assert having("--threads") == {*TRAIN, "predict", "explain", "parse predict"} - {"parse train"}
-    assert having("--quiet") == {*TRAIN, "predict", "explain", "info"}
+    assert having("--threads") == {*TRAIN, "predict", "explain", "parse predict", *related} - {"parse train"}
+    assert having("--quiet") == {*TRAIN, "predict", "explain", "info", *related}
     in_rounds = set(TRAIN) - {"parse train"}  # which makes passes of single steps
     assert having("--rounds") == having("--gamma") == in_rounds
     assert having("--history") == in_rounds - {"transfer"}

@@ -53,7 +53,11 @@ def sentence(kind: int, i: int, j: int) -> RelatedText:
     elif kind == 1:
         tokens, types, ties = f"{who} works for {firm} Ltd .", {0: "Peop", 3: "Org"}, [(0, 1, "Work_For")]
     elif kind == 2:
-        tokens, types, ties = f"{firm} Ltd of {town} hired {who} .", {0: "Org", 3: "Loc", 5: "Peop"}, [(2, 0, "Work_For")]
+        tokens, types, ties = (
+            f"{firm} Ltd of {town} hired {who} .",
+            {0: "Org", 3: "Loc", 5: "Peop"},
+            [(2, 0, "Work_For")],
+        )
     else:
         tokens, types, ties = f"{who} saw {town} .", {0: "Peop", 2: "Loc"}, []
     mentions = tuple(Mention(a, a + 1 + (t == "Org"), t) for a, t in types.items())

@@ -211,7 +211,13 @@ def test_mistakes_in_rules_are_told():
 
 
 def test_rules_are_written_and_read_back():
-    rules = [LIVES, KILLS, counts_like({"Kill": 0.1}, 0.2), one_relation_per_pair(), relations("Kill").per("corpus") <= 3]
+    rules = [
+        LIVES,
+        KILLS,
+        counts_like({"Kill": 0.1}, 0.2),
+        one_relation_per_pair(),
+        relations("Kill").per("corpus") <= 3,
+    ]
     again = read_constraints(write_constraints(rules, TYPES))
     assert [c.code() for c in again] == [r.code() for r in rules]
     assert LIVES.describe() == (

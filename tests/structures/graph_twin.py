@@ -1,4 +1,4 @@
-"""Small graphs with all their outputs listed: variables of two kinds, arguments of relations, factors, by plain loops."""
+"""Small graphs with all their outputs listed: variables of two kinds, relations with arguments, and factors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def graph_of(counts: Sequence[int], sizes: tuple[int, int], ties: Sequence[str])
     arguments = np.array([pair for own in pairs for pair in own], np.int64).reshape(-1, 2)
     variables = (
         Variables("entity", tuple("abcd"[: sizes[0]]), offsets[0].astype(np.int64)),
-        Variables(
-            "relation", tuple("uvwx"[: sizes[1]]), offsets[1].astype(np.int64), ("entity", "entity"), arguments
-        ),
+        Variables("relation", tuple("uvwx"[: sizes[1]]), offsets[1].astype(np.int64), ("entity", "entity"), arguments),
     )
     factors = []
     if "arguments" in ties:
@@ -102,9 +100,7 @@ def graph_cases(
     parts = graph_of(counts, sizes, ties)
     flat = np.array(draw(st.lists(st.sampled_from(palette), min_size=parts.n_parts, max_size=parts.n_parts)), float)
     if feasible:
-        planted = [
-            [draw(st.integers(0, v.size - 1)) for _ in range(int(v.offsets[-1]))] for v in parts.variables
-        ]
+        planted = [[draw(st.integers(0, v.size - 1)) for _ in range(int(v.offsets[-1]))] for v in parts.variables]
         used = parts.of(parts.in_slots(planted))
         flat[used] = np.where(flat[used] == -math.inf, 0.0, flat[used])
     return GraphCase(parts, flat, {"first": 0})

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from trellis.constraints.rows import Rows
 from trellis.errors import DataError
 from trellis.search import decode
-from trellis.structures import Graph, GraphParts, Variables, factors_over
+from trellis.structures import Graph, GraphParts, Variables, branching, factors_over
 from trellis.structures import graph as module
-from trellis.structures import branching
 from trellis.structures.branching import best_assignment, relaxed_bound
 
 from .graph_twin import graph_of, listed
@@ -29,7 +28,10 @@ drawn = settings(max_examples=25, deadline=None)
 def test_entropy_clamps_and_best_lists_agree_with_enumeration(data):
     case = data.draw(cases("graph"))
     graph, twin = case.structure(), case.listed()
-    entropy = [-sum(p * math.log(p) for p in np.exp(s - t) if p > 0) for s, t in zip(twin.score, twin.log_partition)]
+    entropy = [
+        -sum(p * math.log(p) for p in np.exp(score - top) if p > 0)
+        for score, top in zip(twin.score, twin.log_partition, strict=True)
+    ]
     np.testing.assert_allclose(graph.entropy(), entropy, atol=1e-6)
     found = graph.kbest(3)
     for i, score in enumerate(twin.score):
@@ -96,7 +98,9 @@ def test_wide_graphs_have_an_argmax_by_branch_and_bound_that_a_program_confirms(
         Variables("relation", tuple("uvw"), np.array([0, len(pairs)]), ("entity", "entity"), np.array(pairs)),
     )
     scope = np.column_stack((pairs, np.arange(len(pairs))))
-    parts = GraphParts(variables, (factors_over(variables, ("entity", "entity", "relation"), scope, np.array([0, 20])),))
+    parts = GraphParts(
+        variables, (factors_over(variables, ("entity", "entity", "relation"), scope, np.array([0, 20])),)
+    )
     graph = Graph(parts, rng.normal(size=parts.n_parts))
     exact = graph.argmax()
     monkeypatch.setattr(module, "LARGEST_MAX", 9)

@@ -36,9 +36,7 @@ def evaluate(
     fields: Annotated[bool, flag("--fields", help="Labelled tokens, .tsv or .jsonl; so without an option.")] = False,
     induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
-    relations: Annotated[
-        bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")
-    ] = False,
+    relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
     json: Json = False,
 ) -> None:
     """Compare an output with gold and print its scores.

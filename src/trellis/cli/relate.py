@@ -11,6 +11,7 @@ from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
 from trellis.cli.habits import answering
 from trellis.cli.options import (
+    DECODING,
     GAMMA,
     LABELLED,
     LEARNING,
@@ -66,7 +67,7 @@ def train(
     ] = False,
     min_count: Annotated[int, MIN_COUNT] = 2,
     no_finder: Annotated[
-        bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=LEARNING)
+        bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=DECODING)
     ] = False,
     history: History = None,
     threads: Threads = None,
@@ -103,7 +104,7 @@ def predict(
     text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
     output: Output = "-",
-    no_rules: Annotated[bool, flag("--no-rules", help="Predict with the model alone, without the rules.")] = False,
+    no_rules: Annotated[bool, flag("--no-rules", help="Let the model alone decide.", panel=DECODING)] = False,
     json: Json = False,
     threads: Threads = None,
     quiet: Quiet = False,

@@ -4,7 +4,7 @@
     word.isin("Paris", "Rome").implies(entity("Loc"))          of every mention; its text is its word
     relations("Kill").per("corpus") <= 30                      how many there are; with share=True, of all pairs
     counts_like(labelled, within=0.2)                          their shares as in labelled data, ± 20 %
-    one_relation_per_pair()                                    in one direction or in the other     (Samdani et al. 2012)
+    one_relation_per_pair()                                    in one direction or in the other    (Samdani et al. 2012)
 
 Where factors see a relation with its arguments, a rule is a sum of the assignments that break it and holds exactly.
 Where nothing ties the variables, it is written as clauses (Roth & Yih 2004; Samdani et al. 2012, sec. 5.3), which hold
@@ -72,6 +72,7 @@ class Among(Rule):
         axes = getattr(patterns, "axes", None)
         if axes is None:
             patterns.context.parts.variable_kind(ENTITY)  # refuses
+            raise ConstraintError(f"{self.code()} speaks of entities and relations")
         axis, labels = axes[self.role]
         for name in self.names:
             if name not in labels:
@@ -234,12 +235,12 @@ def variable_entries(rule: Rule, context: Context) -> Entries:
             f"{rule.code()} has no linear form over variables that nothing ties: count what is said of one of them, or "
             "learn with sums that are exact within a sentence"
         )
-    if len(axes) > 1:
-        flat, start = table.holds.reshape(len(table.holds), -1), table.assignments
-    else:
+    flat: BoolArray = table.holds.reshape(len(table.holds), -1)
+    start = table.assignments
+    if len(axes) <= 1:
         axis = axes[0] if axes else 1
         away = tuple(a for a in range(1, table.holds.ndim) if a != axis)
-        flat = table.holds.any(axis=away)
+        flat = np.asarray(table.holds.any(axis=away))
         kind, variable = table.variables[axis - 1]
         start = context.parts.variable(kind, variable, 0)
     at, code = np.nonzero(flat[table.pattern])
@@ -267,7 +268,9 @@ def rule_blocks(rule: Rule, context: Context) -> list[Block]:
                     continue
                 few = 2 * chosen.sum() <= len(chosen)  # else [y ∈ S] = 1 − [y ∉ S]
                 label = np.flatnonzero(chosen if few else ~chosen)
-                made.add(parts.variable(kind, variable[mine][:, None], label), np.full(len(label), 1.0 if few else -1.0))
+                made.add(
+                    parts.variable(kind, variable[mine][:, None], label), np.full(len(label), 1.0 if few else -1.0)
+                )
                 limit += 1.0 if few else 0.0
             made.close(table.slots[mine], limit)
     return [made.block(context, f"the probability of breaking {rule.code()}")]
@@ -294,7 +297,8 @@ class _Rows:
         self.n += len(slots)
 
     def block(self, context: Context, subject: str) -> Block:
-        entries = merge(*map(np.concatenate, (self.row, self.part, self.value)), context.parts.n_parts)
+        row, part, value = np.concatenate(self.row), np.concatenate(self.part), np.concatenate(self.value)
+        entries = merge(row, part, value, context.parts.n_parts)
         instance = context.instance[np.concatenate(self.slot)]
         return Block(
             *entries, np.concatenate(self.bound), False, instance, 1, np.zeros(self.n), subject,

@@ -123,7 +123,9 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
             kind = _type(r, refuse)
             if kind is None:
                 raise refuse(f"a relation needs a 'type'{did_you_mean('type', r)}")
-            found.append(Relation(_whole(r, "first", "relation", refuse), _whole(r, "second", "relation", refuse), kind))
+            found.append(
+                Relation(_whole(r, "first", "relation", refuse), _whole(r, "second", "relation", refuse), kind)
+            )
         tied = tuple(found)
     return RelatedText(tuple(tokens), made, tied, path, line)
 
@@ -205,7 +207,9 @@ def _cell(text: str, kind: type, path: str, line: int) -> list[Any]:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list) or not all(type(item) is kind for item in value):
-        raise DataError(f"expected a list of {kind.__name__} such as {[kind(0)]!r}, found {text[:40]!r}", path=path, line=line)
+        raise DataError(
+            f"expected a list of {kind.__name__} such as {[kind(0)]!r}, found {text[:40]!r}", path=path, line=line
+        )
     return value
 
 

@@ -1,7 +1,7 @@
 """Entities and relations against gold: precision, recall and F1, by type, over all, and as a mean over types.
 
-    entity      its tokens and its type are right
-    relation    the tokens of both mentions and the relation are right; *strict*: the types of both too
+entity      its tokens and its type are right
+relation    the tokens of both mentions and the relation are right; *strict*: the types of both too
 """
 
 from __future__ import annotations

@@ -85,7 +85,9 @@ def pair_features(tokens: Sequence[str], mentions: Sequence[Span], first: int, s
         lower = [w.lower() for w in tokens[x:y]]
         shapes.append("_".join(map(shape, tokens[x:y][:3])))
         own = [f"h={lower[-1]}", f"sh={shapes[-1]}", f"n={min(y - x, 4)}", f"all={'_'.join(lower)}"]
-        own += [f"w={w}" for w in lower] + [f"suf={lower[-1][-n:]}" for n in (2, 3)] + [f"-1={at(x - 1)}", f"+1={at(y)}"]
+        own += (
+            [f"w={w}" for w in lower] + [f"suf={lower[-1][-n:]}" for n in (2, 3)] + [f"-1={at(x - 1)}", f"+1={at(y)}"]
+        )
         found += [f"{name}:{one}" for one in own]
     found += [f"shsh={order}{shapes[0]}|{shapes[1]}", f"order={order}", f"M={min(len(mentions), 6)}"]
     if len(between) <= 3:

@@ -1,7 +1,7 @@
 """RelationModel: two log-linear classifiers, of mentions and of ordered pairs of them, over the variables of a graph.
 
     p(types, relations | sentence) = Π_i p(type_i | mention i) · Π_{i≠j} p(relation_ij | mentions i and j)
-                                                                          (Roth & Yih 2004; Samdani et al. 2012, sec. 5.3)
+                                                                        (Roth & Yih 2004; Samdani et al. 2012, sec. 5.3)
 
 By itself it knows of no tie between its two parts: constraints bring it. They act on the variables as they are, in
 expectation, or where ``tied`` says so on factors over every pair and its two mentions, exactly.
@@ -107,6 +107,8 @@ class RelationModel(SavedEstimator):
     not_saved: ClassVar[tuple[str, ...]] = ()
     sides_: tuple[SlotMaxEnt, SlotMaxEnt]
     types_: tuple[tuple[str, ...], tuple[str, ...]]
+    label_names_: Vocabulary
+    _features: tuple[Vocabulary, ...]
 
     def __init__(
         self,
@@ -131,10 +133,6 @@ class RelationModel(SavedEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sides_")
-
-    @property
-    def label_names_(self) -> Vocabulary:
-        return Vocabulary(dict.fromkeys([*self.types_[0], *self.types_[1]]), kind="label")
 
     # batches
 
@@ -175,15 +173,15 @@ class RelationModel(SavedEstimator):
         return _batch(texts, matrices, [self._known(text) for text in texts], weights)
 
     def _learn_types(self, texts: Sequence[RelatedText]) -> None:
-        found = [
-            self.entities if self.entities is not None else sorted({m.type for t in texts for m in t.mentions or () if m.type}),
-            self.relations if self.relations is not None else sorted({r.type for t in texts for r in t.relations or ()}),
-        ]  # fmt: skip
-        entities, relations = (tuple(names) for names in found)
+        entities, relations = self.entities, self.relations
+        if entities is None:
+            entities = sorted({m.type for text in texts for m in text.mentions or () if m.type})
+        if relations is None:
+            relations = sorted({r.type for text in texts for r in text.relations or ()})
         if not entities or not relations:
             what = "relations" if entities else "types of mentions"
             raise DataError(f"there are no {what}: give labelled sentences, or name them")
-        self.types_ = (entities, (NONE, *(name for name in relations if name != NONE)))
+        self.types_ = (tuple(entities), (NONE, *(name for name in relations if name != NONE)))
 
     def _known(self, text: RelatedText) -> tuple[list[int], list[int]]:
         numbers = [{name: n for n, name in enumerate(own)} for own in self.types_]
@@ -210,6 +208,7 @@ class RelationModel(SavedEstimator):
             side._prepare()
             made.append(side)
         self.sides_ = (made[0], made[1])
+        self.label_names_ = _label_names(self.types_)
 
     # the four verbs
 
@@ -346,11 +345,17 @@ class RelationModel(SavedEstimator):
         self.sides_ = (made[0], made[1])
         entities, relations = (tuple(map(str, side.classes_.tolist())) for side in made)
         self.types_ = (entities, relations)
-        for side, own in zip(made, self._features, strict=True):
-            if side.n_features_in_ != len(own):
-                raise DataError(f"{len(own)} names of features for {side.n_features_in_} features")
+        self.label_names_ = _label_names(self.types_)
+        for side, known in zip(made, self._features, strict=True):
+            if side.n_features_in_ != len(known):
+                raise DataError(f"{len(known)} names of features for {side.n_features_in_} features")
         if relations[0] != NONE:
             raise DataError(f"the first relation must be {NONE!r}, not {relations[0]!r}")
+
+
+def _label_names(types: tuple[tuple[str, ...], tuple[str, ...]]) -> Vocabulary:
+    """All names, for messages."""
+    return Vocabulary(dict.fromkeys([*types[0], *types[1]]), kind="label")
 
 
 def slots_of(batch: Batch) -> tuple[IntArray, IntArray]:
@@ -375,7 +380,8 @@ def _batch(
     """Slots of sentences: mentions and then pairs, features of the first in the first columns."""
     counts = [len(text.mentions or ()) for text in texts]
     labels = np.array([y for own in known for kind in own for y in kind], np.int32)
-    word, between, first, second, order = [], [], [], [], []
+    word, between = list[str](), list[str]()
+    first, second, order = list[int](), list[int](), list[int]()
     mention = pair = 0
     n_mentions = sum(counts)
     for text, n in zip(texts, counts, strict=True):
@@ -434,5 +440,5 @@ def _cut(owner: IntArray, n: int) -> IntArray:
 
 
 def _of(pairs: Variables) -> IntArray:
-    assert pairs.arguments is not None
-    return pairs.arguments
+    """(n, 2): the mentions of every pair."""
+    return np.zeros((0, 2), np.int64) if pairs.arguments is None else pairs.arguments

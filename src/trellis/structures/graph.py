@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,9 +75,7 @@ class Graph(Structure):
     ([0, 1], [0.62, 0.38, 0.38, 0.62])
     """
 
-    def __init__(
-        self, parts: GraphParts, flat_scores: Any, first: int = 0, numbers: IntArray | None = None
-    ) -> None:
+    def __init__(self, parts: GraphParts, flat_scores: Any, first: int = 0, numbers: IntArray | None = None) -> None:
         self._parts, self.first, self.numbers = parts, first, numbers
         self.flat_scores: FloatArray = check_scores("part", flat_scores, (parts.n_parts,))
 
@@ -271,7 +268,8 @@ class Graph(Structure):
     def _listed(self, k: int) -> list[tuple[float, LabelArray]]:
         """Of one instance: every output but the best differs from it first at some variable (Lawler 1972)."""
         first = self.argmax()
-        waiting, found = [(float(first.score[0]), first.outputs, self, 0)], []
+        waiting = [(float(first.score[0]), first.outputs, self, 0)]
+        found: list[tuple[float, LabelArray]] = []
         place = self._parts.place_of(np.arange(self._parts.starts[len(self._parts.variables)]))
         while waiting and len(found) < k:
             waiting.sort(key=lambda entry: entry[0])
@@ -308,20 +306,16 @@ class Graph(Structure):
             for number in range(len(self._parts.factors))
         ]
 
-    @cached_property
+    @property
     def leaves(self) -> list[tuple[int, ...]]:
         """Of each family the positions whose variables no other factor sees."""
-        return self._parts.__dict__.setdefault("_leaves", _leaves(self._parts))
+        return self._parts.remembered("leaves", lambda: _leaves(self._parts))
 
     @property
     def shapes(self) -> list[Shape]:
-        found: list[Shape] = self._parts.__dict__.setdefault("_shapes", None) or _shapes(self._parts, self.leaves)
-        self._parts.__dict__["_shapes"] = found
-        return found
+        return self._parts.remembered("shapes", lambda: _shapes(self._parts, self.leaves))
 
-    def _eliminated(
-        self, shape: Shape, messages: list[_Message], *, best: bool
-    ) -> Iterator[tuple[slice, Eliminated]]:
+    def _eliminated(self, shape: Shape, messages: list[_Message], *, best: bool) -> Iterator[tuple[slice, Eliminated]]:
         """The graphs of a shape, as many at a time as memory allows."""
         size = max(1, TOGETHER // shape.order.largest)
         tables = self.tables
@@ -437,9 +431,7 @@ def _shapes(parts: GraphParts, leaves: list[tuple[int, ...]]) -> list[Shape]:
             gone[kind][parts.variables[kind].offsets[owner] + family.scope[:, p]] = True
     alike: dict[Any, list[int]] = {}
     for i in range(parts.n_instances):
-        key = [
-            gone[k][block.offsets[i] : block.offsets[i + 1]].tobytes() for k, block in enumerate(parts.variables)
-        ]
+        key = [gone[k][block.offsets[i] : block.offsets[i + 1]].tobytes() for k, block in enumerate(parts.variables)]
         key += [family.scope[family.offsets[i] : family.offsets[i + 1]].tobytes() for family in parts.factors]
         alike.setdefault(tuple(key), []).append(i)
     return [_shape(parts, leaves, gone, np.array(members)) for members in alike.values()]

@@ -1,6 +1,6 @@
 """Parts of small graphs: values of discrete variables of several kinds, and assignments of the factors over them.
 
-    y = (y_v)_v,   y_v one of the labels of its kind;      a factor f sees the variables of its scope, y_f = (y_v)_{v ∈ f}
+    y = (y_v)_v,   y_v one of the labels of its kind;    a factor f sees the variables of its scope, y_f = (y_v)_{v ∈ f}
 
 Parts are (variable, label), kind after kind, and then (factor, assignment), family after family; inside a block they
 are numbered  start + slot · size + code,  where an assignment's code counts its last variable fastest. Without factors
@@ -9,11 +9,11 @@ the variables are independent: then this is a product of categoricals, several t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from trellis.structures.parts import Parts, check_change, check_labels, check_pa
 
 if TYPE_CHECKING:
     from trellis.structures.graph import Graph
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,14 @@ class GraphParts(Parts):
     def __post_init__(self) -> None:
         if len({len(block.offsets) for block in self.blocks}) > 1:
             raise DataError("the variables and factors of a graph must be those of equally many instances")
+
+    def remembered(self, key: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for these parts."""
+        memo: dict[str, Any] = self.__dict__.setdefault("_memo", {})
+        if key not in memo:
+            memo[key] = make()
+        found: T = memo[key]
+        return found
 
     @property
     def blocks(self) -> tuple[Variables | Factors, ...]:

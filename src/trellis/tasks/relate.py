@@ -76,7 +76,7 @@ class Relater(SavedEstimator):
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     method : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
-    max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.relation_model.RelationModel`
+    max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without
     projection_tol : by how much rules may be off while it learns, in counts
 
@@ -161,7 +161,8 @@ class Relater(SavedEstimator):
         gamma = METHODS[self.method]
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
-            tol=0.0, projection_tol=self.projection_tol, track_likelihood=False, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
+            tol=0.0, projection_tol=self.projection_tol, track_likelihood=False, n_jobs=self.n_jobs,
+            engine=self.engine, verbose=self.verbose,
         )  # fmt: skip
 
     # prediction
@@ -210,6 +211,7 @@ class Relater(SavedEstimator):
         """The same model, whose variables factors tie in sentences of up to so many mentions."""
         made = RelationModel(**{**self.model_.get_params(deep=False), "tied": most})
         made.types_, made.sides_, made._features = self.model_.types_, self.model_.sides_, self.model_._features
+        made.label_names_ = self.model_.label_names_
         return made
 
     def _rows(self, model: RelationModel, batch: Batch) -> Rows:
@@ -322,9 +324,7 @@ def _answers(
     return made
 
 
-def _changes(
-    model: RelationModel, batch: Batch, rows: Rows, plain: LabelArray, best: LabelArray
-) -> list[Change]:
+def _changes(model: RelationModel, batch: Batch, rows: Rows, plain: LabelArray, best: LabelArray) -> list[Change]:
     """Labels that differ, with the rules that the first output breaks where it is changed."""
     broken = _broken(model, batch, rows, plain)
     names = [np.array(own) for own in model.types_]

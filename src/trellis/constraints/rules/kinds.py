@@ -226,7 +226,7 @@ class RuleKind:
 
 
 _CONDITIONS = OBSERVED_KEYS + LABEL_KEYS
-KINDS = (
+KINDS: tuple[RuleKind, ...] = (
     RuleKind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
     RuleKind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
     RuleKind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
@@ -246,8 +246,6 @@ KINDS = (
         ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
         _statement,
     ),
-)
-KINDS += (
     RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), implied_types),
     RuleKind(("then_entity",), OBSERVED_KEYS + STRENGTH_KEYS, implied_entity),
     RuleKind(("then_relation",), OBSERVED_KEYS + STRENGTH_KEYS, implied_relation),

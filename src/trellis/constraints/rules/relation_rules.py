@@ -58,12 +58,14 @@ def counted(section: Section) -> Count:
 
 
 def like_labelled(section: Section) -> Constraint:
+    """Shares of relations as in labelled sentences, which come later."""
     if not section.flag("counts_like_labelled"):
         section.fail("counts_like_labelled = true is the only value with a meaning", "counts_like_labelled")
     return counts_like(None, section.number("within", low=0.0, high=1.0) if "within" in section else 0.2)
 
 
 def one_per_pair(section: Section) -> Constraint:
+    """At most one relation between two mentions."""
     if not section.flag("one_relation_per_pair"):
         section.fail("one_relation_per_pair = true is the only value with a meaning", "one_relation_per_pair")
     return one_relation_per_pair()

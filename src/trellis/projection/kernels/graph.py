@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from trellis.constraints.rows import Rows
@@ -18,14 +20,17 @@ MOST_SWEEPS = 400
 """Nearly all instances need fewer than 20; in a corner, where sweeps crawl, a quasi-Newton solver takes over."""
 
 
+def _parts(rows: Rows) -> GraphParts:
+    """This module is found by their kind."""
+    return cast(GraphParts, rows.parts)
+
+
 def takes(rows: Rows) -> bool:
     """Rows over variables that no factor ties, whose duals are free of each other: hard, or at a price per unit."""
-    parts = rows.parts
-    assert isinstance(parts, GraphParts)
     groups = rows.groups
     alone = np.bincount(rows.group, minlength=len(groups)) <= 1
     plain = (groups.kind == Kind.HARD) | ((groups.kind == Kind.PENALTY) & (alone | (groups.norm == Norm.L1)))
-    return not parts.factors and not rows.implicit and bool(np.all(plain))
+    return not _parts(rows).factors and not rows.implicit and bool(np.all(plain))
 
 
 def project_rows(
@@ -48,8 +53,7 @@ def project_rows(
     rows, n = scaled.rows, len(scores)
     table = GroupTable.of(rows, gamma)
     if mine.layout is None:
-        parts = rows.parts
-        assert isinstance(parts, GraphParts)
+        parts = _parts(rows)
         block = np.searchsorted(parts.starts, rows.part, side="right") - 1
         mine.layout = parts.place_of(rows.part), np.array([one.size for one in parts.variables])[block]
     upper = np.repeat(np.where(table.kind == Kind.HARD, np.inf, table.amount), np.diff(table.start))
