@@ -22,6 +22,9 @@ BEGINS = {
     "parse predict": "trellis.models.load_model",
     "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
     "transfer": "trellis.models.load_model",
+    "relate train": "trellis.tasks.relate.Relater.fit",
+    "relate predict": "trellis.tasks.relate.Relater.load",
+    "relate explain": "trellis.tasks.relate.Relater.load",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
@@ -38,6 +41,9 @@ REST = {
     "parse predict": ["s", "-m", "m"],
     "induce-trees": ["s"],
     "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
+    "relate train": ["rules.toml", "-l", "s"],
+    "relate predict": ["s", "-m", "m"],
+    "relate explain": ["s", "-m", "m"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
     "info": [],
@@ -59,7 +65,11 @@ def folder(tmp_path_factory, monkeypatch):
 
 
 def line(command, flag, target):
-    more = [] if command not in ("train", "parse train", "transfer") or flag == "--save" else ["--save", "other"]
+    more = (
+        []
+        if command not in ("train", "parse train", "transfer", "relate train") or flag == "--save"
+        else ["--save", "other"]
+    )
     return [*command.split(), *REST[command], *more, flag, str(target)]
 
 

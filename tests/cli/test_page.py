@@ -87,7 +87,7 @@ def command_lines():
 def test_commands_in_the_docs_have_flags_that_exist(where, words):
     if words[0] == "align" and {"-d", "-r"} & set(words):
         return  # habits of others, tried in test_habits.py
-    name = " ".join(words[: 2 if words[0] == "parse" else 1])
+    name = " ".join(words[: 2 if words[0] in ("parse", "relate") else 1])
     options = {one: flag.takes_value for flag in ALL[name].values() for one in flag.names}
     unknown = [typed for typed in unknown_flags(words[1:], options) if " " not in typed]
     assert unknown == []

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
+from tests.relate import sample
 from trellis.constraints import count, few_labels_per, label, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, UEM, CoDL
-from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
+from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.models.vote_hmm import VoteHMM
 from trellis.tasks.aggregate import Aggregator
@@ -29,6 +30,7 @@ from trellis.tasks.extract_files import read_labelled
 from trellis.tasks.induce import Inducer, tag_text
 from trellis.tasks.induce_trees import TreeInducer
 from trellis.tasks.parse import Parser
+from trellis.tasks.relate import Relater
 from trellis.tasks.transfer import Transfer
 
 TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"], []]
@@ -280,6 +282,30 @@ def obeyed(learner: Any) -> str:
     return f"{both} {[c.describe() for c in learner.constraints]} {learner.penalties_}"
 
 
+RELATED = sample.sentences(6)
+
+
+def make_relater(path: str) -> None:
+    many = [sample.bare(text) for text in sample.sentences(3, 6)]
+    Relater(sample.RULES, min_count=1, max_iter=1).fit(RELATED, many).save(path)
+
+
+def related(relater: Any) -> str:
+    texts = [sample.bare(text) for text in RELATED[:3]]
+    if hasattr(relater, "finder_"):
+        found = relater.predict(texts) + relater.predict([type(texts[0])(texts[0].tokens)])
+        for text in found:
+            for item in (*text.mentions, *text.relations):
+                assert item.type in relater.model_.types_[0] + relater.model_.types_[1]
+                assert -1e-9 <= item.probability <= 1 + 1e-6
+        return str([(t, [m.probability for m in t.mentions]) for t in found])
+    batch = relater.encode(texts)
+    scores = relater.scores(batch)
+    marginal = scores.infer().marginal
+    assert np.all((marginal >= 0) & (marginal <= 1 + 1e-9))
+    return f"{relater.decode(batch, scores.argmax().outputs)} {marginal.tobytes()}"
+
+
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
 SAVED: dict[str, Saved] = {
     "HMM": tagger(HMM(min_count=1, **SMOOTH)),
@@ -308,6 +334,10 @@ SAVED: dict[str, Saved] = {
     "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
+    "Relater": Saved(make_relater, load_model, related),
+    "RelationModel": Saved(
+        lambda path: RelationModel(min_count=1, max_iter=10).fit(RELATED).save(path), load_model, related
+    ),
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),

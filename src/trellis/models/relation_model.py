@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,13 @@ from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
+from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.features import feature_matrix, learn_features
+from trellis.models.gaussian import check_l2
+from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.relation_features import mention_features, pair_features
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator
 from trellis.structures import (
     Categorical,
     Factors,
@@ -42,6 +45,13 @@ from trellis.structures import (
 KINDS = (ENTITY, RELATION)
 MOST_SUMMED = 7
 """Mentions of a sentence up to which sums over factors are quick; an argmax takes any number."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the weights."""
+
+    types: list[list[str]]
+    features: list[list[str]]
 
 
 class SlotMaxEnt(MaxEnt):
@@ -108,6 +118,7 @@ class RelationModel(SavedEstimator):
     sides_: tuple[SlotMaxEnt, SlotMaxEnt]
     types_: tuple[tuple[str, ...], tuple[str, ...]]
     label_names_: Vocabulary
+    ARRAYS: ClassVar[dict[str, ArrayOf]] = {kind: ArrayOf(np.float64, (f"{kind}_weights",)) for kind in KINDS}
     _features: tuple[Vocabulary, ...]
 
     def __init__(
@@ -157,13 +168,13 @@ class RelationModel(SavedEstimator):
             if text.mentions is None:
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
         if fit:
+            self._check_settings()
             self._learn_types(texts)
         else:
             self._check_fitted()
         described = [self.described(text) for text in texts]
         rows = [[[(name, 1.0) for name in one] for own in described for one in own[kind]] for kind in (0, 1)]
         if fit:
-            self._check_whole(min_count=1, tied=0)
             self._features = tuple(learn_features(own, self.min_count) for own in rows)
             for kind in (0, 1):
                 if not len(self._features[kind]):
@@ -322,35 +333,29 @@ class RelationModel(SavedEstimator):
     # one file
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        names: dict[str, Any] = {"features": [list(own.names) for own in self._features], "sides": []}
-        arrays = {}
-        for kind, side in zip(KINDS, self.sides_, strict=True):
-            header, own = to_archive(side)
-            names["sides"].append(header)
-            arrays.update({f"{kind}_{key}": value for key, value in own.items()})
-        return names, arrays
+        parameters = self.parameters()
+        names = _Names(types=[list(own) for own in self.types_], features=[list(own.names) for own in self._features])
+        return {**names}, dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        made = []
-        if len(names["sides"]) != 2 or len(names["features"]) != 2:
-            raise DataError("a model of relations has two sides with features of their own")
-        for number, (kind, header) in enumerate(zip(KINDS, names["sides"], strict=True)):
-            own = {key.removeprefix(f"{kind}_"): a for key, a in arrays.items() if key.startswith(f"{kind}_")}
-            side = from_archive(header, own)
-            if not isinstance(side, SlotMaxEnt) or side.kind != number:
-                raise DataError(f"its side of {kind} must be a SlotMaxEnt of kind {number}")
-            made.append(side)
-        self._features = tuple(Vocabulary(own, kind="feature") for own in names["features"])
-        self.sides_ = (made[0], made[1])
-        entities, relations = (tuple(map(str, side.classes_.tolist())) for side in made)
+        check_hints(_Names, names, "part")
+        self._check_settings()
+        if len(names["types"]) != 2 or len(names["features"]) != 2:
+            raise DataError("a model of relations has two sides, with types and features of their own")
+        entities, relations = (Vocabulary(own, kind="label").names for own in names["types"])
+        if not entities or relations[:1] != (NONE,):
+            raise DataError(f"it needs types of mentions, and {NONE!r} for the first of its relations")
         self.types_ = (entities, relations)
-        self.label_names_ = _label_names(self.types_)
-        for side, known in zip(made, self._features, strict=True):
-            if side.n_features_in_ != len(known):
-                raise DataError(f"{len(known)} names of features for {side.n_features_in_} features")
-        if relations[0] != NONE:
-            raise DataError(f"the first relation must be {NONE!r}, not {relations[0]!r}")
+        self._features = tuple(Vocabulary(own, kind="feature") for own in names["features"])
+        if not all(map(len, self._features)):
+            raise DataError("it has no features")
+        self._make_sides()
+        self.set_parameters(check_arrays(self.ARRAYS, arrays))
+
+    def _check_settings(self) -> None:
+        check_l2(self.l2)
+        self._check_whole(min_count=1, tied=0, max_iter=1)
+        self._check_within(tol=(0.0, np.inf))
 
 
 def _label_names(types: tuple[tuple[str, ...], tuple[str, ...]]) -> Vocabulary:

@@ -46,7 +46,6 @@ _CLASSES = {
     "Parser": "trellis.tasks.parse",
     "Relater": "trellis.tasks.relate",
     "RelationModel": "trellis.models.relation_model",
-    "SlotMaxEnt": "trellis.models.relation_model",
     "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
     "VoteHMM": "trellis.models.vote_hmm",
