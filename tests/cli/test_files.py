@@ -49,8 +49,10 @@ REST = {
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
-OF_TREES = ("parse train", "parse predict", "induce-trees", "transfer")
-"""CoNLL-U in and out: tests/parse."""
+OF_TREES = (
+    "parse train", "parse predict", "induce-trees", "transfer", "relate train", "relate predict", "relate explain",
+)  # fmt: skip
+"""Files of their own kind in and out: tests/parse, tests/relate."""
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.cli.app import main
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
@@ -99,6 +100,13 @@ def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
     for one, other in zip(relater.predict(texts), again.predict(texts), strict=True):
         assert one == other
         assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
+
+
+def test_engines_give_the_same_bits():
+    settings = {"min_count": 1, "max_iter": 1, "finder": False}
+    one, other = (Relater(RULES, engine=e, **settings).fit(FEW, MANY[:6]) for e in (None, IsolatingEngine()))
+    for name, weights in one.model_.parameters().items():
+        np.testing.assert_array_equal(weights, other.model_.parameters()[name])
 
 
 def test_mentions_are_found_where_none_are_given(relater):

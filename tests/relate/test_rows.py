@@ -85,7 +85,9 @@ def test_rows_hold_of_exactly_the_outputs_that_obey(names, tied):
     rows = rows_of(model, batch, [NAMED[n] for n in names]).canonical()
     base = decode(scores.flat(), rows).outputs
     for i in range(len(batch)):
-        for y in outputs(batch, i):
+        every = list(outputs(batch, i))
+        chosen = np.random.default_rng(i).permutation(len(every))[:150]  # of three mentions there are 5832
+        for y in (every[n] for n in chosen):
             whole = base.copy()
             whole[batch.offsets[i] : batch.offsets[i + 1]] = y
             allowed = penalised_value(scores.flat(), rows, whole)[i] > -np.inf
