@@ -52,6 +52,9 @@ _EXPORTS = {
     "Parser": "trellis.tasks.parse",
     "Perceptron": "trellis.learn.margin.perceptron",
     "SSVM": "trellis.learn.margin.ssvm",
+    "RelatedText": "trellis.data.related",
+    "Relater": "trellis.tasks.relate",
+    "RelationModel": "trellis.models.relation_model",
     "SpanningTrees": "trellis.structures.spanning_trees",
     "Tagger": "trellis.tasks.tag",
     "Transfer": "trellis.tasks.transfer",
@@ -70,14 +73,17 @@ _EXPORTS = {
     "column": "trellis.constraints.condition",
     "compile_constraints": "trellis.constraints.compilation",
     "count": "trellis.constraints.count",
+    "counts_like": "trellis.constraints.relations",
     "decode": "trellis.search.decode",
     "dictionary": "trellis.constraints.dictionary",
     "each": "trellis.constraints.links",
     "each_label": "trellis.constraints.each_label",
+    "entity": "trellis.constraints.relations",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
     "feature": "trellis.constraints.condition",
     "few_labels_per": "trellis.constraints.few_labels",
+    "first": "trellis.constraints.relations",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
     "given": "trellis.constraints.given",
@@ -92,6 +98,8 @@ _EXPORTS = {
     "project": "trellis.projection.projector",
     "read_targets": "trellis.constraints.targets",
     "read_rules": "trellis.constraints.rules.reading",
+    "relation": "trellis.constraints.relations",
+    "second": "trellis.constraints.relations",
     "share": "trellis.constraints.count",
     "shares": "trellis.constraints.shares",
     "starts": "trellis.constraints.count",
@@ -160,11 +168,17 @@ if TYPE_CHECKING:
     from trellis.constraints.links import each as each
     from trellis.constraints.links import forward as forward
     from trellis.constraints.links import links as links
+    from trellis.constraints.relations import counts_like as counts_like
+    from trellis.constraints.relations import entity as entity
+    from trellis.constraints.relations import first as first
+    from trellis.constraints.relations import relation as relation
+    from trellis.constraints.relations import second as second
     from trellis.constraints.rules.reading import read_rules as read_rules
     from trellis.constraints.shares import shares as shares
     from trellis.constraints.targets import read_targets as read_targets
     from trellis.constraints.targets import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
+    from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConstraintError as ConstraintError
@@ -196,6 +210,7 @@ if TYPE_CHECKING:
     from trellis.models.hmm import HMM as HMM
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
+    from trellis.models.relation_model import RelationModel as RelationModel
     from trellis.models.saving import load_model as load_model
     from trellis.projection.agreement import agree as agree
     from trellis.projection.projector import project as project
@@ -213,6 +228,7 @@ if TYPE_CHECKING:
     from trellis.tasks.parse import Parser as Parser
     from trellis.tasks.propose import propose_features as propose_features
     from trellis.tasks.propose import propose_targets as propose_targets
+    from trellis.tasks.relate import Relater as Relater
     from trellis.tasks.tag import Tagger as Tagger
     from trellis.tasks.transfer import Transfer as Transfer
 else:

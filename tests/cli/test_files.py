@@ -26,6 +26,9 @@ BEGINS = {
     "match predict": "trellis.tasks.match.Matcher.load",
     "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
     "transfer": "trellis.models.load_model",
+    "relate train": "trellis.tasks.relate.Relater.fit",
+    "relate predict": "trellis.tasks.relate.Relater.load",
+    "relate explain": "trellis.tasks.relate.Relater.load",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
     "propose": "trellis.tasks.extract_files.read_texts",
@@ -47,6 +50,9 @@ REST = {
     "match predict": ["pairs", "-m", "m"],
     "induce-trees": ["s"],
     "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
+    "relate train": ["rules.toml", "-l", "s"],
+    "relate predict": ["s", "-m", "m"],
+    "relate explain": ["s", "-m", "m"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
     "propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
@@ -57,6 +63,8 @@ OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-
 """CoNLL-U in and out: tests/parse."""
 OF_PAIRS = ("match train", "match predict")
 """Pairs in: tests/match."""
+OF_GRAPHS = ("relate train", "relate predict", "relate explain")
+"""JSON lines of their own: tests/relate."""
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 
@@ -142,7 +150,7 @@ def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, ca
     assert (folder / name).read_text() != "Ann\tNAME\n"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert run(*line(command, "--output", "-")) == 0
@@ -154,7 +162,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
     shown = capfd.readouterr().out

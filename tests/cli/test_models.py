@@ -57,7 +57,7 @@ def test_load_model_knows_every_class_that_saves():
             import_module(module.name)
     abstract = {
         "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Prediction", "ProjectedPrediction",
-        "CCMPrediction", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel",
+        "CCMPrediction", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel", "SlotMaxEnt",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
     assert found - abstract == set(_CLASSES)

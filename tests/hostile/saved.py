@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
+from tests.relate import sample
 from trellis.constraints import arcs, column, count, few_labels_per, label, shares, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
-from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
+from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.vote_hmm import VoteHMM
@@ -32,6 +33,7 @@ from trellis.tasks.induce import Inducer, tag_text
 from trellis.tasks.induce_trees import TreeInducer
 from trellis.tasks.match import Matcher
 from trellis.tasks.parse import Parser
+from trellis.tasks.relate import Relater
 from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer
 
@@ -393,6 +395,30 @@ def margin_checkpoint(kind: str) -> Saved:
     )
 
 
+RELATED = sample.sentences(6)
+
+
+def make_relater(path: str) -> None:
+    many = [sample.bare(text) for text in sample.sentences(3, 6)]
+    Relater(sample.RULES, min_count=1, max_iter=1).fit(RELATED, many).save(path)
+
+
+def related(relater: Any) -> str:
+    texts = [sample.bare(text) for text in RELATED[:3]]
+    if hasattr(relater, "finder_"):
+        found = relater.predict(texts) + relater.predict([type(texts[0])(texts[0].tokens)])
+        for text in found:
+            for item in (*text.mentions, *text.relations):
+                assert item.type in relater.model_.types_[0] + relater.model_.types_[1]
+                assert -1e-9 <= item.probability <= 1 + 1e-6
+        return str([(t, [m.probability for m in t.mentions]) for t in found])
+    batch = relater.encode(texts)
+    scores = relater.scores(batch)
+    marginal = scores.infer().marginal
+    assert np.all((marginal >= 0) & (marginal <= 1 + 1e-9))
+    return f"{relater.decode(batch, scores.argmax().outputs)} {marginal.tobytes()}"
+
+
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
 SAVED: dict[str, Saved] = {
     "HMM": tagger(HMM(min_count=1, **SMOOTH)),
@@ -434,6 +460,10 @@ SAVED: dict[str, Saved] = {
         lambda path: Matcher("sentences", wordnet="none", n_jobs=1).fit(SENTENCES, ANSWERS).save(path),
         load_model,
         matched(SENTENCES),
+    ),
+    "Relater": Saved(make_relater, load_model, related),
+    "RelationModel": Saved(
+        lambda path: RelationModel(min_count=1, max_iter=10).fit(RELATED).save(path), load_model, related
     ),
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),

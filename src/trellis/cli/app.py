@@ -38,6 +38,7 @@ from trellis.cli import (
     parse,
     predict,
     propose,
+    relate,
     tag,
     tokens,
     train,
@@ -70,6 +71,7 @@ app.add_typer(match.match, name="match")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
+app.add_typer(relate.relate, name="relate")
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(propose.propose)

@@ -12,6 +12,16 @@ from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
 from trellis.constraints.links import backward, each, forward, links
+from trellis.constraints.relations import (
+    counts_like,
+    entities,
+    entity,
+    first,
+    one_relation_per_pair,
+    relation,
+    relations,
+    second,
+)
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules import RulesFile, parse_rules, read_rules
 from trellis.constraints.shares import Shares, shares
@@ -19,8 +29,9 @@ from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 
 __all__ = [
     "Constraint", "Rule", "RulesFile", "Shares", "Strength", "arcs", "at_least", "at_most", "backward", "changed",
-    "column", "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "feature",
-    "few_labels_per", "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty",
-    "position", "preceding", "previous", "read_rules", "root", "share", "shares", "slack", "starts", "transitions",
+    "column", "compile_constraints", "count", "counts_like", "dictionary", "each", "each_label", "entities", "entity",
+    "exactly", "exists", "feature", "few_labels_per", "first", "following", "forward", "given", "hard", "label",
+    "learned", "links", "one_relation_per_pair", "parse_rules", "penalty", "position", "preceding", "previous",
+    "read_rules", "relation", "relations", "root", "second", "share", "shares", "slack", "starts", "transitions",
     "trusted", "word",
 ]  # fmt: skip

@@ -55,6 +55,8 @@ _CLASSES = {
     "StringPairs": "trellis.models.matching.string_pairs",
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",
+    "Relater": "trellis.tasks.relate",
+    "RelationModel": "trellis.models.relation_model",
     "Transfer": "trellis.tasks.transfer",
     "Tagger": "trellis.tasks.tag",
     "TreeInducer": "trellis.tasks.induce_trees",

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trellis.constraints.constraint import Constraint, Origin
@@ -18,7 +18,8 @@ from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.errors import ConstraintError, DataError
 
-TOP_KEYS = ("labels", "lists", "defaults", "rule")
+KIND_KEYS = ("entities", "relations")
+TOP_KEYS = ("labels", *KIND_KEYS, "lists", "defaults", "rule")
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class RulesFile:
     labels : the declared labels, or None where the file leaves them to the data
     lists : name -> words
     files : name -> content of every file that a rule names; with it :func:`parse_rules` opens none
+    kinds : the declared "entities" and "relations", where the rules are about such
     """
 
     constraints: tuple[Constraint, ...]
     labels: tuple[str, ...] | None
     lists: Mapping[str, tuple[str, ...]]
     files: Mapping[str, str]
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Constraint]:
         return iter(self.constraints)
@@ -70,6 +73,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     top = Section(values, (), source, path, named)
     top.check_keys(TOP_KEYS)
     labels = top.texts("labels") if "labels" in top else None
+    kinds = {key: top.texts(key) for key in KIND_KEYS if key in top}
     lists = _lists(top)
     defaults = top.inner("defaults") if "defaults" in top else replace(top, values={})
     defaults.check_keys(STRENGTH_KEYS)
@@ -80,7 +84,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     constraints = []
     lines: dict[str, int] = {}
     for i, rule in enumerate(listed):
-        section = Section(rule, ("rule", i), source, path, named, labels, lists)
+        section = Section(rule, ("rule", i), source, path, named, labels, lists, kinds)
         read = _constraints(section, strength)
         if "name" in section:
             name = section.text("name")
@@ -88,7 +92,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
                 section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
             lines[name] = section.line("name")
         constraints += read
-    return RulesFile(tuple(constraints), labels, lists, named.contents)
+    return RulesFile(tuple(constraints), labels, lists, named.contents, kinds)
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
