@@ -46,7 +46,7 @@ def test_docstrings_say_what_every_argument_is_and_of_no_other(name: str) -> Non
     estimator = getattr(trellis, name)
     said = set()
     for line in re.split(r"Learned:|>>>", inspect.cleandoc(estimator.__doc__))[0].splitlines():
-        for names in re.findall(r"(?:^|;  )([a-z_0-9]+(?:, [a-z_0-9]+)*) :", line):
+        for names in re.findall(r"(?:^|;  )(\w+(?:, \w+)*) :", line):
             said |= set(names.split(", "))
     wanted = set(inspect.signature(estimator.__init__).parameters) - OF_A_RUN
     assert said - OF_A_RUN == wanted
