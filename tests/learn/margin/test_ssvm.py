@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,7 +13,7 @@ from trellis.errors import DataError
 from trellis.learn.margin import SSVM
 from trellis.learn.margin.group import losses, with_loss
 from trellis.learn.margin.working_set import WorkingSet
-from trellis.models import CRF, MaxEnt
+from trellis.models import CRF, ArcParser, MaxEnt
 from trellis.structures import Chain
 
 from .oracle import Oracle, least
@@ -117,6 +119,26 @@ def test_loss_augmented_search_finds_what_enumeration_finds():
         value = [scores.score(y)[0] + np.sum((gold >= 0) & (y != gold)) for y in every]
         found = with_loss(scores, gold).argmax().outputs
         assert scores.score(found)[0] + losses(scores.parts, gold, found)[0] == pytest.approx(max(value))
+
+
+def test_loss_augmented_search_finds_the_tree_that_enumeration_finds():
+    """A structure without labels: the loss is the arcs that are missed."""
+    rng, parser = np.random.default_rng(2), ArcParser(bits=8)
+    batch = parser.encode([[("a", "X"), ("b", "Y"), ("c", "X")]], fit=True)
+    flat = parser.uniform(batch)
+    trees = []
+    for heads in product(range(4), repeat=3):
+        try:
+            flat.parts.of(np.array(heads, np.int32))
+        except DataError:
+            continue
+        trees.append(np.array(heads, np.int32))
+    for gold in trees:
+        scores = flat.add(np.arange(flat.parts.n_parts), 2.0 * rng.standard_normal(flat.parts.n_parts))
+        value = [scores.score(y)[0] + np.sum(y != gold) for y in trees]
+        found = with_loss(scores, gold).argmax().outputs
+        assert losses(flat.parts, gold, found)[0] == np.sum(found != gold)
+        assert scores.score(found)[0] + np.sum(found != gold) == pytest.approx(max(value))
 
 
 # dual coordinate descent
