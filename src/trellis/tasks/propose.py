@@ -45,7 +45,7 @@ def propose_targets(
     >>> texts = [["the", "dog"], ["the", "cat"], ["a", "dog"], ["the", "dog"]]
     >>> found = propose_targets(texts, [["D", "N"], None, None, None], words={"a": "D"}, min_count=1, per_label=2)
     >>> [(one.name, one.count, max(one.shares, key=one.shares.get)) for one in found]
-    [('the', 3, 'D'), ('a', 1, 'D'), ('dog', 3, 'N')]
+    [('a', 1, 'D'), ('the', 3, 'D'), ('dog', 3, 'N')]
     """
     tokens = [token for text in texts for token in text]
     known: list[str | None] = [None] * len(tokens)
