@@ -200,7 +200,8 @@ class GE(ProjectedPrediction):
         (γ = 0: the best outputs under them; of targets over the corpus the linear program of all instances at once,
         for which prices of L2 norms are taken as prices of L1)
     distance : of "ge": "l2", "squared" or "kl" for all targets; None: what the strength of each says
-    start : as in :class:`UEM`; "auto": from the labelled instances where there are any, else from weights of 0
+    projection_tol, max_evaluations, checkpoint, checkpoint_every, random_state : as in :class:`UEM`
+    start : likewise; "auto": from the labelled instances where there are any, else from weights of 0
     max_iter, tol : rounds: at most so many, or until the objective changes by less than this share. A round of "ge" is
         25 of L-BFGS
 

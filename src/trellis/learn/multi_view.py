@@ -47,7 +47,7 @@ class MultiView(ProjectedPrediction):
         which is better where each sees a part of the evidence: a mean of parts is less sure than the whole
     weight : c, the weight of all unlabelled instances together; that of all others is 1
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
-    checkpoint, checkpoint_every : as in :class:`UEM`
+    checkpoint, checkpoint_every, projection_tol, max_evaluations, random_state : as in :class:`UEM`
 
     Learned: ``models_``, ``history_`` (its ``kl`` is, at γ = 1, the number of views times the sum of B over the
     unlabelled instances, as they are weighted), ``n_iter_``, ``converged_``.

@@ -73,8 +73,8 @@ class Change:
 class Relater(SavedEstimator):
     """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
-    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
-    method : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
+    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one;  rules_path : what messages call it
+    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
     max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without

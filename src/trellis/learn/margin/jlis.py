@@ -26,6 +26,7 @@ class JLIS(IndirectLearner):
     n_init : restarts, of which the one with the lowest objective is kept
     max_iter : rounds;  tol : they end where the objective falls by less than this share of itself
     inner_tol : of the duality gap of a round's convex problem;  inner_iter : its passes at most
+    random_state : of ties and of the order of examples
     checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
 
     >>> from trellis.learn.margin.negatives import shuffled

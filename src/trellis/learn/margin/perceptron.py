@@ -23,7 +23,7 @@ class Perceptron(MarginLearner):
     model, constraints : as in SSVM
     max_iter : passes over the examples; it ends before where a pass makes no mistake
     average : whether the answer is the average of the weights after every example
-    shuffle : whether every pass has an order of its own
+    shuffle, random_state : whether every pass has an order of its own, and which
     beam, checkpoint, checkpoint_every, verbose : as in SSVM;  n_jobs : of prediction, since steps follow each other
 
     >>> from trellis.models import CRF

@@ -39,6 +39,7 @@ class SSVM(MarginLearner):
     max_iter : passes over the examples
     tol : cutting planes and exponentiated gradient end where the duality gap is this share of the objective
     beam : width of searches under constraints
+    random_state : of the order of examples
     checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
 
     >>> from trellis.models import CRF
