@@ -158,7 +158,7 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
     integers = np.zeros(solver.N_INTEGERS, np.int64)
     floats = np.zeros(solver.N_FLOATS)
     recent = np.zeros(solver.MEMORY)
-    vectors = np.zeros((solver.N_VECTORS, most_rows))
+    room = np.zeros(solver.N_VECTORS * most_rows)
     gradient, evaluated, expected = np.zeros(most_rows), np.zeros(most_rows), np.zeros(most_rows)
 
     for i in range(offsets.shape[0] - 1):
@@ -179,11 +179,12 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
         low_group, high_group = instance_groups[i], instance_groups[i + 1]
         starts = group_start[low_group : high_group + 1] - first
         kinds, norms, amounts = kind[low_group:high_group], norm[low_group:high_group], amount[low_group:high_group]
+        vectors = room[: solver.N_VECTORS * n_rows].reshape((solver.N_VECTORS, n_rows))
         for r in range(n_rows):
             vectors[solver.REACH, r] = row_reach[first + r]
             vectors[solver.SCALE, r] = row_scale[first + r]
         if n_rows > 0:
-            solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors[:, :n_rows], recent)
+            solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors, recent)
             floats[solver.LIMIT] = limit
         # A score so far below the others that its potential is zero can still be raised by a row: only in log space.
         only_logs = False
@@ -267,7 +268,7 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
                     hessian[r, r] = max(hessian[r, r], 1e-12)
             action = solver.advance(
                 trial, value, gradient[:n_rows], eq, starts, kinds, norms, amounts,
-                hessian, integers, floats, vectors[:, :n_rows], recent, tolerance, most_evaluations,
+                hessian, integers, floats, vectors, recent, tolerance, most_evaluations,
             )  # fmt: skip
             evaluations[i] = integers[solver.N_EVALUATIONS]
             residual[i] = floats[solver.RESIDUAL]
