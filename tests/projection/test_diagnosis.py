@@ -224,7 +224,7 @@ def test_a_conflict_inside_an_instance_is_told_before_coupling_rows_are_solved(g
 
 def test_of_many_constraints_each_is_asked_about_with_the_outputs_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule beside many shares of the corpus: the deletion filter solves a program per constraint, each in a round
-    or two. From nothing they took 500 rounds in all, a minute for 22 tokens and 30 labels."""
+    or two. From nothing they took 500 rounds in all."""
     rounds = []
 
     def counted(*arguments: Any, **more: Any) -> Any:

@@ -50,7 +50,7 @@ ROWS_A_TASK = 16_384
 """Keys are moved in tasks of about so many rows: by a rule that does not look at the number of workers."""
 LARGEST_SINGLE = 256.0
 """Up to this σ/γ dual variables are kept in single precision: a rounding of 32 · 6e-8 nats is far below any gap."""
-SLOWER, FASTER, FASTEST, ENOUGH = 0.5, 1.1, 1.0, 0.1
+SLOWER, FASTER, FASTEST, ENOUGH = 0.5, 1.1, 1.0, 0.01
 """Factors of the speed after a step that did not lower the dual by ENOUGH of what it promised and after one that did,
 and its limit. Neighbours under one key bend the dual more than each alone: steps of twice the right length would go to
 and fro over the optimum for ever, and hardly raise the dual."""
