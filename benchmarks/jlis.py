@@ -222,7 +222,7 @@ def contrastive(draws: int, words: int, jobs: int) -> None:
             tags[word].add(tag)
     rules = [dictionary({word: sorted(some) for word, some in tags.items()})]
     some = sample(text, words, np.random.default_rng(0), lambda one: len(one[0]))
-    good, labels = [x for x, _ in some], sorted({t for _, y in some for t in y})
+    good, labels = [x for x, _ in some], sorted({tag for allowed in tags.values() for tag in allowed})
     bad = shuffled(good, per_sentence=4, random_state=0)
     asked = (good + bad, [1] * len(good) + [-1] * len(bad))
 
@@ -274,7 +274,7 @@ def main() -> None:
                 sizes = SIZES[name] if arguments.full else USUAL[name]
                 compare(make(), sizes, arguments.draws, arguments.jobs)
     if arguments.task in (None, "contrastive") and not arguments.choose:
-        contrastive(arguments.draws, 96_000 if arguments.full else 6_000, arguments.jobs)
+        contrastive(arguments.draws, 96_000 if arguments.full else 3_000, arguments.jobs)
 
 
 if __name__ == "__main__":
