@@ -32,7 +32,7 @@ from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.relation_model import RelationModel
-from trellis.tasks.relate import Relater
+from trellis.tasks.relate import MOST_EVALUATIONS, Relater
 
 RULES = """
 entities = ["Peop", "Org", "Loc", "Other"]
@@ -126,12 +126,21 @@ class Draw:
         training.learn_supervised()
         start = model.parameters()
         found: dict[float | None, list[RelationScores]] = {None: judged(model, self.rules, gold)}
-        learner = UEM(None, [*self.rules, counts_like(labelled)], track_likelihood=False)
+        learner = UEM(
+            None, [*self.rules, counts_like(labelled)], track_likelihood=False, max_evaluations=MOST_EVALUATIONS
+        )
         step = learner.step_of(training) if unlabelled else None
         for gamma in gammas:
             model.set_parameters(start)
             UEM(
-                None, learner.constraints, gamma=gamma, start="model", max_iter=rounds, tol=0, track_likelihood=False
+                None,
+                learner.constraints,
+                gamma=gamma,
+                start="model",
+                max_iter=rounds,
+                tol=0,
+                track_likelihood=False,
+                max_evaluations=MOST_EVALUATIONS,
             ).train(training, step)
             found[gamma] = judged(model, self.rules, gold)
         return found
@@ -241,7 +250,8 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     rules_of_all = [*rules, counts_like(draw.labelled)]
     begin, n = time.process_time(), 3
     learner = UEM(
-        None, rules_of_all, gamma=0.5, start="labelled", max_iter=n, tol=0, track_likelihood=False
+        None, rules_of_all, gamma=0.5, start="labelled", max_iter=n, tol=0, track_likelihood=False,
+        max_evaluations=MOST_EVALUATIONS,
     ).train(training)  # fmt: skip
     spent_cpu = (time.process_time() - begin) / n
     rounds = ", ".join(f"{r.seconds:.1f}" for r in learner.history_)
