@@ -51,6 +51,8 @@ from trellis.search import decode
 from trellis.tasks.mentions import MentionFinder
 
 METHODS = {"uem": None, "pr": 1.0, "supervised": None}
+MOST_EVALUATIONS = 40
+"""Of a sentence's rows by the quasi-Newton solver, after sweeps did not settle them: what is left is small."""
 ANY_NUMBER = 2**30
 """Of mentions: an argmax is exact whatever their number."""
 
@@ -161,8 +163,8 @@ class Relater(SavedEstimator):
         gamma = METHODS[self.method]
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
-            tol=0.0, projection_tol=self.projection_tol, track_likelihood=False, n_jobs=self.n_jobs,
-            engine=self.engine, verbose=self.verbose,
+            tol=0.0, projection_tol=self.projection_tol, max_evaluations=MOST_EVALUATIONS, track_likelihood=False,
+            n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
         )  # fmt: skip
 
     # prediction
