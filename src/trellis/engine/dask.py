@@ -32,6 +32,8 @@ AHEAD = 3
 """Groups under way or waiting at each worker."""
 LOOK_EVERY = 1.0
 """Seconds after which it is seen whether the worker that is waited for still lives."""
+SENDING = 15.0
+"""Seconds after which it is seen whether those that are sent to still live."""
 NOTICED = 5.0
 """Seconds in which a scheduler notices that a worker which could not be reached is gone."""
 PATIENCE = 60.0
@@ -171,10 +173,25 @@ class _Pass:
     def _send(self) -> Any:
         while True:
             try:
-                return self.client.scatter(self.content, direct=self.direct, broadcast=True, hash=False)
+                return self._scattered(self.content, broadcast=True)
             except Exception as error:
                 self._see_who_died(error)
                 self.placed.move_from_the_dead()
+
+    def _scattered(self, content: Any, **to: Any) -> Any:
+        """Send something to workers. A message to one that dies may never end, so it is looked after and sent anew."""
+        patience = SENDING
+
+        def send() -> Any:
+            return self.client.scatter(content, direct=self.direct, hash=False, asynchronous=True, **to)
+
+        while True:
+            try:
+                return self.client.sync(send, callback_timeout=patience)
+            except TimeoutError:
+                if self._somebody_died():
+                    raise
+                patience *= 2.0
 
     def ask(self, group: int) -> None:
         """Ask a group's worker for its work; items and states are sent along where it has not got them."""
@@ -192,9 +209,7 @@ class _Pass:
         if group in placed.stale or group in placed.absent:
             items = None
             if group in placed.absent:
-                items = self.client.scatter(
-                    _Items(placed.items[run]), workers=here["workers"], direct=self.direct, hash=False
-                )
+                items = self._scattered(_Items(placed.items[run]), workers=here["workers"])
             sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], placed.done, **here)
             placed.stale.discard(group)
             placed.absent.discard(group)
