@@ -39,6 +39,7 @@ _EXPORTS = {
     "InfeasibleError": "trellis.errors",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
+    "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
@@ -159,6 +160,7 @@ if TYPE_CHECKING:
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
     from trellis.learn.history import History as History
+    from trellis.learn.multi_view import MultiView as MultiView
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM

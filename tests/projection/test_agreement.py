@@ -1,4 +1,4 @@
-"""Agreement of two posteriors against enumeration and cvxpy."""
+"""Agreement of two members against enumeration and cvxpy."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_full_agreement_is_the_geometric_mean(gamma: float) -> None:
     log_q = (s1 + s2) / (2 * gamma)
     q = np.exp(log_q - log_q.max())
     q /= q.sum()
-    found = agree(first, second, gamma)
+    found = agree(first, second, gamma=gamma)
     node = np.array([[q[outputs[:, t] == k].sum() for k in range(3)] for t in range(3)])
-    np.testing.assert_allclose(found.first.node, node, atol=1e-12)
-    np.testing.assert_allclose(found.second.node, node, atol=1e-12)
+    np.testing.assert_allclose(found.members[0].node, node, atol=1e-12)
+    np.testing.assert_allclose(found.members[1].node, node, atol=1e-12)
     primal = 2 * gamma * (q @ np.log(q)) - q @ (s1 + s2)
     assert found.value == pytest.approx(primal, rel=1e-10)
 
@@ -66,10 +66,10 @@ def test_agreement_through_a_map_agrees_with_cvxpy(gamma: float, edges: bool) ->
             rows.append(a == b)
     problem = cp.Problem(cp.Minimize(cost), rows)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-    found = agree(first, second, gamma, maps=maps, edges=edges, tolerance=1e-8)
+    found = agree(first, second, gamma=gamma, maps=maps, edges=edges, tolerance=1e-8)
     assert found.kkt_residual <= 1e-8
     assert found.value == pytest.approx(problem.value, rel=1e-6)
-    for posterior, x, (y, _), k in zip((found.first, found.second), q, spaces, (3, 2), strict=True):
+    for posterior, x, (y, _), k in zip(found.members, q, spaces, (3, 2), strict=True):
         node = np.array([[x.value[y[:, t] == j].sum() for j in range(k)] for t in range(3)])
         np.testing.assert_allclose(posterior.node, node, atol=1e-5)
 
@@ -79,7 +79,7 @@ def test_categorical_agreement_through_a_map_has_the_closed_form_of_proposition_
     rng = np.random.default_rng(2)
     first, second = Categorical(rng.normal(size=(4, 3))), Categorical(rng.normal(size=(4, 4)))
     maps = (np.array([0, 1, 1]), np.array([1, 0, 0, 1]))
-    found = agree(first, second, gamma, maps=maps)
+    found = agree(first, second, gamma=gamma, maps=maps)
     value = 0.0
     for i in range(4):
         q = [cp.Variable(3), cp.Variable(4)]
@@ -90,15 +90,15 @@ def test_categorical_agreement_through_a_map_has_the_closed_form_of_proposition_
         problem = cp.Problem(cp.Minimize(cost), rows)
         problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
         value += problem.value
-        np.testing.assert_allclose(found.first.node[i], q[0].value, atol=1e-5)
-        np.testing.assert_allclose(found.second.node[i], q[1].value, atol=1e-5)
+        np.testing.assert_allclose(found.members[0].node[i], q[0].value, atol=1e-5)
+        np.testing.assert_allclose(found.members[1].node[i], q[1].value, atol=1e-5)
     assert found.value == pytest.approx(value, rel=1e-6)
 
 
 def test_what_either_model_forbids_neither_does() -> None:
     first = Categorical(np.array([[0.0, 0.0, -np.inf]]))
     second = Categorical(np.array([[-np.inf, 0.0, 0.0]]))
-    np.testing.assert_array_equal(agree(first, second).first.node, [[0.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(agree(first, second).members[0].node, [[0.0, 1.0, 0.0]])
 
 
 def test_models_over_different_instances_cannot_agree() -> None:

@@ -160,6 +160,11 @@ class Batch:
         return complete
 
     @property
+    def outputs(self) -> Any:
+        """What is known of the outputs, as structures take it."""
+        return self.labels
+
+    @property
     def known(self) -> bool:
         """Whether any label is known."""
         return bool(np.any(self.labels >= 0))

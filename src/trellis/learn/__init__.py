@@ -3,9 +3,22 @@
 from trellis.learn.ccm import CCM
 from trellis.learn.codl import CoDL
 from trellis.learn.history import History, Round
+from trellis.learn.multi_view import MultiView
 from trellis.learn.penalties import Violations, count_violations
 from trellis.learn.schedule import Anneal
 from trellis.learn.tune import Tuned, tune
 from trellis.learn.uem import UEM
 
-__all__ = ["CCM", "UEM", "Anneal", "CoDL", "History", "Round", "Tuned", "Violations", "count_violations", "tune"]
+__all__ = [
+    "CCM",
+    "UEM",
+    "Anneal",
+    "CoDL",
+    "History",
+    "MultiView",
+    "Round",
+    "Tuned",
+    "Violations",
+    "count_violations",
+    "tune",
+]

@@ -229,8 +229,10 @@ class ProjectedStep:
                 objective = self.alpha * objective + (1.0 - self.alpha) * log_likelihood
             if not plain and gamma > 0.0:
                 # From the optimum V = −γ H(q) − E_q[score] + prices:  KL = −H(q) − E_q[score] + log Z.
+                # Of n views, that of all of them.
                 minus_entropy = (outcome.value - prices + total.expected_score) / gamma
-                kl = max(0.0, minus_entropy - total.expected_score + total.log_given)
+                n = getattr(self.training.model, "copies", 1)
+                kl = max(0.0, n * minus_entropy - total.expected_score + total.log_given)
         given = self.training.known_value()
         known = self.likelihood or plain
         return Expectation(
@@ -284,7 +286,10 @@ class Collect:
             expected = scores.expected_score(q, part.weights)
             if self.alpha < 1.0:
                 statistics = statistics * self.alpha + model.collect(part, p) * (1.0 - self.alpha)
-            if not generative:
+            several = getattr(model, "log_partitions", None)  # of views
+            if several is not None:
+                log_given, log_free = (float(part.weights @ found) for found in several(part))
+            elif not generative:
                 free = model.scores(part).infer() if part.known else p
                 log_free = float(part.weights @ free.log_partition)
         mine = item.rows

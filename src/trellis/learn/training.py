@@ -115,7 +115,7 @@ def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]
 def scores_of(model: Model, part: Batch) -> Structure:
     """Scores of a shard, known labels clamped."""
     scores = model.scores(part)
-    return scores.clamp(part.labels) if part.known else scores
+    return scores.clamp(part.outputs) if part.known else scores
 
 
 # pure work on a shard, see trellis.engine
@@ -124,20 +124,23 @@ def scores_of(model: Model, part: Batch) -> Structure:
 def count_known(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
     """Statistics of labels that are all known."""
     part = item.data
-    return model.collect(part, model.scores(part).certain(part.labels, weights=part.weights)), state
+    return model.collect(part, model.scores(part).certain(part.outputs, weights=part.weights)), state
 
 
 def count_uniform(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
     """Statistics where all outputs that agree with the known labels are equally likely."""
     part = item.data
-    return model.collect(part, model.uniform(part).clamp(part.labels).infer(weights=part.weights)), state
+    return model.collect(part, model.uniform(part).clamp(part.outputs).infer(weights=part.weights)), state
 
 
 def value_of_known(model: Model, item: Piece, state: Any) -> tuple[float, Any]:
     """Σ w log p(x, y), or of a discriminative model log p(y | x)."""
     part = item.data
     scores = model.scores(part)
-    given = scores.score(part.labels)
-    if model.discriminative:
+    given = scores.score(part.outputs)
+    several = getattr(model, "log_partitions", None)  # of views, some of which may be generative
+    if several is not None:
+        given = given - several(part)[1]
+    elif model.discriminative:
         given = given - scores.infer().log_partition
     return float(part.weights @ given), state

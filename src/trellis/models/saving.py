@@ -41,6 +41,7 @@ _CLASSES = {
     "Extractor": "trellis.tasks.extract",
     "HMM": "trellis.models.hmm",
     "MaxEnt": "trellis.models.maxent",
+    "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",

@@ -104,9 +104,9 @@ class Arcs(Structure):
     def flat(self) -> Self:
         return self._over(np.where(self.arc > -np.inf, 0.0, -np.inf))
 
-    def mean(self, other: Self) -> Self:
+    def mean(self, other: Self, share: float = 0.5) -> Self:
         check_alike((len(self), len(self.arc)), (len(other), len(other.arc)), ("sentences", "arcs"))
-        return self._over((self.arc + other.arc) / 2.0)
+        return self._over(share * self.arc + (1.0 - share) * other.arc)
 
     def clamp(self, heads: Any) -> Self:
         """Scores in which a word whose head is known (not −1) has no other."""

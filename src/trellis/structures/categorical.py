@@ -244,9 +244,31 @@ class Categorical(Structure):
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Categorical:
         return replace(self, node=(self.node if change is None else self.node + change) / check_gamma(gamma))
 
-    def mean(self, other: Categorical) -> Categorical:
+    def mean(self, other: Categorical, share: float = 0.5) -> Categorical:
         check_alike(self.node.shape, other.node.shape, ("instances", "labels"))
-        return replace(self, node=(self.node + other.node) / 2.0)
+        return replace(self, node=share * self.node + (1.0 - share) * other.node)
+
+    def agreeing(self, others: Sequence[Categorical], classes: Sequence[IntArray]) -> list[Categorical]:
+        """q_i(y) = p_i(y | z) q(z),  q(z) ∝ Π_i p_i(z)^{1/n}                      (Ganchev et al. 2010, prop. 6.3)
+
+        All have the log-partition log Σ_z exp( mean_i log Σ_{y of z} exp score_i(y) ).
+        """
+        members, n = (self, *others), 1 + max(int(np.max(given, initial=0)) for given in classes)
+        coarse = []
+        for member, given in zip(members, classes, strict=True):
+            check_alike((len(self),), (len(member),), ("instances",))
+            top = member.node.max(axis=1, keepdims=True)
+            refuse_impossible(top[:, 0], member.first, member.numbers)
+            sums = np.exp(member.node - top) @ (np.asarray(given)[:, None] == np.arange(n))
+            with np.errstate(divide="ignore"):
+                coarse.append(np.log(sums) + top)
+        mean = np.mean(coarse, axis=0)
+        tilted = []
+        for member, own, given in zip(members, coarse, classes, strict=True):
+            change = np.full_like(mean, -np.inf)
+            np.subtract(mean, own, out=change, where=mean > -np.inf)
+            tilted.append(replace(member, node=member.node + change[:, given]))
+        return tilted
 
     def flat(self) -> Categorical:
         return replace(self, node=np.where(self.node > -np.inf, 0.0, -np.inf))

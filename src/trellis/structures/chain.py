@@ -351,17 +351,18 @@ class Chain(Structure):
             tables = ChainTables(node / g, edge / g, t.start / g, t.stop / g)
         return self._scored(tables, node_index, edge_index, owner)
 
-    def mean(self, other: Chain) -> Chain:
+    def mean(self, other: Chain, share: float = 0.5) -> Chain:
         if not np.array_equal(self.offsets, other.offsets):
             raise DataError("models agree over the same instances, but the lengths of these differ")
         check_alike((self.n_labels,), (other.n_labels,), ("labels",))
         a, b = self.tables, other.tables
         pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
+        rest = 1.0 - share
         tables = ChainTables(
-            node=(self.node + other.node) / 2,
-            edge=(a.edge[pair // len(b.edge)] + b.edge[pair % len(b.edge)]) / 2,
-            start=(a.start + b.start) / 2,
-            stop=(a.stop + b.stop) / 2,
+            node=share * self.node + rest * other.node,
+            edge=share * a.edge[pair // len(b.edge)] + rest * b.edge[pair % len(b.edge)],
+            start=share * a.start + rest * b.start,
+            stop=share * a.stop + rest * b.stop,
         )
         return self._scored(tables, edge_index=index.astype(np.int32))
 

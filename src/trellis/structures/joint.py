@@ -274,8 +274,8 @@ class Joint(Structure):
             made.append(sum((best[instance] for best in others), mine))
         return np.concatenate(made)
 
-    def mean(self, other: Joint) -> Joint:
-        return Joint(*(one.mean(another) for one, another in zip(self.members, other.members, strict=True)))
+    def mean(self, other: Joint, share: float = 0.5) -> Joint:
+        return Joint(*(one.mean(another, share) for one, another in zip(self.members, other.members, strict=True)))
 
     def clamp(self, known: Sequence[Any]) -> Joint:
         """Scores in which only outputs that agree with what is known of each member are possible."""

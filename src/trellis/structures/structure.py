@@ -146,9 +146,16 @@ class Structure(ABC):
         """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""
         return None
 
-    def mean(self, other: Any) -> Self:
-        """Half the sum of two scores over the same outputs: the geometric mean of two distributions."""
+    def mean(self, other: Any, share: float = 0.5) -> Self:
+        """share · scores + (1 − share) · other, over the same outputs: a geometric mean of two distributions."""
         raise DataError(f"there is no mean of two scores of {self.parts.outputs_are}")
+
+    def agreeing(self, others: Sequence[Any], classes: Sequence[IntArray]) -> list[Any] | None:
+        """The nearest scores of these structures under which classes of labels are equally likely in all of them.
+
+        classes : the class of each label of each structure;  None: there is no closed form
+        """
+        return None
 
     def polytope(self, closed: IntArray) -> Polytope:
         """The outputs that use none of the ``closed`` parts as a 0/1 program."""

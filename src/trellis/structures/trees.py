@@ -142,12 +142,12 @@ class Trees(Arcs):
         made.nearest, made.base = None, None
         return made
 
-    def mean(self, other: Self) -> Self:
-        made = super().mean(other)
+    def mean(self, other: Self, share: float = 0.5) -> Self:
+        made, rest, n = super().mean(other, share), 1.0 - share, len(self.arc)
         if self.nearest is not None or other.nearest is not None:
-            made.nearest = (_or_zeros(self.nearest, len(self.arc)) + _or_zeros(other.nearest, len(self.arc))) / 2.0
+            made.nearest = share * _or_zeros(self.nearest, n) + rest * _or_zeros(other.nearest, n)
         if self.base is not None or other.base is not None:
-            made.base = (_or_zeros(self.base, len(self)) + _or_zeros(other.base, len(self))) / 2.0
+            made.base = share * _or_zeros(self.base, len(self)) + rest * _or_zeros(other.base, len(self))
         return made
 
     def likeliest(self, q: TreePosterior) -> LabelArray:

@@ -1,0 +1,95 @@
+"""The E-step of views with labels of their own: the nearest posteriors that agree through maps of labels.
+
+    q = argmin Σ_i KL(q_i ‖ p_i)     s.t.  classes of labels have the same probabilities in all views
+
+(Ganchev et al. 2010, prop. 6.3; of chains the classes of slots and of neighbouring slots, eq. 54.) Views with the same
+labels agree in closed form inside the ordinary E-step: see :mod:`trellis.models.views`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import IntArray
+from trellis.engine import Piece, Placed, place_batch
+from trellis.learn.expectation import Expectation
+from trellis.learn.training import Training, scores_of
+from trellis.models.model import bare
+from trellis.models.views import Views
+from trellis.projection import Agreement, Duals, agree
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What a shard adds to the whole.  value : of the problem above;  given, free : Σ w log Z as in the E-steps"""
+
+    statistics: Any
+    value: float
+    given: float
+    free: float
+    residual: float
+
+    def __add__(self, other: Agreed) -> Agreed:
+        return Agreed(
+            self.statistics + other.statistics, self.value + other.value, self.given + other.given,
+            self.free + other.free, max(self.residual, other.residual),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AgreeShard:
+    """Work on a shard: its views made to agree, and what they count then."""
+
+    classes: list[IntArray]
+    edges: bool
+    tolerance: float
+    evaluations: int
+
+    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Agreed, Any]:
+        part: Any = item.data
+        found = self.of(model, part)
+        statistics = model.collect(part, found)
+        # −value is Σ_i of the log-partitions at the solution, instance by instance.
+        value = sum(float(part.weights @ q.log_partition) for q in found.members)
+        given, free = (float(part.weights @ one) for one in model.log_partitions(part))
+        return Agreed(statistics, value, given, free, found.kkt_residual), state
+
+    def of(self, model: Any, part: Any) -> Agreement:
+        """The agreement of a batch."""
+        joint: Any = scores_of(model, part)
+        return agree(
+            *joint.members, maps=self.classes, edges=self.edges, weights=part.weights,
+            tolerance=self.tolerance, most_evaluations=self.evaluations,
+        )  # fmt: skip
+
+
+class AgreementStep:
+    """Agreement of the free instances through maps of labels."""
+
+    def __init__(self, training: Training, *, edges: bool, tolerance: float, evaluations: int) -> None:
+        self.training, self.tolerance = training, tolerance
+        model: Any = training.model
+        self.work = self.rows = AgreeShard(model.classes, edges, tolerance, evaluations)
+        self.free: Placed[Piece] = place_batch(training.engine, training.free_batch)
+
+    @property
+    def placed(self) -> list[Placed[Any]]:
+        return [self.free]
+
+    def nothing(self, gamma: float) -> Duals:
+        return Duals(np.zeros(0), (), ())
+
+    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+        training, known = self.training, self.training.known_value()
+        if not len(self.free):
+            return Expectation(training.with_supervised(None), known, known, 0.0, {}, self.nothing(gamma), 0.0, 0)
+        found = self.free.total(self.work, bare(training.model))
+        solved = found.residual <= self.tolerance
+        return Expectation(
+            training.with_supervised(found.statistics), found.value - found.free + known,
+            found.given - found.free + known, max(0.0, found.given - found.value), {}, self.nothing(gamma),
+            found.residual, 1, unsolved=None if solved else "agreement of the views",
+        )  # fmt: skip

@@ -1,0 +1,270 @@
+"""MultiView: models on different views of the same instances, trained so that they agree where nothing is labelled.
+
+    min_θ  Σ_i L_i(θ_i) + c E_U[ B(p_1, p_2, ...) ]                                 (Ganchev et al. 2010, eq. 47, 53)
+
+L_i is the loss of view i on labelled instances, B the Bhattacharyya distance  −log Σ_y Π_i p_i(y)^{1/n}  of the views
+on unlabelled ones. In the one loop: the E-step is agreement, q ∝ Π_i p_i^{1/n} (prop. 6.1, 6.2, in closed form), or
+through maps of labels onto common classes (prop. 6.3, eq. 54); the M-step fits every view to q and to its labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, Rule
+from trellis.constraints.expression import read_constraints, write_constraints
+from trellis.data.files import FilePath
+from trellis.data.views import ViewBatch
+from trellis.engine import Piece, engine_for, place_batch, threads_for
+from trellis.errors import DataError
+from trellis.learn.agreement import AgreementStep, AgreeShard
+from trellis.learn.history import History
+from trellis.learn.prediction import ProjectedPrediction, accuracy
+from trellis.learn.training import Training, count_known
+from trellis.learn.uem import UEM
+from trellis.models.model import bare, own_model
+from trellis.models.views import Views
+
+AGREEMENT = "agreement"
+
+
+class MultiView(ProjectedPrediction):
+    """Learn several models that see the same instances in different ways, from labelled and unlabelled ones.
+
+    models : two or more, all of classifiers or all of taggers (MaxEnt and NaiveBayes, CRF and HMM); ones like them are
+        trained, ``models_``
+    constraints : on what they agree on, for the instances that are not fully labelled (not with ``maps``)
+    maps : for views with labels of their own: for each view a dictionary label -> class, or None; a label that is not
+        named is a class of its own. Views then agree on classes, and ``y`` is a list of labels a view
+    edges : with ``maps``, of taggers: whether classes of neighbouring tokens agree too, not of single tokens alone
+    weight : c, the weight of all unlabelled instances together; that of all others is 1
+    max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
+    checkpoint, checkpoint_every : as in :class:`UEM`
+
+    Learned: ``models_``, ``history_`` (its ``kl`` is the number of views times the sum of B over the unlabelled
+    instances, as they are weighted), ``n_iter_``, ``converged_``.
+
+    >>> from trellis.models import MaxEnt
+    >>> words, shapes = np.eye(4)[[0, 1, 2, 2, 3, 3]], np.eye(2)[[0, 1, 0, 0, 1, 1]]
+    >>> both = MultiView([MaxEnt(l2=0.1), MaxEnt(l2=0.1)]).fit([words, shapes], ["a", "b", None, None, None, None])
+    >>> both.predict([words, shapes]).tolist(), both.predict([words, shapes], by=0).tolist()
+    (['a', 'b', 'a', 'a', 'b', 'b'], ['a', 'b', 'a', 'a', 'b', 'b'])
+    """
+
+    not_saved = ("models", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        constraints: Sequence[Constraint | Rule] = (),
+        *,
+        maps: Sequence[Mapping[str, str] | None] | None = None,
+        edges: bool = True,
+        weight: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        projection_tol: float = 1e-3,
+        max_evaluations: int = 200,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 10,
+        verbose: bool = False,
+    ) -> None:
+        self.models = models
+        self.constraints = constraints
+        self.maps = maps
+        self.edges = edges
+        self.weight = weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.projection_tol = projection_tol
+        self.max_evaluations = max_evaluations
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    model_: Any
+    """Views: all models as one."""
+
+    @property
+    def models_(self) -> list[Any]:
+        """The trained models, one a view."""
+        found: list[Any] = self.model_.members
+        return found
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, resume: bool = False) -> Self:
+        """Train models like the ones given.
+
+        X : a list of the instances as each view sees them (the same text for two taggers with different features)
+        y : labels, None where unknown; with ``maps`` a list of such labels, one a view
+        """
+        self._check_settings()
+        model: Any = Views([own_model(one, learned=False) for one in self.models], self.maps)
+        batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
+        training = Training(model, batch, engine_for(self.n_jobs, self.engine))
+        learner = UEM(
+            model, self.constraints, gamma=float(model.copies), start="auto" if self.maps is None else "model",
+            max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
+            max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
+            engine=self.engine, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
+            verbose=self.verbose,
+        )  # fmt: skip
+        step = None
+        if self.maps is not None:
+            self._begin(model, batch, training)
+            step = AgreementStep(
+                training, edges=self.edges, tolerance=self.projection_tol, evaluations=self.max_evaluations
+            )
+        learner.train(training, step, resume=resume)
+        self.model_, self.history_ = model, learner.history_
+        self.n_iter_, self.converged_ = learner.n_iter_, learner.converged_
+        return self
+
+    def _weighted(self, batch: ViewBatch) -> ViewBatch:
+        """Unlabelled instances so weighted that all of them weigh c times as much as the others together."""
+        known = np.zeros(len(batch), dtype=np.bool_)
+        for member in batch.members:
+            slots = np.repeat(np.arange(len(batch)), member.lengths)
+            known[slots[member.labels >= 0]] = True
+        labelled, free = float(batch.weights[known].sum()), float(batch.weights[~known].sum())
+        scale = self.weight * (labelled / free if labelled and free else 1.0)
+        return batch.with_weights(np.where(known, batch.weights, scale * batch.weights))
+
+    def _begin(self, model: Views, batch: ViewBatch, training: Training) -> None:
+        """Every view starts from its own labels, where it has any."""
+        for member, own in zip(model.members, batch.members, strict=True):
+            member.reset()
+            labelled = own.take(np.flatnonzero(own.complete))
+            if len(labelled):
+                placed = place_batch(training.engine, labelled)
+                member.update(placed.total(count_known, bare(member)), shards=[placed], engine=training.engine)
+
+    # prediction
+
+    def predict(self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True, decoding: str = "viterbi") -> Any:
+        """Labels by name: those that the views agree on (with ``maps`` a list, one a view), or of one view alone.
+
+        by : "agreement", or the number of a view
+        """
+        view = self._view(by)
+        if view is not None:
+            return self.models_[view].predict(self.model_.one_a_view(X, "X")[view])
+        if self.maps is None:
+            return super().predict(X, constrained=constrained, decoding=decoding)
+        batch = self._encoded(X)
+        found = list(self._run_agreed(batch, _Best(self._agree_shard())))
+        return self.model_.decode(batch, [np.concatenate(own) for own in zip(*found, strict=True)])
+
+    def predict_proba(self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True) -> Any:
+        """Posteriors of labels, as the models' own ``predict_proba`` gives them; ``by`` as in :meth:`predict`."""
+        view = self._view(by)
+        if view is not None:
+            return self.models_[view].predict_proba(self.model_.one_a_view(X, "X")[view])
+        if self.maps is None:
+            return super().predict_proba(X, constrained=constrained)
+        batch = self._encoded(X)
+        return self.model_.probabilities(batch, list(self._run_agreed(batch, _Posterior(self._agree_shard()))))
+
+    def score(
+        self, X: Any, y: Any = None, *, by: int | str = AGREEMENT, constrained: bool = True, decoding: str = "viterbi"
+    ) -> float:
+        """Share of the known labels that :meth:`predict` gives; with ``maps``, over all views."""
+        view = self._view(by)
+        if view is not None:
+            given = self.model_.one_a_view(y, "y")[view] if self.maps is not None else y
+            return float(self.models_[view].score(self.model_.one_a_view(X, "X")[view], given))
+        if self.maps is None:
+            return super().score(X, y, constrained=constrained, decoding=decoding)
+        batch = self._encoded(X, y)
+        found = list(zip(*self._run_agreed(batch, _Best(self._agree_shard())), strict=True))
+        pairs = zip(batch.members, found, strict=True)
+        return float(np.mean([accuracy(own, np.concatenate(labels)) for own, labels in pairs if own.known]))
+
+    def _view(self, by: int | str) -> int | None:
+        self._check_fitted()
+        n = len(self.models_)
+        if by == AGREEMENT:
+            return None
+        if isinstance(by, int) and not isinstance(by, bool) and 0 <= by < n:
+            return by
+        raise DataError(f"by must be {AGREEMENT!r} or the number of a view, 0 to {n - 1}, got {by!r}")
+
+    def _encoded(self, X: Any, y: Any = None) -> Any:
+        return super()._encoded(X, y)
+
+    def _agree_shard(self) -> AgreeShard:
+        return AgreeShard(self.model_.classes, self.edges, self.projection_tol, self.max_evaluations)
+
+    def _run_agreed(self, batch: Any, work: Any) -> Any:
+        batch = batch.with_labels(None)
+        return place_batch(threads_for(self.n_jobs), batch).run(work, bare(self.model_))
+
+    def _gamma(self, constrained: bool) -> float:
+        """Agreement is projection at γ = n, with constraints or without."""
+        return float(self.model_.copies)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        headers, arrays = self.model_.learned()
+        names = {
+            "views": headers,
+            "constraints": write_constraints(self.constraints, self.model_.label_names_.names),
+            "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
+        }
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_numbers()
+        self.model_ = Views.restored(names["views"], arrays, self.maps)
+        self.models = [own_model(one, learned=False) for one in self.models_]
+        self.constraints = read_constraints(names["constraints"])
+        self.history_ = History.from_json(names["history"])
+
+    # checks
+
+    def _check_settings(self) -> None:
+        models: Any = self.models
+        if not isinstance(models, list | tuple) or len(models) < 2:
+            raise DataError(f"models must be a list of two models or more, one a view, got {models!r}")
+        for self.model in models:
+            self._check_learner(None)
+        del self.model
+        self._check_numbers()
+        if self.maps is not None and len(self.constraints):
+            raise DataError("constraints are about labels that the views share: leave out either maps or constraints")
+
+    def _check_numbers(self) -> None:
+        self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
+        self._check_within(weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
+
+
+@dataclass(frozen=True)
+class _Best:
+    """Best outputs of a shard in each view, where they agree through maps."""
+
+    agreed: AgreeShard
+
+    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Any, Any]:
+        return [scores.argmax().outputs for scores in self.agreed.of(model, item.data).scores], state
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """Posteriors of a shard in each view, where they agree through maps."""
+
+    agreed: AgreeShard
+
+    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Any, Any]:
+        return self.agreed.of(model, item.data), state
