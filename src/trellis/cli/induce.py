@@ -102,8 +102,14 @@ def induce(
     ] = 11,
     rounds: Annotated[int, ROUNDS] = 200,
     em_rounds: Annotated[
-        int, number_option("--em-rounds", min=0, help="How many of the rounds are EM, before sparsity.", panel=LEARNING)
-    ] = 30,
+        int | None,
+        number_option(
+            "--em-rounds",
+            min=0,
+            help="How many of the rounds are EM, before sparsity. Default: half; with a table 30.",
+            panel=LEARNING,
+        ),
+    ] = None,
     dual_steps: Annotated[
         int, number_option("--dual-steps", min=1, help="Dual steps per round, towards its optimum.", panel=LEARNING)
     ] = 1,

@@ -40,6 +40,7 @@ from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 DECODINGS = ("posterior", "viterbi")
+EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
 """Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
 
@@ -50,7 +51,8 @@ class Inducer(Estimator):
     labels : how many states, or their names
     method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
     strength, frequent : σ, and from how many occurrences on a word is regularised
-    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity
+    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity; None: 30 with a table, and
+        half of them with features, which take longer to find their classes
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
     emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
         itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
@@ -77,7 +79,7 @@ class Inducer(Estimator):
         strength: float = 32.0,
         frequent: int = FREQUENT,
         max_iter: int = 200,
-        em_iter: int = 30,
+        em_iter: int | None = None,
         dual_steps: int = 1,
         emissions: str | None = None,
         l2: float = 1.0,
@@ -142,7 +144,10 @@ class Inducer(Estimator):
             model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine)
         )  # fmt: skip
         constraints = self._constraints()
-        plain = self.max_iter if not constraints else min(self.em_iter, self.max_iter)
+        plain = self.max_iter
+        if constraints:
+            first = EM_ROUNDS if self.emissions_ == "table" else self.max_iter // 2
+            plain = min(first if self.em_iter is None else self.em_iter, self.max_iter)
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
