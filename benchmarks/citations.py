@@ -3,6 +3,7 @@
     make bench-citations                                    all methods, 5 draws of 5, 10 and 20 labelled, and all 300
     make bench-citations ARGS="--draws 2 --sizes 5 20"      less of it
     make bench-citations ARGS="--only default crfsuite"     the rows whose names have one of these words
+    make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
     make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
 
 Rules: examples/citations/rules.toml. Settings: those of `trellis train`, chosen on the development set
@@ -23,7 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trellis.data.tokens import Text
+from trellis.data.tokens import Text, fields_of
+from trellis.metrics.calibration import calibration
+from trellis.tasks.confidence import field_probabilities
 from trellis.tasks.explain import trained_utility
 from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled, read_texts
@@ -152,6 +155,20 @@ def utility(data: Citations, draws: int) -> None:
         print(f"{name:14}{np.mean(supervised[name]):>12.1f} ({one:.1f}){np.mean(semi[name]):>12.1f} ({two:.1f})")
 
 
+def sureness(data: Citations, sizes: list[int]) -> None:
+    """Probabilities of fields beside how many of them are right, on the development set."""
+    print("\nProbability of fields on the development set (in brackets the share that is right), one draw, the default")
+    for n in sizes:
+        made = Extractor.from_file(RULES).fit(data.draw(n, 0), unlabelled=data.unlabelled)
+        labels = made.predict(data.dev)
+        sure = [p for own in field_probabilities(made, data.dev, labels) for p in own]
+        pairs = zip(data.dev, labels, strict=True)
+        right = [f in fields_of(t, t.sentence.labels) for t, found in pairs for f in fields_of(t, found)]
+        found = calibration(sure, right)
+        bins = "  ".join(f"{one.n} at {one.probability:.2f} ({one.right:.2f})" for one in found.bins)
+        print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
+
+
 def speed(data: Citations) -> None:
     few = data.draw(5, 0)
     made = Extractor.from_file(RULES, model_kind="hmm", method="codl", max_iter=2, n_jobs=1).fit(
@@ -174,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20, 300])
+    parser.add_argument("--calibration", action="store_true")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
@@ -183,8 +201,11 @@ def main() -> None:
         print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")
         return
     data = Citations(folder)
-    if not given.only:
+    if not given.only and not given.calibration:
         speed(data)
+    if given.calibration:
+        sureness(data, given.sizes)
+        return
     if not given.only_utility:
         compare(data, given.sizes, given.draws, given.only)
     if given.utility or given.only_utility:

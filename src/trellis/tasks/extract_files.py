@@ -268,10 +268,11 @@ def write_extracted(
     texts: Iterable[tuple[Text, Sequence[str]]],
     kind: str,
     remarks: Mapping[int, Mapping[str, Any]] | None = None,
+    probabilities: Mapping[int, Sequence[float]] | None = None,
 ) -> None:
     """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
 
-    remarks : further keys of the JSON of a text, by its number
+    remarks : further keys of the JSON of a text, by its number;  probabilities : of its fields, likewise
     """
     if kind == "columns":
         labelled = (replace(t.sentence, labels=tuple(y), columns={}, comments=()) for t, y in texts)
@@ -279,14 +280,16 @@ def write_extracted(
         return
     with writing(path) as out:
         for number, (text, labels) in enumerate(texts):
-            record = {**json_record(text, labels), **(remarks or {}).get(number, {})}
+            record = {**json_record(text, labels, (probabilities or {}).get(number)), **(remarks or {}).get(number, {})}
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def json_record(text: Text, labels: Sequence[str]) -> dict[str, Any]:
-    """The text, its fields by characters of the text, and tokens with labels."""
-    fields = [
+def json_record(text: Text, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:
+    """The text, its fields by characters of the text, with their probabilities where known, and tokens with labels."""
+    fields: list[dict[str, Any]] = [
         {"label": f.label, "start": f.start, "end": f.end, "text": text.text[f.start : f.end]}
         for f in fields_of(text, labels)
     ]
+    for field, probability in zip(fields, probabilities or (), strict=False):
+        field["probability"] = round(probability, 4)
     return {"text": text.text, "fields": fields, "tokens": list(text.sentence.words), "labels": list(labels)}
