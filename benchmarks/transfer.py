@@ -22,10 +22,11 @@ from _trees import attachment, data, plain, treebank
 from trellis.data.sentence import Sentence
 from trellis.errors import InfeasibleError
 from trellis.learn import UEM
-from trellis.models import CRF, DMV, ArcParser
+from trellis.models import DMV, ArcParser
 from trellis.tasks.align import Aligner
 from trellis.tasks.parse import Parser
 from trellis.tasks.projected_arcs import projected
+from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer, usable_pairs
 
 CONFIDENCE = 0.5
@@ -34,23 +35,6 @@ WORDS = {"lexical": True, "passes": 2}
 """A target parser that looks at words."""
 SPLIT = {"del": ("de", "el"), "al": ("a", "el")}
 """Words that the treebank writes as two."""
-
-
-def word_features(sentence: list[str], i: int) -> list[str]:
-    word, before = sentence[i], sentence[i - 1] if i else "<s>"
-    after = sentence[i + 1] if i + 1 < len(sentence) else "</s>"
-    named = {
-        "w": word, "s2": word[-2:], "s3": word[-3:], "s4": word[-4:], "p3": word[:3], "-1": before, "+1": after,
-        "s-1": before[-3:], "s+1": after[-3:], "-1w": f"{before}|{word}", "digit": str(any(map(str.isdigit, word))),
-        "sign": str(not any(map(str.isalnum, word))),
-    }  # fmt: skip
-    return [f"{name}={value}" for name, value in named.items()]
-
-
-def tagger(name: str) -> CRF:
-    text = [[w.lower() for w in s.words] for s in treebank(name)]
-    tags = [list(s.labels or ()) for s in treebank(name)]
-    return CRF(features=word_features, min_count=2, l2=0.5, max_iter=60, n_jobs=2).fit(text, tags)
 
 
 def bitext(n: int) -> tuple[list[list[str]], list[list[str]]]:
@@ -72,9 +56,8 @@ def prepare(n: int) -> list:
     begin = time.perf_counter()
     sides = []
     for text, name in ((english, "en-ewt-train"), (spanish, "es-gsd-dev")):
-        chosen = [text[k] for k in short]
-        tags = tagger(name).predict(chosen)
-        sides.append([Sentence(tuple(w), tuple(t)) for w, t in zip(chosen, tags, strict=True)])
+        tagger = Tagger(lower=True, n_jobs=2).fit(treebank(name))
+        sides.append(tagger.predict(Sentence(tuple(text[k])) for k in short))
     print(f"  tagged {len(short)} short pairs in {time.perf_counter() - begin:.0f} s", flush=True)
     begin = time.perf_counter()
     parsed = Parser(n_jobs=2).fit(treebank("en-ewt-train")).predict(sides[0])

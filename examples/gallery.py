@@ -6,6 +6,7 @@
 3. history.png  a run of posterior regularization, round by round
 4. projected_arcs.png  a sentence's arcs under the model with valence, and under the nearest distribution that keeps
    given arcs (Figure 10 of the same)
+5. name_alignments.png  names in two alphabets that match and that do not, with what speaks for it and against it
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from trellis.projection import project
 from trellis.report.arcs import plot_arcs
 from trellis.report.figure import save_figure
 from trellis.report.history import plot_history
+from trellis.report.matching import plot_matches
 from trellis.report.posteriors import plot_projection, plot_sentence
+from trellis.tasks.match import Matcher
 
 LEXICON = {
     "DET": ["the", "a", "this", "every"],
@@ -129,8 +132,16 @@ def projected_arcs() -> None:
     plot_arcs([w for w, _ in sentence], rows, GALLERY / "projected_arcs.png", given=given, heads=heads)
 
 
+def name_alignments() -> None:
+    lines = (Path(__file__).parent / "names" / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+    names = [(left, right) for left, right in (line.split("\t") for line in lines)]
+    matcher = Matcher("names", n_jobs=1).fit(names)
+    asked = [("manuela", "מנואלה"), ("kristina", "כריסטינה"), ("manuela", "מונאקו")]
+    plot_matches(matcher.match(asked), GALLERY / "name_alignments.png")
+
+
 if __name__ == "__main__":
     GALLERY.mkdir(parents=True, exist_ok=True)
-    for draw in (posterior_sparsity, counting_constraint, history, projected_arcs):
+    for draw in (posterior_sparsity, counting_constraint, history, projected_arcs, name_alignments):
         draw()
         print(f"drew {draw.__name__}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import inspect
 import os
 import re
 import signal
@@ -32,6 +33,24 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
         env={**os.environ, **environment},
         check=False,
     )
+
+
+OF_A_RUN = {"self", "n_jobs", "engine", "verbose"}
+"""Arguments that mean the same everywhere: docs/command-line.md."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in trellis.__all__ if hasattr(getattr(trellis, name), "get_params")]
+)  # fmt: skip
+def test_docstrings_say_what_every_argument_is_and_of_no_other(name: str) -> None:
+    estimator = getattr(trellis, name)
+    said = set()
+    for line in re.split(r"Learned:|>>>", inspect.cleandoc(estimator.__doc__))[0].splitlines():
+        for names in re.findall(r"(?:^|;  )(\w+(?:, \w+)*(?: and the rest)?) :", line):
+            said |= set(re.split(", | and ", names))
+    wanted = set(inspect.signature(estimator.__init__).parameters) - OF_A_RUN
+    assert said - OF_A_RUN - {"the rest"} <= wanted
+    assert "the rest" in said or said >= wanted
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,16 @@ _EXPORTS = {
     "DataError": "trellis.errors",
     "Extractor": "trellis.tasks.extract",
     "DMV": "trellis.models.dmv",
+    "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
     "Inducer": "trellis.tasks.induce",
+    "JLIS": "trellis.learn.margin.jlis",
+    "LCLR": "trellis.learn.margin.lclr",
+    "LatentSSVM": "trellis.learn.margin.latent",
+    "MIRA": "trellis.learn.margin.mira",
     "InfeasibleError": "trellis.errors",
+    "Matcher": "trellis.tasks.match",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
     "MultiView": "trellis.learn.multi_view",
@@ -44,7 +50,13 @@ _EXPORTS = {
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
     "Parser": "trellis.tasks.parse",
+    "Perceptron": "trellis.learn.margin.perceptron",
+    "SSVM": "trellis.learn.margin.ssvm",
+    "RelatedText": "trellis.data.related",
+    "Relater": "trellis.tasks.relate",
+    "RelationModel": "trellis.models.relation_model",
     "SpanningTrees": "trellis.structures.spanning_trees",
+    "Tagger": "trellis.tasks.tag",
     "Transfer": "trellis.tasks.transfer",
     "TreeInducer": "trellis.tasks.induce_trees",
     "Trees": "trellis.structures.trees",
@@ -61,13 +73,17 @@ _EXPORTS = {
     "column": "trellis.constraints.condition",
     "compile_constraints": "trellis.constraints.compilation",
     "count": "trellis.constraints.count",
+    "counts_like": "trellis.constraints.relations",
     "decode": "trellis.search.decode",
     "dictionary": "trellis.constraints.dictionary",
     "each": "trellis.constraints.links",
     "each_label": "trellis.constraints.each_label",
+    "entity": "trellis.constraints.relations",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
+    "feature": "trellis.constraints.condition",
     "few_labels_per": "trellis.constraints.few_labels",
+    "first": "trellis.constraints.relations",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
     "given": "trellis.constraints.given",
@@ -77,14 +93,21 @@ _EXPORTS = {
     "position": "trellis.constraints.condition",
     "preceding": "trellis.constraints.condition",
     "previous": "trellis.constraints.labels",
+    "propose_features": "trellis.tasks.propose",
+    "propose_targets": "trellis.tasks.propose",
     "project": "trellis.projection.projector",
+    "read_targets": "trellis.constraints.targets",
     "read_rules": "trellis.constraints.rules.reading",
+    "relation": "trellis.constraints.relations",
+    "second": "trellis.constraints.relations",
     "share": "trellis.constraints.count",
+    "shares": "trellis.constraints.shares",
     "starts": "trellis.constraints.count",
     "transitions": "trellis.constraints.count",
     "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
     "word": "trellis.constraints.condition",
+    "write_targets": "trellis.constraints.targets",
 }
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
@@ -124,6 +147,7 @@ if TYPE_CHECKING:
     from trellis.constraints.comparison import exists as exists
     from trellis.constraints.compilation import compile_constraints as compile_constraints
     from trellis.constraints.condition import column as column
+    from trellis.constraints.condition import feature as feature
     from trellis.constraints.condition import following as following
     from trellis.constraints.condition import position as position
     from trellis.constraints.condition import preceding as preceding
@@ -144,8 +168,17 @@ if TYPE_CHECKING:
     from trellis.constraints.links import each as each
     from trellis.constraints.links import forward as forward
     from trellis.constraints.links import links as links
+    from trellis.constraints.relations import counts_like as counts_like
+    from trellis.constraints.relations import entity as entity
+    from trellis.constraints.relations import first as first
+    from trellis.constraints.relations import relation as relation
+    from trellis.constraints.relations import second as second
     from trellis.constraints.rules.reading import read_rules as read_rules
+    from trellis.constraints.shares import shares as shares
+    from trellis.constraints.targets import read_targets as read_targets
+    from trellis.constraints.targets import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
+    from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConstraintError as ConstraintError
@@ -159,7 +192,14 @@ if TYPE_CHECKING:
     from trellis.errors import UnknownNameError as UnknownNameError
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
+    from trellis.learn.ge import GE as GE
     from trellis.learn.history import History as History
+    from trellis.learn.margin.jlis import JLIS as JLIS
+    from trellis.learn.margin.latent import LatentSSVM as LatentSSVM
+    from trellis.learn.margin.lclr import LCLR as LCLR
+    from trellis.learn.margin.mira import MIRA as MIRA
+    from trellis.learn.margin.perceptron import Perceptron as Perceptron
+    from trellis.learn.margin.ssvm import SSVM as SSVM
     from trellis.learn.multi_view import MultiView as MultiView
     from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
@@ -170,6 +210,7 @@ if TYPE_CHECKING:
     from trellis.models.hmm import HMM as HMM
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
+    from trellis.models.relation_model import RelationModel as RelationModel
     from trellis.models.saving import load_model as load_model
     from trellis.projection.agreement import agree as agree
     from trellis.projection.projector import project as project
@@ -183,7 +224,12 @@ if TYPE_CHECKING:
     from trellis.tasks.extract import Extractor as Extractor
     from trellis.tasks.induce import Inducer as Inducer
     from trellis.tasks.induce_trees import TreeInducer as TreeInducer
+    from trellis.tasks.match import Matcher as Matcher
     from trellis.tasks.parse import Parser as Parser
+    from trellis.tasks.propose import propose_features as propose_features
+    from trellis.tasks.propose import propose_targets as propose_targets
+    from trellis.tasks.relate import Relater as Relater
+    from trellis.tasks.tag import Tagger as Tagger
     from trellis.tasks.transfer import Transfer as Transfer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.

@@ -21,11 +21,19 @@ BEGINS = {
     "induce": "trellis.tasks.induce.Inducer.fit",
     "aggregate": "trellis.tasks.aggregate.Aggregator.fit",
     "parse train": "trellis.tasks.parse.Parser.fit",
+    "tag train": "trellis.tasks.tag.Tagger.fit",
+    "tag predict": "trellis.models.load_model",
     "parse predict": "trellis.models.load_model",
+    "match train": "trellis.tasks.match.Matcher.fit",
+    "match predict": "trellis.tasks.match.Matcher.load",
     "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
     "transfer": "trellis.models.load_model",
+    "relate train": "trellis.tasks.relate.Relater.fit",
+    "relate predict": "trellis.tasks.relate.Relater.load",
+    "relate explain": "trellis.tasks.relate.Relater.load",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
+    "propose": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
 }
 """Command -> where its work starts."""
@@ -39,16 +47,28 @@ REST = {
     "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
     "aggregate": ["few.tsv"],
     "parse train": ["s"],
+    "tag train": ["s"],
+    "tag predict": ["s", "-m", "m"],
     "parse predict": ["s", "-m", "m"],
+    "match train": ["pairs"],
+    "match predict": ["pairs", "-m", "m"],
     "induce-trees": ["s"],
     "transfer": ["--source-parser", "m", "-s", "s", "-t", "t", "--parse", "s"],
+    "relate train": ["rules.toml", "-l", "s"],
+    "relate predict": ["s", "-m", "m"],
+    "relate explain": ["s", "-m", "m"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
+    "propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
-OF_TREES = ("parse train", "parse predict", "induce-trees", "transfer")
+OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""
+OF_PAIRS = ("match train", "match predict")
+"""Pairs in: tests/match."""
+OF_GRAPHS = ("relate train", "relate predict", "relate explain")
+"""JSON lines of their own: tests/relate."""
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 
@@ -59,12 +79,16 @@ def folder(tmp_path_factory, monkeypatch):
     (path / "s").write_text("a b\nb a\n")
     (path / "other.tsv").write_text((path / "few.tsv").read_text().replace("NAME", "YEAR"))
     (path / "t").write_text("x y\ny x\n")
+    (path / "pairs").write_text("ab\txy\nba\tyx\n")
     monkeypatch.chdir(path)
     return path
 
 
+NEEDS = dict.fromkeys((*(c for c in COMMANDS if c.split()[-1] == "train"), "transfer"), ("--save",))
+
+
 def line(command, flag, target):
-    more = [] if command not in ("train", "parse train", "transfer") or flag == "--save" else ["--save", "other"]
+    more = ["--save", "other"] if "--save" in NEEDS.get(command, ()) and flag != "--save" else []
     return [*command.split(), *REST[command], *more, flag, str(target)]
 
 
@@ -131,7 +155,7 @@ def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, ca
     assert (folder / name).read_text() != "Ann\tNAME\n"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert run(*line(command, "--output", "-")) == 0
@@ -143,7 +167,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
     shown = capfd.readouterr().out

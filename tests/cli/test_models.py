@@ -53,11 +53,11 @@ def below(kind):
 
 def test_load_model_knows_every_class_that_saves():
     for package in (trellis.tasks, trellis.models, trellis.learn):
-        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             import_module(module.name)
     abstract = {
         "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Prediction", "ProjectedPrediction",
-        "CCMPrediction", "TreeTask",
+        "CCMPrediction", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel", "SlotMaxEnt",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
     assert found - abstract == set(_CLASSES)

@@ -46,9 +46,12 @@ def having(flag):
     return {command for command in COMMANDS if flag in ALL[command]}
 
 
+PREDICT = [name for name in COMMANDS if name.split()[-1] == "predict"]
+
+
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    reading = {"align", "predict", "explain", "induce", "info", "parse predict", "induce-trees", "aggregate"}
+    reading = {"align", "explain", "relate explain", "induce", "info", "induce-trees", "aggregate", *PREDICT}
     assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
@@ -56,19 +59,20 @@ def test_model_reads_and_save_writes_everywhere():
 
 
 def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_threads():
-    printing = set(COMMANDS) - {"train", "parse train"}
+    printing = {name for name in COMMANDS if name.split()[-1] != "train"}
     assert having("--output") == printing
-    assert having("--json") == printing - TREES  # trees are CoNLL-U
-    assert having("--threads") == {*TRAIN, "predict", "explain", "parse predict"} - {"parse train"}
-    assert having("--quiet") == {*TRAIN, "predict", "explain", "info"}
-    in_rounds = set(TRAIN) - {"parse train"}  # which makes passes of single steps
-    assert having("--rounds") == having("--gamma") == in_rounds
+    assert having("--json") == printing - TREES - {"tag predict"}  # trees and tags are CoNLL-U
+    assert having("--threads") == {*TRAIN, *PREDICT, "explain", "relate explain"} - {"parse train"}
+    assert having("--quiet") == {*TRAIN, "predict", "explain", "info", "relate predict", "relate explain"}
+    in_rounds = set(TRAIN) - {"parse train", "tag train"}  # which makes passes of single steps, or steps of L-BFGS
+    assert having("--rounds") == in_rounds
+    assert having("--gamma") == in_rounds - {"match train"}  # margins have no temperature
     assert having("--history") == in_rounds - {"transfer"}
     assert not any("iter" in flag for flag in NAMES)
 
 
 def test_a_seed_is_where_something_is_random():
-    assert having("--seed") == {"train", "induce", "parse train", "aggregate"}
+    assert having("--seed") == {"train", "induce", "parse train", "aggregate", "match train"}
 
 
 def command_lines():
@@ -85,7 +89,7 @@ def command_lines():
 def test_commands_in_the_docs_have_flags_that_exist(where, words):
     if words[0] == "align" and {"-d", "-r"} & set(words):
         return  # habits of others, tried in test_habits.py
-    name = " ".join(words[: 2 if words[0] == "parse" else 1])
+    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
     options = {one: flag.takes_value for flag in ALL[name].values() for one in flag.names}
     unknown = [typed for typed in unknown_flags(words[1:], options) if " " not in typed]
     assert unknown == []

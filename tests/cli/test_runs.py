@@ -81,6 +81,7 @@ WRITING = {
     "aggregate --accuracies": ["aggregate", "few.tsv", "--accuracies", FULL, *QUIET],
     "evaluate": ["evaluate", "few.tsv", "few.tsv", "-o", FULL],
     "tokens": ["tokens", "text.txt", "-o", FULL],
+    "propose": ["propose", "text.txt", "-l", "few.tsv", "--occurs", "1", "-o", FULL],
     "info": ["info", "-o", FULL],
 }
 

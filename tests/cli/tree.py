@@ -15,7 +15,7 @@ COMMANDS = {}
 for _name, _command in typer.main.get_command(app).commands.items():
     for _inner, _own in getattr(_command, "commands", {"": _command}).items():
         COMMANDS[f"{_name} {_inner}".strip()] = _own
-TRAIN = ("align", "train", "induce", "parse train", "induce-trees", "transfer", "aggregate")
+TRAIN = ("align", "induce", "induce-trees", "transfer", "aggregate", *(c for c in COMMANDS if c.split()[-1] == "train"))
 
 
 @dataclass(frozen=True)

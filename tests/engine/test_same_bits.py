@@ -21,13 +21,13 @@ from learn.corpora import LABELS, tagged_sentences
 from tests.aggregate.corpora import drawn
 from tests.parse.toy import treebank
 from trellis import Aggregator
-from trellis.constraints import count, few_labels_per, label, transitions, word
+from trellis.constraints import count, few_labels_per, label, shares, transitions, word
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.engine.choice import engine_for
 from trellis.engine.dask import DaskEngine
 from trellis.errors import DataError, InfeasibleError
-from trellis.learn import CCM, UEM, CoDL
+from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.models import CRF, HMM, MaxEnt
 from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
@@ -66,6 +66,25 @@ def by_rules(engine: Any, method: str) -> Any:
 def codl(engine: Any, **settings: Any) -> Any:
     learner = CoDL(hmm(), RULES, max_iter=3, engine=engine, **settings).fit(TEXT, SOME)
     return learner.model_.parameters(), learner.penalties_, learner.history_.objective, learner.converged_
+
+
+def views(engine: Any) -> Any:
+    made = MultiView([CRF(LABELS, max_iter=5, l2=0.1), hmm()], LOCAL, max_iter=2, tol=0.0, engine=engine)
+    made.fit([TEXT, TEXT], SOME)
+    return made.model_.parameters(), made.history_.objective, made.predict([TEXT[:20]] * 2)
+
+
+def mapped_views(engine: Any) -> Any:
+    X = np.random.default_rng(0).normal(size=(2_000, 5))
+    y = [[str(i % 3) if i < 50 else None for i in range(2_000)], [str(i % 2) if i < 40 else None for i in range(2_000)]]
+    made = MultiView([MaxEnt(max_iter=5)] * 2, maps=[{"2": "0"}, None], max_iter=2, tol=0.0, engine=engine)
+    return made.fit([X, X[:, :3]], y).model_.parameters(), made.history_.objective
+
+
+def ge(engine: Any) -> Any:
+    targets = [shares({"D": 0.9}, where=word == "the").penalty(1.0, "l2"), (count("V") >= 1).penalty(1.0, "squared")]
+    made = GE(CRF(LABELS, l2=0.1), targets, max_iter=1, tol=0.0, engine=engine).fit(TEXT, SOME)
+    return made.model_.parameters(), made.history_.objective
 
 
 def aligned(engine: Any, **settings: Any) -> Any:
@@ -149,6 +168,9 @@ RUNS: dict[str, Any] = {
     "ccm by hard em": lambda e: by_rules(e, "hard-em"),
     "crf": crf,
     "maxent": maxent,
+    "views": views,
+    "views through maps": mapped_views,
+    "ge": ge,
     "align": aligned,
     "align by grow-diag": lambda e: aligned(e, symmetrize="grow-diag", gamma=0.5),
     "induce by em": lambda e: induced(e, "em"),

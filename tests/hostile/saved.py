@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.command import FEW, RULES
-from trellis.constraints import count, few_labels_per, label, word
+from tests.relate import sample
+from trellis.constraints import arcs, column, count, few_labels_per, label, shares, word
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
-from trellis.learn import CCM, UEM, CoDL
-from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, load_model
+from trellis.learn import CCM, GE, UEM, CoDL, MultiView
+from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
+from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, load_model
 from trellis.models.alignment import AlignmentModel
+from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.vote_hmm import VoteHMM
 from trellis.tasks.aggregate import Aggregator
 from trellis.tasks.align import Aligner
@@ -28,7 +31,10 @@ from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled
 from trellis.tasks.induce import Inducer, tag_text
 from trellis.tasks.induce_trees import TreeInducer
+from trellis.tasks.match import Matcher
 from trellis.tasks.parse import Parser
+from trellis.tasks.relate import Relater
+from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer
 
 TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"], []]
@@ -239,6 +245,10 @@ def whole_trees(model: Any) -> str:
     return str([dict(s.columns) for s in found])
 
 
+def word_tags(model: Any) -> str:
+    return str([s.labels for s in model.predict(TREES)])
+
+
 def make_labeller(path: str) -> None:
     parser = ArcParser(**SMALL)
     batch = parser.encode(PARSED, HEADS, fit=True)
@@ -258,6 +268,33 @@ def make_transfer(path: str) -> None:
     Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links).save(path)
 
 
+NAMES = [("ana", "xyx"), ("nan", "yxy"), ("ann", "xyy"), ("nana", "yxyx")]
+SENTENCES = [("the dog barks", "a dog barked"), ("the cat sleeps", "dogs bark"), ("a cat", "the cat 7")]
+ANSWERS = [1, -1, 1]
+
+
+def make_pairs(model: Any, pairs: Any) -> Any:
+    def make(path: str) -> None:
+        model.guess(model.encode(pairs, fit=True))
+        model.save(path)
+
+    return make
+
+
+def side_by_side(pairs: Any) -> Any:
+    def use(model: Any) -> str:
+        batch = model.encode(pairs)
+        best = model.scores(batch).argmax()
+        np.testing.assert_allclose(model.phi(batch, best.outputs) @ model.weights_, best.score, rtol=1e-6, atol=1e-6)
+        return f"{model.decode(batch, best.outputs)} {best.score.tobytes()}"
+
+    return use
+
+
+def matched(pairs: Any) -> Any:
+    return lambda model: str(model.match(pairs))
+
+
 RULED = [
     (count("V") >= 1).penalty(2.0).named("a verb"),
     word.isin("the", "a").implies(label("D")).constraint().named("determiners").learned(),
@@ -273,11 +310,113 @@ def make_ccm(kind: Any) -> Any:
     return lambda path: kind(HMM(["D", "N", "V"], min_count=1), RULED, max_iter=1).fit(TEXT, TAGS).save(path)
 
 
+def codl(path: str, rounds: int, resume: bool) -> CoDL:
+    model = HMM(["D", "N", "V"], min_count=1)
+    learner = CoDL(model, RULED, max_iter=rounds, checkpoint=path, checkpoint_every=1)
+    return learner.fit(TEXT[:4], [*TAGS[:3], None], resume=resume)
+
+
+def grown(path: str, rounds: int, resume: bool) -> UEM:
+    """A grammar of trees under a rule, which a checkpoint holds with its multipliers."""
+    tag = column("upos")
+    rule = (arcs(head=tag == "VERB", child=tag == "N") >= 0.9).named("a noun under the verb")
+    learner = UEM(DMV(), [rule], max_iter=rounds, tol=0.0, random_state=0, checkpoint=path, checkpoint_every=1)
+    return learner.fit(PARSED, resume=resume)
+
+
+def make_views(path: str) -> None:
+    models = [CRF(["D", "N", "V"], max_iter=10, tol=1e-3), HMM(["D", "N", "V"], min_count=1)]
+    MultiView(models, RULED[:1], max_iter=1, tol=0.0).fit([TEXT, TEXT], [*TAGS[:3], None, []]).save(path)
+
+
+def make_mapped(path: str) -> None:
+    learner = MultiView([MaxEnt(), MaxEnt()], maps=[{"cc": "a"}, None], max_iter=1, tol=0.0)
+    learner.fit([ROWS, ROWS], [["a", "a", "b", "cc"], ["a", None, "b", "a"]]).save(path)
+
+
+def agreed_rows(learner: Any) -> str:
+    found = learner.predict([ROWS, ROWS])
+    for model, own in zip(learner.models_, found, strict=True):
+        assert set(own) <= set(model.classes_.tolist())
+    return f"{[own.tolist() for own in found]}"
+
+
+def agreed(learner: Any) -> str:
+    found = [learner.predict([NEW, NEW], by=by) for by in ("agreement", 0, 1)]
+    names = {name for model in learner.models_ for name in model.label_names_.names}
+    assert {tag for text in found[1] for tag in text} <= names
+    return f"{found}"
+
+
+def make_ge(path: str) -> None:
+    targets = [shares({"D": 0.5, "N": 0.3}, where=word == "the").penalty(1.0, "squared")]
+    GE(CRF(["D", "N", "V"], l2=0.1), targets, max_iter=1, tol=0.0).fit(TEXT, TAGS).save(path)
+
+
 def obeyed(learner: Any) -> str:
     both = [learner.predict(TEXT, constrained=constrained) for constrained in (True, False)]
     for labels in both:
         assert {one for own in labels for one in own} <= set(learner.model_.label_names_.names)
     return f"{both} {[c.describe() for c in learner.constraints]} {learner.penalties_}"
+
+
+BINARY = (TEXT[:4] + [words[::-1] for words in TEXT[:4]], [1] * 4 + [-1] * 4)
+MARGINS: dict[str, Any] = {
+    "Perceptron": lambda **s: Perceptron(CRF(), max_iter=2, **s).fit(TEXT[:4], TAGS[:4]),
+    "MIRA": lambda **s: MIRA(CRF(), k_best=2, max_iter=2, **s).fit(TEXT[:4], TAGS[:4]),
+    "SSVM": lambda **s: SSVM(CRF(), [count("V") >= 1], tol=1.0, **s).fit(TEXT[:4], TAGS[:4]),
+    "LatentSSVM": lambda **s: LatentSSVM(CRF(), tol=1.0, **s).fit(TEXT[:4], [*TAGS[:3], None]),
+    "LCLR": lambda **s: LCLR(CRF(["D", "N", "V"]), tol=1.0, **s).fit(*BINARY),
+    "JLIS": lambda **s: JLIS(CRF(), tol=1.0, **s).fit(TEXT[:2], TAGS[:2], binary=BINARY),
+}
+
+
+def by_margin(learner: Any) -> str:
+    values, structures = learner.decision_function(TEXT[:4]), learner.best_structures(TEXT[:4])
+    assert np.all(np.isfinite(values))
+    assert {one for own in structures for one in own} <= set(learner.model_.label_names_.names)
+    return f"{values.tobytes()} {structures} {learner.history_.objective}"
+
+
+def stopped(kind: str, path: str, rounds: int, resume: bool) -> Any:
+    """A run of steps or of cutting planes, with a checkpoint."""
+    made = {
+        "steps": Perceptron(CRF(), max_iter=rounds, checkpoint=path),
+        "cuts": SSVM(CRF(), loss="hinge", tol=0.0, max_iter=rounds, checkpoint=path),
+    }[kind]
+    return made.fit(TEXT[:4], TAGS[:4], resume=resume)
+
+
+def margin_checkpoint(kind: str) -> Saved:
+    return Saved(
+        lambda path: stopped(kind, path, 2, False),
+        lambda path: path,
+        lambda path: by_margin(stopped(kind, path, 3, True)),
+    )
+
+
+RELATED = sample.sentences(6)
+
+
+def make_relater(path: str) -> None:
+    many = [sample.bare(text) for text in sample.sentences(3, 6)]
+    Relater(sample.RULES, min_count=1, max_iter=1).fit(RELATED, many).save(path)
+
+
+def related(relater: Any) -> str:
+    texts = [sample.bare(text) for text in RELATED[:3]]
+    if hasattr(relater, "finder_"):
+        found = relater.predict(texts) + relater.predict([type(texts[0])(texts[0].tokens)])
+        for text in found:
+            for item in (*text.mentions, *text.relations):
+                assert item.type in relater.model_.types_[0] + relater.model_.types_[1]
+                assert -1e-9 <= item.probability <= 1 + 1e-6
+        return str([(t, [m.probability for m in t.mentions]) for t in found])
+    batch = relater.encode(texts)
+    scores = relater.scores(batch)
+    marginal = scores.infer().marginal
+    assert np.all((marginal >= 0) & (marginal <= 1 + 1e-9))
+    return f"{relater.decode(batch, scores.argmax().outputs)} {marginal.tobytes()}"
 
 
 SMOOTH = {"emission_prior": 1.1, "transition_prior": 1.1}
@@ -295,6 +434,9 @@ SAVED: dict[str, Saved] = {
     "NaiveBayes": classifier(NaiveBayes(), ["a", "a", "b", "c"]),
     "NaiveBayes variational": classifier(NaiveBayes(variational=True), [1, 1, 2, 3]),
     "MaxEnt": classifier(MaxEnt(l2=0.1), ["a", "a", "b", "cc"]),
+    "MultiView": Saved(make_views, load_model, agreed),
+    "MultiView with maps": Saved(make_mapped, load_model, agreed_rows),
+    "GE": Saved(make_ge, load_model, lambda learner: tagged(learner.model_) + str(learner.predict(NEW))),
     "Aggregator": Saved(make_aggregator, load_model, aggregated),
     "VoteHMM": Saved(make_voters, load_model, aggregated),
     "Extractor": Saved(make_extractor, Extractor.load, extracted),
@@ -306,10 +448,33 @@ SAVED: dict[str, Saved] = {
     "DMV": Saved(lambda path: DMV().fit(PARSED, HEADS).save(path), load_model, parsed),
     "DMV variational": Saved(lambda path: DMV(variational=True).fit(PARSED, HEADS).save(path), load_model, parsed),
     "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
+    "Tagger": Saved(lambda path: Tagger(min_count=1).fit(TREES).save(path), load_model, word_tags),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
+    "StringPairs": Saved(make_pairs(StringPairs(bits=6), NAMES), load_model, side_by_side(NAMES)),
+    "GraphPairs": Saved(
+        make_pairs(GraphPairs(min_count=1, wordnet="none"), SENTENCES), load_model, side_by_side(SENTENCES)
+    ),
+    "Matcher": Saved(lambda path: Matcher(negatives=2, n_jobs=1).fit(NAMES).save(path), load_model, matched(NAMES)),
+    "Matcher of sentences": Saved(
+        lambda path: Matcher("sentences", wordnet="none", n_jobs=1).fit(SENTENCES, ANSWERS).save(path),
+        load_model,
+        matched(SENTENCES),
+    ),
+    "Relater": Saved(make_relater, load_model, related),
+    "RelationModel": Saved(
+        lambda path: RelationModel(min_count=1, max_iter=10).fit(RELATED).save(path), load_model, related
+    ),
     "UEM": Saved(make_uem, load_model, obeyed),
     "CoDL": Saved(make_ccm(CoDL), load_model, obeyed),
     "CCM": Saved(make_ccm(CCM), load_model, obeyed),
+    **{kind: Saved(lambda path, make=make: make().save(path), load_model, by_margin) for kind, make in MARGINS.items()},
     **{f"checkpoint of {kind}": checkpoint(kind) for kind in LEARNERS},
+    "checkpoint of CoDL": Saved(
+        lambda path: codl(path, 1, False), lambda path: path, lambda path: obeyed(codl(path, 2, True))
+    ),
+    "checkpoint of trees": Saved(
+        lambda path: grown(path, 2, False), lambda path: path, lambda path: parsed(grown(path, 3, True).model_)
+    ),
+    **{f"checkpoint of {kind}": margin_checkpoint(kind) for kind in ("steps", "cuts")},
 }

@@ -68,6 +68,17 @@ def test_predicting_with_a_rule_about_transitions_stays_small(n_labels, n_texts,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("n_labels, n_texts, length, most", [(25, 1100, 40, 400), (200, 1, 1100, 400)])
+def test_training_with_counted_transitions_stays_small(n_labels, n_texts, length, most, tmp_path):
+    """Marginals of all transitions would take 494 MB and 1.9 GB here."""
+    written(tmp_path, n_labels, n_texts, length, AFTER_PUNCTUATION.format(bound="at_most = 3"))
+    files = tmp_path / "rules.toml", "-l", tmp_path / "few.tsv", "-u", tmp_path / "text.txt", "--save", tmp_path / "n"
+    code, megabytes = peak("train", *files, "--method", "pr", "--rounds", 1, "-q", "--threads", 2)
+    assert code == 0
+    assert megabytes < most
+
+
+@pytest.mark.slow
 def test_each_of_five_hundred_labels_once_beside_transitions(tmp_path):
     files = written(tmp_path, 500, 100, 20, AFTER_PUNCTUATION.format(bound="at_most = 0") + ONCE)
     code, megabytes = peak("predict", *files, "-o", tmp_path / "out.tsv")  # 225 s and 1.4 GB when rows were dense

@@ -10,6 +10,7 @@ from trellis.constraints import count
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, TrellisError
 from trellis.learn import CCM, UEM, CoDL, tune
+from trellis.learn.margin import JLIS, MIRA, SSVM
 from trellis.models import CRF, HMM, MaxEnt, NaiveBayes, load_model
 from trellis.tasks.extract import Extractor
 from trellis.tasks.induce import Inducer
@@ -29,6 +30,9 @@ FITS = {
     "CCM": lambda **s: CCM(hmm(), [count("X") >= 1], **{"max_iter": 1, **s}).fit(TEXT),
     "Inducer": lambda **s: Inducer(**{"labels": 2, "max_iter": 2, "em_iter": 1, "frequent": 1, **s}).fit(TEXT),
     "Extractor": lambda **s: Extractor(RULES, **s).fit([], unlabelled=[tokenise("a b")]),
+    "SSVM": lambda **s: SSVM(CRF(), **s).fit(TEXT, TAGS),
+    "MIRA": lambda **s: MIRA(CRF(), **s).fit(TEXT, TAGS),
+    "JLIS": lambda **s: JLIS(CRF(), **s).fit(TEXT, TAGS),
     "HMM": lambda **s: hmm(**s).fit(TEXT, TAGS),
     "CRF": lambda **s: CRF(**s).fit(TEXT, TAGS),
     "MaxEnt": lambda **s: MaxEnt(**s).fit(np.eye(2), ["a", "b"]),
@@ -37,6 +41,15 @@ NO_COUNT = [0, -1, 1.5, "3", NAN, True, 10**30]
 NO_SEED = [-1, 1.5, "x"]
 NO_AMOUNT = [-1.0, "x", NAN]
 WRONG = {
+    "SSVM": {
+        "C": [0.0, *NO_AMOUNT], "tol": NO_AMOUNT, "max_iter": NO_COUNT, "loss": ["log", None], "beam": NO_COUNT,
+        "method": ["sgd", 3], "random_state": NO_SEED, "checkpoint_every": NO_COUNT, "n_jobs": [0, -2, "2"],
+    },
+    "MIRA": {"k_best": NO_COUNT, "C": [0.0, *NO_AMOUNT], "max_iter": NO_COUNT},
+    "JLIS": {
+        "C": [0.0, *NO_AMOUNT], "C_binary": [0.0, *NO_AMOUNT], "n_init": [2, *NO_COUNT], "start": ["zero"],
+        "inner_tol": NO_AMOUNT, "inner_iter": NO_COUNT, "tol": NO_AMOUNT,
+    },
     "UEM": {
         "checkpoint_every": NO_COUNT, "max_iter": NO_COUNT, "n_init": NO_COUNT, "max_evaluations": NO_COUNT,
         "online": NO_COUNT, "few_dual_steps": NO_COUNT, "patience": NO_COUNT, "random_state": NO_SEED,

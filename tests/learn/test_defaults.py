@@ -34,6 +34,7 @@ from trellis.constraints import count
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
 from trellis.tasks.align_decoding import Links
+from trellis.tasks.tag import Tagger
 from trellis.tasks.transfer import Transfer
 
 from .corpora import LABELS, tagged_sentences
@@ -116,6 +117,7 @@ ESTIMATORS = {
     "CCM": (CCM(HMM(), max_iter=1), TEXT, TAGS, {"method": ["codl", "pr"]}),
     "Inducer": (Inducer(LABELS, max_iter=3, em_iter=2, random_state=0), TEXT, TAGS, {"strength": [1.0, 8.0]}),
     "Extractor": (Extractor(RULES, max_iter=1), CITED, FIELDS, {"beta": [0.5, 0.9]}),
+    "Tagger": (Tagger(min_count=1, max_iter=5), TREES, None, {"l2": [0.5, 1.0]}),
     "Parser": (Parser(bits=10, min_count=1), TREES, None, {"min_count": [1, 2]}),
     "TreeInducer": (TreeInducer(max_iter=2), TREES, None, {"prior": [1.0, 1.5]}),
     "ArcParser": (ArcParser(bits=10, min_count=1), *pairs(TREES), {"min_count": [1, 2]}),

@@ -136,6 +136,21 @@ def test_any_other_content_is_refused(what: str, tmp_path: Path) -> None:
     assert len(fit({}, max_iter=3).history_) == 3
 
 
+def test_a_run_that_began_with_another_model_is_not_gone_on_with(tmp_path: Path) -> None:
+    text, labels = tagged_sentences(10)
+    other = [list(reversed(own)) for own in labels]
+
+    def fit(known: Any, rounds: int) -> UEM:
+        model = HMM(LABELS, min_count=1, unknown=None).fit(text, known)
+        settings = {"start": "model", "tol": 0.0, "checkpoint": tmp_path / "run", "checkpoint_every": 1}
+        return UEM(model, LOCAL, max_iter=rounds, **settings).fit(text, resume=rounds > 2)
+
+    fit(labels, 2)
+    with pytest.raises(ModelFileError, match="parameters to start from"):
+        fit(other, 3)
+    assert len(fit(labels, 3).history_) == 3
+
+
 def test_stepwise_learning_resumes_to_the_same_bits(tmp_path: Path) -> None:
     text, _ = tagged_sentences(60)
     whole = learner("local", max_iter=6, online=10).fit(text)

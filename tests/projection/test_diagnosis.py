@@ -14,7 +14,9 @@ from trellis.constraints import compile_constraints, count, dictionary, each_lab
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConvergenceWarning, InfeasibleError
-from trellis.projection import project
+from trellis.projection import diagnosis, project
+from trellis.projection.columns import average_outputs
+from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.shard import ShardRows
 from trellis.structures import Chain, ChainParts
 
@@ -218,3 +220,28 @@ def test_a_conflict_inside_an_instance_is_told_before_coupling_rows_are_solved(g
     ):
         project(chain, rows, gamma)
     assert evaluate.call_count == 1
+
+
+def test_of_many_constraints_each_is_asked_about_with_the_outputs_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule beside many shares of the corpus: the deletion filter solves a program per constraint, each in a round
+    or two. From nothing they took 500 rounds in all."""
+    rounds = []
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        found = average_outputs(*arguments, **more)
+        rounds.append(found.rounds)
+        return found
+
+    k = 16
+    text = Batch.from_sentences([["a", "b", "a", "c"], ["c", "a", "b"], ["b", "b", "c", "a"]])
+    names = Vocabulary([f"L{i}" for i in range(k)], kind="label")
+    shares = [(share(f"L{i}").per("corpus") >= 0.8 / k).named(f"c{i}") for i in range(k)]
+    parts = ChainParts(text.offsets, k)
+    rows = compile_constraints([(share("L0").per(word) >= 0.7).named("every word"), *shares], text, names, parts)
+    rng = np.random.default_rng(0)
+    chain = Chain(text.offsets, rng.normal(size=(text.n_slots, k)), rng.normal(size=(k, k)))
+    monkeypatch.setattr(diagnosis, "average_outputs", counted)
+    with pytest.raises(InfeasibleError, match="'every word' and 'c"):
+        refuse_conflict([chain], rows)
+    assert len(rounds) > k
+    assert sum(rounds) < 5 * k

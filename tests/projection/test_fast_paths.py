@@ -9,12 +9,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from trellis.constraints import compile_constraints, count, starts, transitions, word
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConvergenceWarning
 from trellis.projection import project
 from trellis.projection.kernels import fast_path, register
+from trellis.structures import Chain
 
 from .cases import HARD, STRENGTHS, Problem, build_problem, name_of, problems, random_batch
 
+LABELS = Vocabulary(["A", "B", "C"], kind="label")
 DRAWN = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
@@ -78,6 +83,38 @@ def test_instances_that_scaled_probabilities_do_not_serve_are_solved_the_generic
     batch.node[batch.offsets[2] : batch.offsets[3], 0] -= spread
     problem = build_problem(rng, batch, 1.0, [("local", HARD, 2) for _ in range(6)])
     assert_alike(problem)
+
+
+@settings(DRAWN, max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from([0.3, 1.0, 2.0]), st.sampled_from([1.0, 300.0]))
+def test_patterns_of_transitions_that_many_boundaries_share_equal_the_generic_way(seed, gamma, spread):
+    """Rules that count transitions: rows overlap, boundaries are alike to them, and the model has several matrices.
+
+    A wide spread takes some instances out of the range of doubles.
+    """
+    rng = np.random.default_rng(seed)
+    k, words = 3, [[str(rng.choice([".", "w", "v"])) for _ in range(n)] for n in rng.integers(0, 9, 4)]
+    text = Batch.from_sentences(words, weights=rng.choice([0.5, 1.0, 2.0], 4))
+    n = int(text.offsets[-1])
+    node, index = rng.normal(size=(n, k)), rng.integers(0, 2, n)
+    node[: text.offsets[1], 1] -= spread
+    chain = Chain(text.offsets, node, rng.normal(size=(2, k, k)), edge_index=index)
+    few, some, more = (float(bound) for bound in rng.uniform(0.1, 2.0, 3))
+    rows = compile_constraints(
+        [
+            (transitions(where=~word.isin(".")) <= few).penalty(2.0),
+            (starts("A") <= some).slack(0.05),
+            (count("B") + 2 * transitions(from_=["A", "B"], to="C") <= more).penalty(1.0, "l2"),
+            (transitions().per("corpus") <= 0.3 * n).penalty(1.5),
+        ],
+        text, LABELS, chain.parts,
+    )  # fmt: skip
+    parts = np.arange(chain.parts.n_parts)
+    settings = {"weights": text.weights, "tolerance": 1e-9, "most_evaluations": 500, "most_rounds": 2000, "at": parts}
+    fused, generic = (project(chain, rows, gamma, generic=way, **settings) for way in (False, True))
+    np.testing.assert_allclose(fused.posterior.at(parts), generic.posterior.at(parts), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(fused.posterior.edge_counts, generic.posterior.edge_counts, rtol=0, atol=1e-5)
+    assert fused.value == pytest.approx(generic.value, rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(1, 6))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import Phase, assume, given, settings
+from hypothesis import strategies as st
 
 from trellis.constraints.rows import Rows
 from trellis.constraints.sparsity import Sparsity
 from trellis.engine import ThreadEngine
-from trellis.errors import DataError
+from trellis.errors import ConvergenceWarning, DataError
 from trellis.projection import project
 from trellis.projection.kernels.few_steps import FewStepsProjector
+from trellis.projection.kernels.sparse_step import FLOOR
 from trellis.structures import Chain
 
 from .cases import build_problem, random_batch
@@ -41,25 +45,73 @@ def problem_of(seed, gamma, *, weighted=False):
     return build_problem(rng, batch, gamma, [], blocks=1)
 
 
+def in_double(duals):
+    """The same dual variables in double precision: single ends near 1e-6."""
+    (theta,), (memory, level) = duals.sparsity, duals.memory
+    return replace(duals, sparsity=(theta.astype(np.float64),), memory=(memory, level.astype(np.float64)))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_steps_to_convergence_agree_with_cvxpy(seed, gamma, weighted):
     problem = problem_of(seed, gamma, weighted=weighted)
-    # Single precision ends near 1e-6, so convergence itself is tested with duals in double.
     projector = FewStepsProjector(problem.rows, np.array([0, 1]), most_steps=1)
-    duals = projector.no_duals(gamma)
-    duals = replace(
-        duals,
-        sparsity=(duals.sparsity[0].astype(np.float64),),
-        memory=(duals.memory[0], duals.memory[1].astype(np.float64)),
-    )
+    duals = in_double(projector.no_duals(gamma))
     found, node, _ = posterior_of(problem.batch, problem.rows, gamma, 20_000, tolerance=1e-6, duals=duals)
     assert found.converged
     listing = enumerate_outputs(problem.batch, problem.rows)
     q, optimum = solve_primal(listing, gamma)
     np.testing.assert_allclose(node, listing.node_marginals(q), rtol=0, atol=1e-5)
     assert found.value == pytest.approx(optimum, rel=1e-6, abs=1e-6)
+
+
+DRAWN = settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+drawn = given(st.integers(0, 2**32), st.sampled_from([0.3, 0.7, 1.0, 2.0]), st.booleans())
+
+
+@DRAWN
+@drawn
+def test_at_a_tight_tolerance_steps_and_the_general_solver_have_one_optimum(seed, gamma, weighted):
+    """From λ = 0 where few steps converge; and from the general solver's optimum always, where steps must stay.
+
+    Steps are slow where a label is all but certain: they are as short as q asks, and the dual bends by q(1 − q) only.
+    """
+    problem = problem_of(seed, gamma, weighted=weighted)
+    block, weights = problem.rows.sparsity[0], problem.batch.weight
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # proximal steps may end a little above it
+        general = project(
+            problem.batch.structure(), problem.rows, gamma, weights=weights, tolerance=1e-9, most_rounds=5_000
+        )
+    assume(general.kkt_residual <= 1e-8)
+    none = FewStepsProjector(problem.rows, np.array([0, 1]), most_steps=1).no_duals(gamma)
+    found, node, counts = posterior_of(problem.batch, problem.rows, gamma, 400, duals=in_double(none))
+    if found.converged:
+        np.testing.assert_allclose(node, general.posterior.node, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(counts, general.posterior.edge_counts, rtol=0, atol=1e-6)
+        assert found.value == pytest.approx(general.value, rel=1e-6, abs=1e-6)
+    at_optimum = general.duals.sparsity[0][np.argsort(block.key, kind="stable")] / gamma
+    start = replace(none, sparsity=(at_optimum,), memory=(np.array([1.0, gamma]), none.memory[1].astype(np.float64)))
+    first, *_ = posterior_of(problem.batch, problem.rows, gamma, 1, duals=start)
+    # The step that measures it is up to 1 / FLOOR longer, and of many slots.
+    assert first.kkt_residual <= 1e-9 + general.kkt_residual / FLOOR * np.sqrt(len(block))
+    stayed, node, counts = posterior_of(problem.batch, problem.rows, gamma, 20, tolerance=1e-12, duals=start)
+    np.testing.assert_allclose(node, general.posterior.node, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(counts, general.posterior.edge_counts, rtol=0, atol=1e-6)
+    assert stayed.value == pytest.approx(general.value, rel=1e-7, abs=1e-7)
+
+
+@DRAWN
+@drawn
+def test_at_a_loose_tolerance_steps_and_the_general_solver_end_with_residuals_of_one_order(seed, gamma, weighted):
+    problem = problem_of(seed, gamma, weighted=weighted)
+    general = project(problem.batch.structure(), problem.rows, gamma, weights=problem.batch.weight, tolerance=1e-3)
+    found, node, _ = posterior_of(problem.batch, problem.rows, gamma, 4_000, tolerance=1e-3)
+    assert found.converged
+    assert found.kkt_residual <= 1e-3
+    assert general.kkt_residual <= 1e-3
+    np.testing.assert_allclose(node, general.posterior.node, rtol=0, atol=0.02)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from trellis.constraints import compile_constraints, count, few_labels_per, label, starts, word
+from trellis.constraints.rows import Groups, Rows
+from trellis.constraints.strength import Kind
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError
-from trellis.projection import Projector, project
-from trellis.structures import Chain, ChainParts
+from trellis.projection import Projector, marginals, project
+from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts
 
 LABELS = Vocabulary(["A", "B", "C"], kind="label")
 TEXT = [["x", "y", "x"], ["y", "y"], ["x"]]
@@ -191,3 +194,42 @@ def test_weights_count_instances_as_often_as_copies_do(seed: int, most: float) -
     listed = project(copies, compile_constraints(rules, twice, LABELS, copies.parts), 0.0)
     assert found.value == pytest.approx(listed.value, rel=1e-7, abs=1e-7)
     assert found.kkt_residual <= 1e-7 * (1 + abs(found.value))
+
+
+def test_a_row_in_each_of_many_instances_is_each_ones_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One categorical under one row averages at most two labels: all pairs of them are looked at."""
+    monkeypatch.setattr(marginals, "LARGEST", 0)  # as in a corpus too large for the program over marginals
+    rng = np.random.default_rng(0)
+    n, k = 1000, 4
+    score, coefficient = rng.normal(size=(n, k)), rng.normal(size=(n, k))
+    share = rng.dirichlet(np.ones(k), size=n)
+    bound = (share * coefficient).sum(axis=1) - 0.3 * rng.random(n) * (share * coefficient - coefficient.min()).sum(1)
+    bound = np.maximum(bound, 0.9 * coefficient.min(axis=1) + 0.1 * coefficient.max(axis=1))
+    number, none = np.arange(n), Rows.none(CategoricalParts(n, k))
+    rows = replace(
+        none, names=("row",), start=k * np.arange(n + 1), part=np.arange(n * k), coefficient=coefficient.reshape(-1),
+        bound=bound, equality=np.zeros(n, np.bool_), instance=number, group=number, constraint=np.zeros(n, np.int64),
+        row_number=number, groups=Groups(np.full(n, Kind.HARD, np.int8), np.zeros(n, np.int8), np.zeros(n)),
+    )  # fmt: skip
+    found = project(Categorical(score), rows, 0.0)
+    best = np.where(coefficient <= bound[:, None], score, -np.inf).max(axis=1)
+    for a, b in itertools.permutations(range(k), 2):
+        low, high = coefficient[:, a], coefficient[:, b]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            u = (bound - low) / (high - low)
+        mixed = np.where((low <= bound) & (high > bound), (1 - u) * score[:, a] + u * score[:, b], -np.inf)
+        best = np.maximum(best, mixed)
+    assert found.value == pytest.approx(-best.sum(), rel=1e-9)
+    assert np.all((found.posterior.node * coefficient).sum(axis=1) <= bound + 1e-7)
+    assert found.converged
+
+
+def test_of_many_instances_the_one_that_cannot_hold_is_named() -> None:
+    n = 700
+    batch = Batch.from_sentences([["x", "y"]] * n)
+    parts = ChainParts(batch.offsets, 3)
+    rows = compile_constraints([(count("A") >= 1.5).named("many"), count("C") >= 0.1], batch, LABELS, parts)
+    node = np.zeros((2 * n, 3))
+    node[2 * 412, 0] = -np.inf
+    with pytest.raises(InfeasibleError, match="instance 412: constraint 'many' cannot hold"):
+        project(Chain(batch.offsets, node, np.zeros((3, 3))), rows, 0.0)

@@ -21,6 +21,8 @@ from hypothesis.extra import numpy as hnp
 from trellis.structures import Alignment, Categorical, Chain, Joint
 
 from .enumeration import Enumeration, of_alignments, of_labels, of_members, of_subsets
+from .graph_twin import graph_cases
+from .monotone_twin import monotone_cases
 from .subsets import Subsets
 from .tree_twin import tree_cases
 from .twins import Twin, categorical_twin, chain_twin
@@ -287,7 +289,8 @@ class JointCase:
 
 KINDS = [
     "chain", "categorical", "alignment", "subsets", "chain+chain", "chain+categorical", "categorical+subsets",
-    "alignment+alignment", "tree", "spanning", "tree+chain", "(chain)", "(chain+categorical)+chain",
+    "alignment+alignment", "tree", "spanning", "tree+chain", "monotone", "graph", "members", "(chain)",
+    "(chain+categorical)+chain",
 ]  # fmt: skip
 
 
@@ -314,6 +317,14 @@ def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, f
         lengths = draw(st.lists(st.integers(0, longest), min_size=n, max_size=n))
         palette = draw(palettes(exact=draw(st.booleans())))
         case = draw(tree_cases(palette, projective=kind == "tree", lengths=lengths, feasible=feasible))
+    elif kind == "monotone":
+        palette = draw(palettes(exact=draw(st.booleans())))
+        case = draw(monotone_cases(palette, n, longest, feasible=feasible))
+    elif kind in ("graph", "members"):
+        counts = draw(st.lists(st.integers(0, min(longest, 3)), min_size=n, max_size=n))
+        sizes = (2, draw(st.integers(1, 2)))
+        palette = draw(palettes(exact=draw(st.booleans())))
+        case = draw(graph_cases(palette, counts=counts, tied=kind == "graph", feasible=feasible, sizes=sizes))
     elif kind == "alignment":
         case = draw(alignments(n, longest, feasible=feasible))
     elif kind == "categorical":

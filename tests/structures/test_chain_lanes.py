@@ -37,13 +37,13 @@ def arguments(seed, n_labels, n_matrices):
 
 
 def run(kernel, case):
-    offsets, node, _, edge = case[:4]
+    offsets, node, _, edge, _, edge_index = case[:6]
     n, k = int(offsets[-1]), node.shape[1]
     posterior, counts = with_slack((n, k)), with_slack(edge.shape, zeros=True)
-    marginals, log_partition = np.zeros((n, k, k)), np.empty(len(offsets) - 1)
+    before, after, log_partition = np.zeros((n, k)), np.zeros((n, k)), np.empty(len(offsets) - 1)
     status = np.empty(len(offsets) - 1, dtype=np.int8)
-    kernel(*case, posterior, counts, marginals, log_partition, status)
-    return posterior, counts, marginals, log_partition, status
+    kernel(*case, posterior, counts, before, after, log_partition, status)
+    return posterior, counts, before[:, :, None] * edge[edge_index] * after[:, None, :], log_partition, status
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 7, 8, 9, 16, 17, 24, 25, 31, 32, 33, 45, 70])

@@ -124,7 +124,8 @@ def test_expected_scores_agree_with_enumeration(kind: str, data: st.DataObject) 
 def test_outputs_are_the_points_of_the_program(kind: str, data: st.DataObject) -> None:
     case = data.draw(cases(kind, small=data.draw(st.booleans())))
     listed = case.listed()
-    assert_polytope_agrees(case.structure(), listed, np.unique(data.draw(changes(listed))[0]))
+    closed = np.unique(data.draw(changes(listed))[0])
+    assert_polytope_agrees(case.structure(), listed, closed, tight=kind != "graph")  # a graph may have cycles
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,12 @@ from trellis.cli import (
     induce,
     induce_trees,
     info,
+    match,
     parse,
     predict,
+    propose,
+    relate,
+    tag,
     tokens,
     train,
     transfer,
@@ -64,13 +68,17 @@ app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)
 app.command(cls=answering())(explain.explain)
 app.command(cls=answering(induce.ANSWERS))(induce.induce)
+app.add_typer(tag.tag, name="tag")
 app.add_typer(parse.parse, name="parse")
+app.add_typer(match.match, name="match")
 app.command(cls=answering())(induce_trees.induce_trees)
 app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
+app.add_typer(relate.relate, name="relate")
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(errors.errors)
 app.command(cls=answering())(tokens.tokens)
+app.command(cls=answering())(propose.propose)
 app.command(cls=answering())(info.info)
 
 

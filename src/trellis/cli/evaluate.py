@@ -36,6 +36,7 @@ def evaluate(
     fields: Annotated[bool, flag("--fields", help="Labelled tokens, .tsv or .jsonl; so without an option.")] = False,
     induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
+    relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
     json: Json = False,
 ) -> None:
     """Compare an output with gold and print its scores.
@@ -45,7 +46,8 @@ def evaluate(
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
     check_files({"gold": gold, "found": found}, {"--output": output})
-    asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees}
+    asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
+             "relations": relations}  # fmt: skip
     wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
@@ -183,9 +185,30 @@ def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
     return [*rows, shown_whole], {**figures, "whole_trees": scores.whole, "n_sentences": scores.n_sentences}
 
 
+def _relations(gold: str, output: str) -> tuple[Rows, Figures]:
+    from trellis.data.related import read_related
+    from trellis.metrics.relations import score_relations
+
+    scores = score_relations(list(read_related(gold)), list(read_related(output)))
+    rows, figures = [], {}
+    for name, own in (("entities", scores.entities), ("relations", scores.relations), ("strict", scores.strict)):
+        rows.append((name, f"{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}{'found':>8}"))
+        for label, s in [*own.types.items(), ("all", own.total)]:
+            cells = "".join(f"{100 * figure:>10.2f}" for figure in (s.precision, s.recall, s.f1))
+            rows.append((label, f"{cells}{s.n_gold:>8}{s.n_found:>8}"))
+        rows += [("mean F1", f"{100 * own.mean_f1:>30.2f}"), ("", "")]
+        figures[name] = {
+            "types": {label: _field_figures(s) for label, s in own.types.items()},
+            "total": _field_figures(own.total),
+            "mean_f1": own.mean_f1,
+        }
+    return rows[:-1], figures
+
+
 MODES: dict[str, Callable[[str, str], tuple[Rows, Figures]]] = {
     "alignment": _alignment,
     "fields": _fields,
     "induction": _induction,
+    "relations": _relations,
     "trees": _trees,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,11 @@ from trellis.cli.options import (
     name_option,
     number_option,
 )
+from trellis.cli.tag import read_tagger
 from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.data.sentence import Sentence
 
 
 class Kind(StrEnum):
@@ -39,9 +43,17 @@ def transfer(
     source_parser: Annotated[
         str, file_option("--source-parser", help="Parser of the source language (`trellis parse train`).")
     ],
-    source: Annotated[str, file_option("--source", "-s", help="Source sentences. CoNLL-U with tags in UPOS.")],
+    source: Annotated[str, file_option("--source", "-s", help="Source sentences. CoNLL-U (.conllu), or bare text.")],
     target: Annotated[str, file_option("--target", "-t", help="Target sentences. Their translations, likewise.")],
     save: Annotated[str, SAVE],
+    source_tagger: Annotated[
+        str | None,
+        file_option("--source-tagger", help="Tag the source (`trellis tag train`).", panel=KNOWLEDGE),
+    ] = None,
+    target_tagger: Annotated[
+        str | None,
+        file_option("--target-tagger", help="Tag the target, likewise.", panel=KNOWLEDGE),
+    ] = None,
     links: Annotated[
         str | None,
         file_option("--links", help="Word links, `i-j` from 0. Default: words are aligned first.", panel=KNOWLEDGE),
@@ -69,8 +81,10 @@ def transfer(
     """Carry a parser over to another language.
 
     `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
+
+    Both sides have tags in UPOS, or get them from a tagger.
     """
-    from trellis.data.conllu import read_conllu, write_conllu
+    from trellis.data.conllu import write_conllu
     from trellis.metrics.alignment import read_links
     from trellis.models import load_model
     from trellis.tasks.align import Aligner
@@ -78,7 +92,15 @@ def transfer(
     from trellis.tasks.transfer import Transfer
 
     check_files(
-        {"--source-parser": source_parser, "--source": source, "--target": target, "--links": links, "--parse": parse},
+        {
+            "--source-parser": source_parser,
+            "--source": source,
+            "--target": target,
+            "--links": links,
+            "--parse": parse,
+            "--source-tagger": source_tagger,
+            "--target-tagger": target_tagger,
+        },
         {"--save": save, "--output": output if parse is not None else None},
     )
     known = load_model(source_parser, n_jobs=jobs(threads))
@@ -86,7 +108,9 @@ def transfer(
         raise DataError(
             f"{source_parser} holds a {type(known).__name__}, not a parser that `trellis parse train` saved"
         )
-    one, other = list(read_conllu(source)), list(read_conllu(target))
+    one, other = (
+        _tagged(path, tagger, jobs(threads)) for path, tagger in ((source, source_tagger), (target, target_tagger))
+    )
     if len(one) != len(other):
         raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
     if links is not None:
@@ -104,4 +128,12 @@ def transfer(
     learner.save(save)
     typer.echo(f"{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True)
     if parse is not None:
-        write_conllu(output, learner.predict(list(read_conllu(parse))))
+        write_conllu(output, learner.predict([s for s in _tagged(parse, target_tagger, jobs(threads)) if len(s)]))
+
+
+def _tagged(path: str, tagger: str | None, n_jobs: int | None) -> list[Sentence]:
+    """The sentences of a file, tagged where there is a tagger for them."""
+    from trellis.data.conllu import read_text
+
+    sentences = list(read_text(path))
+    return sentences if tagger is None else read_tagger(tagger, n_jobs).predict(sentences)

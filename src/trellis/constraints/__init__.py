@@ -3,7 +3,7 @@
 from trellis.constraints.arcs import arcs, root
 from trellis.constraints.comparison import at_least, at_most, exactly, exists
 from trellis.constraints.compilation import compile_constraints
-from trellis.constraints.condition import column, following, position, preceding, word
+from trellis.constraints.condition import column, feature, following, position, preceding, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, starts, transitions
 from trellis.constraints.dictionary import dictionary
@@ -12,13 +12,26 @@ from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, label, previous
 from trellis.constraints.links import backward, each, forward, links
+from trellis.constraints.relations import (
+    counts_like,
+    entities,
+    entity,
+    first,
+    one_relation_per_pair,
+    relation,
+    relations,
+    second,
+)
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules import RulesFile, parse_rules, read_rules
+from trellis.constraints.shares import Shares, shares
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 
 __all__ = [
-    "Constraint", "Rule", "RulesFile", "Strength", "arcs", "at_least", "at_most", "backward", "changed", "column",
-    "compile_constraints", "count", "dictionary", "each", "each_label", "exactly", "exists", "few_labels_per",
-    "following", "forward", "given", "hard", "label", "learned", "links", "parse_rules", "penalty", "position",
-    "preceding", "previous", "read_rules", "root", "share", "slack", "starts", "transitions", "trusted", "word",
+    "Constraint", "Rule", "RulesFile", "Shares", "Strength", "arcs", "at_least", "at_most", "backward", "changed",
+    "column", "compile_constraints", "count", "counts_like", "dictionary", "each", "each_label", "entities", "entity",
+    "exactly", "exists", "feature", "few_labels_per", "first", "following", "forward", "given", "hard", "label",
+    "learned", "links", "one_relation_per_pair", "parse_rules", "penalty", "position", "preceding", "previous",
+    "read_rules", "relation", "relations", "root", "second", "share", "shares", "slack", "starts", "transitions",
+    "trusted", "word",
 ]  # fmt: skip

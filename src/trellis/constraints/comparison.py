@@ -54,7 +54,7 @@ class Comparison(Constraint):
 
     def statement(self) -> str:
         if self.rule is not None:
-            return f"at every token, {self.rule.english()}"
+            return f"{self.rule.everywhere()}, {self.rule.english()}"
         scope = self._difference(self.low if self.high is None else self.high).where()
         return f"{scope} {self.left.english()} is {self._bounds()}"
 
@@ -71,6 +71,10 @@ class Comparison(Constraint):
         return self.left if side is None else self.left - side
 
     def blocks(self, context: Context) -> list[Block]:
+        if self.rule is not None and context.parts.has_variables:
+            from trellis.constraints.relations import rule_blocks
+
+            return rule_blocks(self.rule, context)
         sides = [(self.high, +1)] if self.high is not None else []
         if self.low is not None and not self.equality:
             sides.append((self.low, -1))

@@ -303,6 +303,35 @@ class Shifted(Observed):
         return f"{start}at the token {place}, {self.condition.english()}"
 
 
+class HasFeature(Observed):
+    """A column of the instances' feature matrix is not 0."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def holds(self, context: Context) -> BoolArray:
+        features = context.batch.features
+        n = 0 if features is None else features.shape[1]
+        if self.number >= n:
+            raise ConstraintError(f"there is no feature {self.number}: the instances have {n}, counted from 0")
+        chosen = features[:, [self.number]]
+        dense = chosen.toarray() if hasattr(chosen, "toarray") else np.asarray(chosen)
+        return np.asarray(dense[:, 0] != 0)
+
+    def code(self) -> str:
+        return f"feature({self.number})"
+
+    def english(self, *, negated: bool = False) -> str:
+        return f"feature {self.number} is {'' if negated else 'not '}0"
+
+
+def feature(number: Any) -> Rule:
+    """Feature ``number`` of the instance, a column of the matrix that a classifier is given, is not 0."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise ConstraintError(f"a feature is told by the number of its column, from 0, got {number!r}")
+    return HasFeature(int(number))
+
+
 def column(name: str) -> Key:
     """The strings of one of the batch's columns."""
     return ColumnKey(name)

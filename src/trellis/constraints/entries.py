@@ -41,9 +41,13 @@ def entries_of(rule: Rule, context: Context) -> Entries:
     if rule.observed:  # no part is named, so that outputs without labels have it too
         nothing = np.zeros(0, dtype=np.int64)
         return Entries(nothing, nothing, np.zeros(0), rule.holds(context).astype(np.float64))
+    if context.parts.has_variables:
+        from trellis.constraints.relations import variable_entries
+
+        return variable_entries(rule, context)
     if not context.parts.has_labels:
         context.parts.label(0, 0)  # refuses
-    code, patterns = _patterns_of(rule, context)
+    code, patterns = patterns_of(rule, context)
     split = _split_table(rule.table(patterns), len(patterns.is_first), context.n_labels)
     k = context.n_labels
     slot, label, value = _gather(code, split.here)
@@ -98,7 +102,7 @@ def _split_table(table: BoolArray, n: int, k: int) -> _Split:
     return _Split(constant, before, here, rest if rest.shape[1] > 1 and rest.shape[2] > 1 else None)
 
 
-def _patterns_of(rule: Rule, context: Context) -> tuple[IntArray, Patterns]:
+def patterns_of(rule: Rule, context: Context) -> tuple[IntArray, Patterns]:
     """The pattern of each slot (n_slots,), and what leaves see in each."""
     leaves = {id(leaf): leaf for leaf in rule.leaves()}
     seen = {number: leaf.codes(context) for number, leaf in leaves.items()}

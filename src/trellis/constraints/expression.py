@@ -104,8 +104,9 @@ def _words() -> dict[str, Any]:
     from trellis.constraints.rule import Always
 
     names = (
-        "at_least at_most backward changed column count dictionary each each_label exactly exists few_labels_per "
-        "following forward given label links position preceding previous share starts transitions trusted word"
+        "at_least at_most backward changed column count counts_like dictionary each each_label entities entity "
+        "exactly exists feature few_labels_per first following forward given label links one_relation_per_pair "
+        "position preceding previous relation relations second share shares starts transitions trusted word"
     )
     return {**{name: getattr(language, name) for name in names.split()}, "always": Always()}
 

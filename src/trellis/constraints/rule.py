@@ -86,6 +86,10 @@ class Rule(ABC):
     def english(self, *, negated: bool = False) -> str:
         """The rule as a clause, "the label is VERB"."""
 
+    def everywhere(self) -> str:
+        """Where a rule that always holds does so."""
+        return "at every token"
+
     def __repr__(self) -> str:
         return self.code()
 
@@ -215,6 +219,11 @@ class _Compound(Rule):
     @property
     def uses_previous(self) -> bool:
         return any(part.uses_previous for part in self.parts)
+
+    def everywhere(self) -> str:
+        """Said by the part that speaks of anything else than tokens."""
+        plain = super().everywhere()
+        return next((where for part in self.parts if (where := part.everywhere()) != plain), plain)
 
     def leaves(self) -> Iterator[Rule]:
         if self.observed:

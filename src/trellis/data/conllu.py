@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from trellis.data.bitext import words_of
 from trellis.data.columns import (
     FILLER,
     Block,
@@ -22,7 +23,7 @@ from trellis.data.columns import (
     written_comments,
     written_labels,
 )
-from trellis.data.files import FilePath, path_text, shown, writing
+from trellis.data.files import FilePath, numbered_lines, path_text, shown, writing
 from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError, UnknownNameError
 
@@ -53,6 +54,18 @@ def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence
             line=numbers[0],
             rows=line_numbers(numbers),
         )
+
+
+def read_text(path: FilePath, *, columns: Sequence[str] = ()) -> Iterator[Sentence]:
+    """Sentences of a CoNLL-U file (by its name, ``.conllu``), or of bare text, one per line with words apart.
+
+    A blank line of bare text is a sentence without words.
+    """
+    if str(path).removesuffix(".gz").endswith(".conllu"):
+        yield from read_conllu(path, columns=columns)
+        return
+    for number, line in numbered_lines(path):
+        yield Sentence(tuple(words_of(line)), path=shown(path), line=number)
 
 
 def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | None = "upos") -> None:

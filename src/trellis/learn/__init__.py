@@ -2,6 +2,7 @@
 
 from trellis.learn.ccm import CCM
 from trellis.learn.codl import CoDL
+from trellis.learn.ge import GE
 from trellis.learn.history import History, Round
 from trellis.learn.multi_view import MultiView
 from trellis.learn.penalties import Violations, count_violations
@@ -11,6 +12,7 @@ from trellis.learn.uem import UEM
 
 __all__ = [
     "CCM",
+    "GE",
     "UEM",
     "Anneal",
     "CoDL",

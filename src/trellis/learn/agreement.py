@@ -44,6 +44,7 @@ class AgreeShard:
     """Work on a shard: its views made to agree, and what they count then."""
 
     classes: list[IntArray]
+    gamma: float
     edges: bool
     tolerance: float
     evaluations: int
@@ -52,8 +53,8 @@ class AgreeShard:
         part: Any = item.data
         found = self.of(model, part)
         statistics = model.collect(part, found)
-        # −value is Σ_i of the log-partitions at the solution, instance by instance.
-        value = sum(float(part.weights @ q.log_partition) for q in found.members)
+        # −value is γ Σ_i of the log-partitions at the solution, instance by instance.
+        value = self.gamma * sum(float(part.weights @ q.log_partition) for q in found.members)
         given, free = (float(part.weights @ one) for one in model.log_partitions(part))
         return Agreed(statistics, value, given, free, found.kkt_residual), state
 
@@ -61,7 +62,7 @@ class AgreeShard:
         """The agreement of a batch."""
         joint: Any = scores_of(model, part)
         return agree(
-            *joint.members, maps=self.classes, edges=self.edges, weights=part.weights,
+            *joint.members, gamma=self.gamma, maps=self.classes, edges=self.edges, weights=part.weights,
             tolerance=self.tolerance, most_evaluations=self.evaluations,
         )  # fmt: skip
 
@@ -69,10 +70,8 @@ class AgreeShard:
 class AgreementStep:
     """Agreement of the free instances through maps of labels."""
 
-    def __init__(self, training: Training, *, edges: bool, tolerance: float, evaluations: int) -> None:
-        self.training, self.tolerance = training, tolerance
-        model: Any = training.model
-        self.work = self.rows = AgreeShard(model.classes, edges, tolerance, evaluations)
+    def __init__(self, training: Training, work: AgreeShard) -> None:
+        self.training, self.work, self.rows = training, work, work
         self.free: Placed[Piece] = place_batch(training.engine, training.free_batch)
 
     @property
@@ -87,9 +86,10 @@ class AgreementStep:
         if not len(self.free):
             return Expectation(training.with_supervised(None), known, known, 0.0, {}, self.nothing(gamma), 0.0, 0)
         found = self.free.total(self.work, bare(training.model))
-        solved = found.residual <= self.tolerance
+        solved = found.residual <= self.work.tolerance
+        kl = max(0.0, found.given - found.value) if self.work.gamma == 1.0 else None
         return Expectation(
             training.with_supervised(found.statistics), found.value - found.free + known,
-            found.given - found.free + known, max(0.0, found.given - found.value), {}, self.nothing(gamma),
-            found.residual, 1, unsolved=None if solved else "agreement of the views",
+            found.given - found.free + known, kl, {}, self.nothing(gamma), found.residual, 1,
+            unsolved=None if solved else "agreement of the views",
         )  # fmt: skip

@@ -43,7 +43,8 @@ class CCM(CCMPrediction):
     method : see the table above
     gamma : of "uem" (0.5 unless given); the other methods have their own
     beta, max_iter, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
-    tolerance, evaluations : of the projection, as in :class:`UEM`
+    projection_tol, max_evaluations : of the projection, as in :class:`UEM`
+    model, constraints, random_state : likewise
 
     Learned: ``model_``, ``penalties_``, ``history_``, ``n_iter_``, and ``duals_`` of "pr" and "uem": the mean dual
     variable of each constraint's rows, the price that the last projection put on it.

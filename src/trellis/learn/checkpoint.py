@@ -183,7 +183,7 @@ def _unpack(
                 arrays[f"{prefix}.duals.memory{i}"] if kept else None for i, kept in enumerate(entry["duals"]["memory"])
             ),
         )
-        _check_duals(duals, like)
+        duals = _checked_duals(duals, like)
     history = History.from_json(entry["history"])
     if min(entry["restart"], entry["n_steps"]) < 0 or (not len(history) and (entry["converged"] or prefix == "best")):
         raise DataError("counts of rounds that cannot be")
@@ -193,8 +193,11 @@ def _unpack(
     return Checkpoint(**numbers, **tables, history=history, duals=duals)  # type: ignore[arg-type]
 
 
-def _check_duals(duals: Duals, like: Duals) -> None:
-    """Refuse dual variables of other rows than these; Hessians may be of any length, since a wrong one is dropped."""
+def _checked_duals(duals: Duals, like: Duals) -> Duals:
+    """The same as kernels want them; those of other rows than these are refused.
+
+    Hessians may be of any length, since a wrong one is dropped.
+    """
     few = any(c is not None for c in like.memory)  # few dual steps keep their speed and γ there, and levels
     given = [duals.row, *duals.sparsity, *(c for c in duals.memory if c is not None)]
     shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.memory if c is not None))]
@@ -202,7 +205,12 @@ def _check_duals(duals: Duals, like: Duals) -> None:
         shapes += [("any",)] * (len(given) - len(shapes))
     if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
         raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
-    for one, shape in zip(given, shapes, strict=True):
-        ArrayOf(np.float32 if few and one.dtype == np.float32 else np.float64, shape).check("duals", one, {})
-    if few and not np.all(np.asarray(duals.memory[0]) > 0.0):
-        raise DataError("few dual steps with a speed or γ that is not positive")
+    kinds = [np.float32 if few and one.dtype == np.float32 else np.float64 for one in given]
+    made = iter([ArrayOf(k, s).check("duals", one, {}) for k, s, one in zip(kinds, shapes, given, strict=True)])
+    checked = Duals(
+        next(made), tuple(next(made) for _ in duals.sparsity),
+        tuple(None if c is None else next(made) for c in duals.memory),
+    )  # fmt: skip
+    if few and not np.all((np.asarray(checked.memory[0]) > 1e-12) & (np.asarray(checked.memory[0]) < 1e12)):
+        raise DataError("few dual steps with a speed or γ that cannot be")
+    return checked

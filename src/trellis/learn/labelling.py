@@ -123,7 +123,9 @@ def label_shard(ask: Ask, item: Item, before: LabelArray | None) -> tuple[Labell
     if ask.collect and model.discriminative:
         log_free = float(part.weights @ model.scores(part).infer().log_partition)
     labels = outputs[0][0]
-    changed = len(labels) if before is None else int(np.count_nonzero(before != labels))
+    # A checkpoint brings the labels back as numbers that are compared with, and nothing else.
+    known = before is not None and before.shape == labels.shape
+    changed = int(np.count_nonzero(before != labels)) if known else len(labels)
     sure = float(np.count_nonzero(proved))
     return Labelling(labels, float(part.weights @ value), statistics, violations, sure, log_free, changed), labels
 
@@ -184,7 +186,7 @@ class ArgmaxStep:
         training, placed = self.training, self.search.placed
         if duals is None or duals is not self._left:
             duals = self.nothing(gamma) if duals is None else duals
-            placed.restore([None if known is None else known.astype(np.int32) for known in duals.memory])
+            placed.restore(list(duals.memory))
         found = self.search.run(duals.row, k=self.k_best, collect=True)
         rho = self._relearned(found)
         self._left = Duals(rho, (), tuple(labels.astype(np.float64) for labels in placed.states))

@@ -26,8 +26,25 @@ from trellis.learn.expectation import Expectation
 from trellis.learn.history import Round
 from trellis.learn.progress import Progress
 from trellis.learn.schedule import Gamma, gamma_at, is_constant_from
-from trellis.learn.training import Training
 from trellis.projection import Duals
+
+
+class Trained(Protocol):
+    """What is trained, and where it starts: see :class:`~trellis.learn.training.Training`."""
+
+    @property
+    def model(self) -> Any:
+        """Whose ``parameters`` and ``set_parameters`` are kept and come back."""
+        ...
+
+    @property
+    def supervised_parameters(self) -> dict[str, FloatArray]: ...
+
+    def begin(self, start: str, rng: np.random.Generator, scale: float, free: Any) -> None: ...
+    def update(self, statistics: Any, free: Any) -> None: ...
+    def log_prior(self) -> float:
+        """What belongs to the objective beside what the E-step says."""
+        ...
 
 
 class EStep(Protocol):
@@ -86,7 +103,7 @@ class Loop:
 
     def __init__(
         self,
-        training: Training,
+        training: Trained,
         step: EStep,
         settings: Settings,
         *,
@@ -172,14 +189,14 @@ class Loop:
         training, settings, model = self.training, self.settings, self.training.model
         found = self.step.run(settings.gamma_at(number), run.duals)
         stepwise = found.statistics is None
-        objective = found.objective + (0.0 if stepwise else model.log_prior())
+        objective = found.objective + (0.0 if stepwise else training.log_prior())
         if not stepwise:
             self._check_rise(run, objective, found, number)
             training.update(found.statistics, self.step.placed)
         if settings.beta is not None and run.supervised is not None:
             model.set_parameters(mix(run.supervised, model.parameters(), settings.beta))
         if stepwise:
-            objective += model.log_prior()
+            objective += training.log_prior()
         # Statistics may be larger than the model: the next round's must not find them still there.
         return replace(found, statistics=None), objective
 

@@ -25,6 +25,7 @@ from trellis.errors import DataError
 from trellis.learn.agreement import AgreementStep, AgreeShard
 from trellis.learn.history import History
 from trellis.learn.prediction import ProjectedPrediction, accuracy
+from trellis.learn.schedule import gamma_at
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.models.model import bare, own_model
@@ -42,12 +43,14 @@ class MultiView(ProjectedPrediction):
     maps : for views with labels of their own: for each view a dictionary label -> class, or None; a label that is not
         named is a class of its own. Views then agree on classes, and ``y`` is a list of labels a view
     edges : with ``maps``, of taggers: whether classes of neighbouring tokens agree too, not of single tokens alone
+    gamma : temperature of what is agreed on, q ∝ Π_i p_i^{1/nγ}. 1 is the geometric mean; 1/n the product of the views,
+        which is better where each sees a part of the evidence: a mean of parts is less sure than the whole
     weight : c, the weight of all unlabelled instances together; that of all others is 1
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
-    checkpoint, checkpoint_every : as in :class:`UEM`
+    checkpoint, checkpoint_every, projection_tol, max_evaluations, random_state : as in :class:`UEM`
 
-    Learned: ``models_``, ``history_`` (its ``kl`` is the number of views times the sum of B over the unlabelled
-    instances, as they are weighted), ``n_iter_``, ``converged_``.
+    Learned: ``models_``, ``history_`` (its ``kl`` is, at γ = 1, the number of views times the sum of B over the
+    unlabelled instances, as they are weighted), ``n_iter_``, ``converged_``.
 
     >>> from trellis.models import MaxEnt
     >>> words, shapes = np.eye(4)[[0, 1, 2, 2, 3, 3]], np.eye(2)[[0, 1, 0, 0, 1, 1]]
@@ -65,6 +68,7 @@ class MultiView(ProjectedPrediction):
         *,
         maps: Sequence[Mapping[str, str] | None] | None = None,
         edges: bool = True,
+        gamma: float = 1.0,
         weight: float = 1.0,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -81,6 +85,7 @@ class MultiView(ProjectedPrediction):
         self.constraints = constraints
         self.maps = maps
         self.edges = edges
+        self.gamma = gamma
         self.weight = weight
         self.max_iter = max_iter
         self.tol = tol
@@ -113,7 +118,7 @@ class MultiView(ProjectedPrediction):
         batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
         learner = UEM(
-            model, self.constraints, gamma=float(model.copies), start="auto" if self.maps is None else "model",
+            model, self.constraints, gamma=self.gamma * model.copies, start="auto" if self.maps is None else "model",
             max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
             max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
             engine=self.engine, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
@@ -122,9 +127,7 @@ class MultiView(ProjectedPrediction):
         step = None
         if self.maps is not None:
             self._begin(model, batch, training)
-            step = AgreementStep(
-                training, edges=self.edges, tolerance=self.projection_tol, evaluations=self.max_evaluations
-            )
+            step = AgreementStep(training, self._agree_shard(model))
         learner.train(training, step, resume=resume)
         self.model_, self.history_ = model, learner.history_
         self.n_iter_, self.converged_ = learner.n_iter_, learner.converged_
@@ -202,16 +205,17 @@ class MultiView(ProjectedPrediction):
     def _encoded(self, X: Any, y: Any = None) -> Any:
         return super()._encoded(X, y)
 
-    def _agree_shard(self) -> AgreeShard:
-        return AgreeShard(self.model_.classes, self.edges, self.projection_tol, self.max_evaluations)
+    def _agree_shard(self, model: Any = None) -> AgreeShard:
+        classes = (self.model_ if model is None else model).classes
+        return AgreeShard(classes, gamma_at(self.gamma, 0), self.edges, self.projection_tol, self.max_evaluations)
 
     def _run_agreed(self, batch: Any, work: Any) -> Any:
         batch = batch.with_labels(None)
         return place_batch(threads_for(self.n_jobs), batch).run(work, bare(self.model_))
 
     def _gamma(self, constrained: bool) -> float:
-        """Agreement is projection at γ = n, with constraints or without."""
-        return float(self.model_.copies)
+        """Agreement is projection at n times γ, with constraints or without."""
+        return float(self.gamma * self.model_.copies)
 
     # one file
 
@@ -234,7 +238,7 @@ class MultiView(ProjectedPrediction):
 
     # checks
 
-    def _check_settings(self) -> None:
+    def _check_settings(self, dev: Any = None) -> None:
         models: Any = self.models
         if not isinstance(models, list | tuple) or len(models) < 2:
             raise DataError(f"models must be a list of two models or more, one a view, got {models!r}")
@@ -247,7 +251,9 @@ class MultiView(ProjectedPrediction):
 
     def _check_numbers(self) -> None:
         self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
-        self._check_within(weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
+        self._check_within(
+            gamma=(1e-6, np.inf), weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf)
+        )
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Prediction(SavedEstimator):
         self.constraints = read_constraints(names["constraints"])
         self.penalties_ = check_penalties(names["penalties"], self.constraints if self.has_penalties else ())
         self.history_ = History.from_json(names["history"])
+        self._check_settings()
 
     def _encoded(self, X: Any, y: Any = None) -> Batch:
         self._check_fitted()
@@ -81,6 +82,10 @@ class Prediction(SavedEstimator):
         batch = model.encode(X, y, sample_weight, fit=not learned)
         mixes = self.beta is not None and bool(np.any(batch.complete))
         return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
+
+    def _check_settings(self, dev: Any = None) -> None:
+        """Refuse settings that cannot be, when learning begins and when a file is read."""
+        self._check_learner(dev)
 
     def _check_learner(self, dev: Any) -> None:
         """Refuse arguments of the wrong kind with a word about the right one."""

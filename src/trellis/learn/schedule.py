@@ -37,6 +37,10 @@ class Anneal:
         return float(self.start + (self.end - self.start) * share)
 
 
+SMALLEST = 1e-100
+"""The least γ that is not 0."""
+
+
 def gamma_at(gamma: Gamma, number: int) -> float:
     """The value of a schedule in round ``number``; a list stays at its last entry."""
     value: Any = gamma
@@ -48,6 +52,8 @@ def gamma_at(gamma: Gamma, number: int) -> float:
         value = gamma[min(number, len(gamma) - 1)]
     if not isinstance(value, int | float | np.integer | np.floating) or not (value >= 0 and np.isfinite(value)):
         raise DataError(f"γ must be a number ≥ 0, got {value!r} in round {number}")
+    if 0 < value < SMALLEST:
+        raise DataError(f"γ must be 0, or {SMALLEST:g} or more: scores divided by {value!r} are no numbers any more")
     return float(value)
 
 

@@ -56,6 +56,10 @@ class Training:
             return statistics
         return self.supervised if statistics is None else statistics + self.supervised
 
+    def log_prior(self) -> float:
+        """What the prior adds to the objective."""
+        return self.model.log_prior()
+
     # the M-step
 
     def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:

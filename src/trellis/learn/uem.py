@@ -43,15 +43,17 @@ class UEM(ProjectedPrediction):
         instances out (Chang 2011, algorithm 8)
     start : "random" (pseudo-counts 1 + scale · U(0, 1)), "uniform" (all outputs equally likely), "labelled" (supervised
         training), "model" (its parameters as they are); "auto": labelled if there are labels, else random
+    start_scale, random_state : of the random start
     n_init : restarts from other random starts; the best objective (or development metric) is kept
     max_iter, tol : stop after so many rounds, or when the objective changes by less than tol times its size
     patience : with ``dev`` data, stop after so many rounds without a better metric; the best parameters are kept
-    online : number of instances a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
-    tolerance : KKT residual of the projection;  evaluations : at most so many an instance, and passes for coupling rows
+    online, step_power : instances to a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
+    projection_tol : KKT residual of the projection
+    max_evaluations : at most so many per instance, and passes for rows that couple them
     few_dual_steps : for a single ``few_labels_per``: take so many compiled dual steps a round, from where the last
         round ended, in place of solving to ``tolerance``. The objective is then what the posterior used attains, and
         ``gap`` in the history says how far below the maximum that can be; ``duals_`` has its rows by key
-    checkpoint : file to write every ``checkpoint_every`` rounds; ``fit(..., resume=True)`` goes on from it
+    checkpoint, checkpoint_every : file to write every so many rounds; ``fit(..., resume=True)`` goes on from it
     track_likelihood : with constraints or γ ≠ 1, likelihood and KL in the history cost one more inference a round
 
     Learned: ``model_``, ``history_``, ``duals_``, ``pulls_`` (mean dual variable of each constraint's rows: the price
@@ -128,6 +130,8 @@ class UEM(ProjectedPrediction):
     ) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
         self._check_settings(dev)
+        if self.patience is not None and dev is None:
+            raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         training = self._training(X, y, sample_weight, learned=self.start == "model")
         score = None if dev is None else lambda: float(self.score(*dev))
@@ -190,7 +194,7 @@ class UEM(ProjectedPrediction):
 
     # checks
 
-    def _check_settings(self, dev: tuple[Any, Any] | None) -> None:
+    def _check_settings(self, dev: Any = None) -> None:
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         self._check_learner(dev)
@@ -199,8 +203,6 @@ class UEM(ProjectedPrediction):
         self._check_within(alpha=(0.0, 1.0), beta=(0.0, 1.0), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
         gamma_at(self.gamma, 0)
-        if self.patience is not None and dev is None:
-            raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         if self.online is not None and self.few_dual_steps is not None:
             raise DataError("few_dual_steps carries dual variables from round to round, which online learning has not")
         if self.online is not None and self.model.discriminative:
@@ -213,6 +215,8 @@ class UEM(ProjectedPrediction):
         if rows is None:
             rows = [one.rows for one in step.steps]
         data = {"data": fingerprint(batch, self.model_.label_names_), "constraints": fingerprint(rows)}
+        if self.start == "model":
+            data["parameters to start from"] = fingerprint(self.model_.parameters())
         return {**settings, **data, "gamma": fingerprint([gamma_at(self.gamma, r) for r in range(MOST_COMPARED)])}
 
 

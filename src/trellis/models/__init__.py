@@ -9,10 +9,11 @@ from trellis.models.hmm import HMM, HMMStatistics
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.model import Model, Statistics
 from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
+from trellis.models.relation_model import RelationModel
 from trellis.models.saving import load_model
 
 __all__ = [
     "CRF", "DMV", "HMM", "ArcLabeller", "ArcParser", "ArcStatistics", "CRFStatistics", "DMVStatistics",
-    "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes", "NaiveBayesStatistics", "Statistics",
-    "load_model",
+    "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes", "NaiveBayesStatistics", "RelationModel",
+    "Statistics", "load_model",
 ]  # fmt: skip

@@ -30,14 +30,15 @@ def text_of(batch: Batch, parts: TreeParts, frequent: Vocabulary, bits: int, *, 
 def word_keys(words: Vocabulary, frequent: Vocabulary) -> np.ndarray:
     """A key for every word of a vocabulary: frequent words by themselves, others by how they end; case is ignored."""
     folded = (word.lower() for word in words)
-    return np.array([_key(f"w{w}" if w in frequent else f"s{w[-LETTERS:]}") for w in folded], dtype=np.uint64)
+    return np.array([key_of(f"w{w}" if w in frequent else f"s{w[-LETTERS:]}") for w in folded], dtype=np.uint64)
 
 
 @lru_cache(maxsize=16)
 def tag_keys(tags: Vocabulary) -> np.ndarray:
     """A key for every tag."""
-    return np.array([_key(f"t{tag}") for tag in tags], dtype=np.uint64)
+    return np.array([key_of(f"t{tag}") for tag in tags], dtype=np.uint64)
 
 
-def _key(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+def key_of(text: str) -> int:
+    """A random-looking number of 64 bits."""
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

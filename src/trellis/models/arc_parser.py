@@ -69,7 +69,7 @@ class ArcParser(TreeModel, LogLinearModel):
     learning_rate : of stochastic steps;  batch_size : sentences to a step of "adagrad" (a margin step has one)
     average : whether stochastic steps end with the average of the weights of all passes but the first
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : engine of ``predict`` and of L-BFGS; None: every core
+    random_state : of the order in which stochastic steps meet sentences
 
     Learned: ``weights_`` (2^bits,), ``tag_names_`` and ``word_names_``.
 

@@ -47,7 +47,8 @@ class CRF(LogLinearModel, SequenceModel):
         token's label where it is known, with every label where it is not
     ends : whether there are weights for the first and the last label of a sentence
     l2 : strength of the Gaussian prior, 1 / σ²
-    solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` sentences
+    solver : "lbfgs", or "adagrad": stochastic steps
+    batch_size, learning_rate, random_state : of these: sentences to a step, how far it goes, and the order of sentences
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
     n_jobs : engine of ``fit``, ``predict`` and their like; −1: every core

@@ -70,11 +70,8 @@ class Layout:
         k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
         sentence = np.repeat(np.arange(len(batch)), batch.lengths)
         token = np.repeat(np.arange(batch.n_slots), np.diff(batch.features.indptr))
-        # Pairs stand in the order of feature and label, so a pair is found by bisection.
-        keys = np.repeat(np.arange(self.n_features), np.diff(self.first_pair)) * k + self.pair_label
-        wanted = batch.features.indices.astype(np.int64) * k + y[token]
-        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        has = keys[place] == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
+        place = log_linear.find_pairs(batch.features.indices, y[token], self.first_pair, self.pair_label)
+        has = place >= 0
         inner = np.flatnonzero(np.diff(sentence) == 0)
         row = [sentence[token[has]], sentence[inner]]
         column = [place[has], self.n_pairs + y[inner] * k + y[inner + 1]]

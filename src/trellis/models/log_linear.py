@@ -92,9 +92,28 @@ class LogLinearModel(SavedEstimator):
         return self._minimise(self._vector(statistics), shards)
 
     def _minimise(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Minimum:
-        objective = self._objective(counts, shards)
+        return self.lower(self._objective(counts, shards), max_iter=self.max_iter)
+
+    # for objectives that are not likelihoods alone
+
+    def at(self, weights: FloatArray) -> Self:
+        """The model as it travels to a worker, at other weights."""
+        made = self.bare()
+        made.weights_ = weights
+        return made
+
+    def vector(self, statistics: Any) -> FloatArray:
+        """Statistics in the order of the weights (n_weights,)."""
+        return self._vector(statistics)
+
+    def loss(self, statistics: Any, shards: Sequence[Placed[Any]]) -> Objective:
+        """w -> −log-likelihood of what the statistics were counted from, and its gradient."""
+        return self._objective(self._vector(statistics), shards)
+
+    def lower(self, objective: Objective, *, max_iter: int) -> Minimum:
+        """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
         found = minimise_penalised(
-            objective, self.weights_, l2=self.l2, max_iter=self.max_iter, tol=self.tol, free=self._free()
+            objective, self.weights_, l2=self.l2, max_iter=max_iter, tol=self.tol, free=self._free()
         )
         self.weights_ = found.weights
         return found

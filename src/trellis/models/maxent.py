@@ -50,7 +50,8 @@ class MaxEnt(LogLinearModel, TabularModel):
     labels : the labels, or how many there are; None: those found in ``y``
     l2 : strength of the Gaussian prior, 1 / σ²
     fit_intercept : whether each label has a weight of its own
-    solver : "lbfgs", or "adagrad": stochastic steps over mini-batches of ``batch_size`` rows
+    solver : "lbfgs", or "adagrad": stochastic steps
+    batch_size, learning_rate, random_state : of these: rows to a step, how far it goes, and the order of rows
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
     n_jobs : engine of ``fit``; −1: every core

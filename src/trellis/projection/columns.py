@@ -10,6 +10,8 @@ which the outputs seen so far are averaged (Dantzig and Wolfe 1960):
 (for a local row without the weight). The averaged outputs are feasible, the multipliers give an upper bound, and the
 distance between the two is reported.
 
+Rows of single instances tie nothing together: then every run of instances has a program of its own.
+
 Rows with many multipliers of their own (l1/linf blocks have one per occurrence and label) would take hundreds of
 rounds, each of which learns of one output per instance. After some rounds the same program is solved over marginals
 (:mod:`marginals`), and the outputs that its answer is made of join the columns.
@@ -25,6 +27,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind
@@ -39,6 +42,8 @@ FEASIBLE = 1e-7
 HEAVY = 1e5
 """Price of a unit of violation of rows that must hold, beside 1 for those that may give way."""
 IMPOSSIBLE = 1e-2 * HEAVY
+RUN = 300
+"""Instances that share a program where no row couples any: a call costs some milliseconds beside what it solves."""
 PATIENCE = 25
 """Rounds after which the program over marginals is asked for columns."""
 LARGE = 5_000
@@ -117,6 +122,36 @@ class Averaged:
         return np.isin(segment.first + np.arange(len(segment.scores)), single)
 
 
+@dataclass(frozen=True)
+class Elastic:
+    """How far rows must give way, in place of what scores and prices say of averages.
+
+    rows : (n_rows,) of the hard and slack rows, those whose violation is minimised; the others must hold, or the
+        violation comes out larger than ``IMPOSSIBLE``
+    largest : whether the largest violation of all is minimised, or the sum of the largest inside each instance (and of
+        the coupling rows'). Both are zero where rows can hold, but the largest moves one instance per round
+    """
+
+    rows: BoolArray
+    largest: bool = False
+
+    @classmethod
+    def every(cls, rows: Rows) -> Elastic:
+        """All rows."""
+        return cls(np.ones(len(rows), dtype=np.bool_))
+
+    def shared(self, rows: Rows) -> tuple[Any, FloatArray]:
+        """scipy CSR (n_rows, n), 1 where a row's violation is the variable; and the prices (n,) of these."""
+        strict = np.flatnonzero(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)))
+        kind = np.zeros(len(strict)) if self.largest else rows.instance[strict]
+        _, first, number = np.unique(
+            np.stack((kind, ~self.rows[strict])), axis=1, return_index=True, return_inverse=True
+        )  # fmt: skip
+        price = np.where(self.rows[strict][first], 1.0, HEAVY)
+        of_row = (np.ones(len(strict)), (strict, number.reshape(-1)))
+        return sparse.csr_array(of_row, shape=(len(rows), len(price))), price
+
+
 class Columns:
     """The outputs seen so far and the master program over them."""
 
@@ -159,15 +194,22 @@ class Columns:
             added += 1
         return added
 
-    def take_over(self, others: list[Column]) -> None:
+    def take_over(self, others: Sequence[Column]) -> None:
         """Columns that were found for the same rows, perhaps with other coefficients."""
+        entries: dict[int, tuple[IntArray, IntArray]] = {}
         for column in others:
             key = (column.instance, column.used.tobytes())
-            if key not in self._seen:
-                self._seen.add(key)
-                segment = self.segments[column.segment]
-                entries = segment.entry[np.isin(segment.part, column.used)]
-                self.columns.append(replace(column, **self._values(entries)))
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            segment = self.segments[column.segment]
+            if column.segment not in entries:
+                owner = segment.scores.parts.instance_of(segment.part)
+                entries[column.segment] = _by_instance(owner, np.arange(len(owner)), len(segment.scores))
+            (cut, entry), i = entries[column.segment], column.instance - segment.first
+            mine = entry[cut[i] : cut[i + 1]]
+            mine = mine[np.isin(segment.part[mine], column.used)]
+            self.columns.append(replace(column, **self._values(segment.entry[mine])))
 
     def _values(self, entries: IntArray) -> dict[str, Any]:
         """Rows that used entries touch, and their values."""
@@ -182,12 +224,8 @@ class Columns:
             (s.scores.flat() if flat else s.scores).add(s.part, pull[s.entry]).argmax() for s in self.segments
         ]  # fmt: skip
 
-    def master(self, elastic: BoolArray | None) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Solve the master: weights of columns, multipliers of rows (in price() units), prices of instances, value.
-
-        With ``elastic`` (n_rows,) it minimises the largest violation of those hard and slack rows instead; the others
-        must hold, or the violation comes out larger than ``IMPOSSIBLE``.
-        """
+    def master(self, elastic: Elastic | None) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """Solve the master: weights of columns, multipliers of rows (in price() units), prices of instances, value."""
         n_columns = len(self.columns)
         owner = np.array([column.instance for column in self.columns])
         score = np.array([column.score for column in self.columns])
@@ -209,7 +247,7 @@ class Columns:
         return np.where(self.rows.instance[row] == COUPLING, value * self.weights[instance], value)
 
     def solve(
-        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: BoolArray | None
+        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: Elastic | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
         """max gain·x − prices(ξ) over x ≥ 0 with matrix · x = bound, under the rows phi · x − ξ ≤ b.
 
@@ -223,12 +261,11 @@ class Columns:
         limits = np.concatenate([np.full(n, np.inf), slack.limit])
         totals = slack.totals
         if elastic is not None:
-            # two more violations, of the elastic rows together and of the other strict ones, are all that costs
-            strict = np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK))
-            shared = np.stack((strict & elastic, strict & ~elastic), axis=1).astype(np.float64)
-            over = sparse.hstack([over, sparse.csr_array(-shared)], format="csr")
-            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], 2))])
-            costs, limits = np.append(np.zeros(len(costs)), [1.0, HEAVY]), np.append(limits, [np.inf, np.inf])
+            # violations that several rows share, of the elastic ones and of the other strict ones, are all that costs
+            shared, price = elastic.shared(rows)
+            over = sparse.hstack([over, -shared], format="csr")
+            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], len(price)))])
+            costs, limits = np.append(np.zeros(len(costs)), price), np.append(limits, np.full(len(price), np.inf))
         else:
             costs[:n] = -gain
         upper = sparse.vstack(
@@ -274,25 +311,31 @@ def average_outputs(
     *,
     weights: FloatArray | None = None,
     multipliers: FloatArray | None = None,
-    elastic: BoolArray | None = None,
+    elastic: Elastic | None = None,
+    known: Sequence[Column] = (),
     tolerance: float = 1e-9,
     most_rounds: int = 500,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
 
-    With ``elastic`` (n_rows,), value and bound are minus the least possible largest violation of those hard and slack
-    rows while the others hold; scores then play no role.
+    With ``elastic``, value and bound are minus the least violation of its rows; scores then play no role.
+    known : columns found before for the same rows
     """
     feasibility = elastic is not None
+    n_instances = sum(len(segment.scores) for segment in segments)
+    coupled = bool(np.any(rows.instance == COUPLING)) or (elastic is not None and elastic.largest)
+    if len(rows) and n_instances > RUN and not coupled:
+        return _average_runs(segments, rows, weights, multipliers, elastic, tolerance, most_rounds)
     columns = Columns(segments, rows, weights)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
     columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
+    columns.take_over(known)
     if not len(rows):
         value = float(columns.weights @ [column.score for column in columns.columns])
         return Averaged(columns.columns, np.ones(len(columns.columns)), current, value, value, 0)
     if not feasibility:
         counted = rows if weights is None else rows.weighted(weights)
-        feasible = average_outputs(segments, counted, elastic=np.ones(len(rows), np.bool_), tolerance=1e-10)
+        feasible = average_outputs(segments, counted, elastic=Elastic.every(rows), tolerance=1e-10)
         if -feasible.value > FEASIBLE:
             raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
         columns.take_over(feasible.columns)
@@ -313,3 +356,48 @@ def average_outputs(
         if bound - value <= near * (1.0 + abs(value)) or columns.add(best, improving) == 0:
             break
     return Averaged(columns.columns[: len(weight)], weight, current, value, max(bound, value), rounds)
+
+
+def _average_runs(
+    segments: Sequence[Segment],
+    rows: Rows,
+    weights: FloatArray | None,
+    multipliers: FloatArray | None,
+    elastic: Elastic | None,
+    tolerance: float,
+    most_rounds: int,
+) -> Averaged:
+    """The same for rows of single instances, with a program for every run of these."""
+    alone = replace(rows, forbidden=Forbidden(), sparsity=(), implicit=())
+    made: list[Averaged] = []
+    for number, segment in enumerate(segments):
+        parts = segment.scores.parts
+        for a in range(0, len(segment.scores), RUN):
+            b = min(a + RUN, len(segment.scores))
+            first, last = segment.first + a, segment.first + b
+            low, high = np.searchsorted(rows.instance, [first, last])
+            scores, mine = segment.scores.instances(a, b), alone.shard(first, last)
+            found = average_outputs(
+                [Segment.whole(scores, mine)],
+                mine,
+                weights=None if weights is None else weights[first:last],
+                multipliers=None if multipliers is None else multipliers[low:high],
+                elastic=None if elastic is None else replace(elastic, rows=elastic.rows[low:high]),
+                tolerance=tolerance,
+                most_rounds=most_rounds,
+            )
+            instance, local = scores.parts.split(np.concatenate([c.used for c in found.columns]))
+            used = np.split(parts.join(a + instance, local), np.cumsum([len(c.used) for c in found.columns])[:-1])
+            columns = [
+                replace(c, segment=number, instance=first + c.instance, used=own, row=low + c.row)
+                for c, own in zip(found.columns, used, strict=True)
+            ]
+            made.append(replace(found, columns=columns))
+    return Averaged(
+        [column for one in made for column in one.columns],
+        np.concatenate([one.weight for one in made]),
+        np.concatenate([one.multipliers for one in made]),
+        sum(one.value for one in made),
+        sum(one.bound for one in made),
+        max(one.rounds for one in made),
+    )

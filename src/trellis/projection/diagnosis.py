@@ -7,6 +7,7 @@ and slack rows over all averages of outputs, after the parts that it forbids are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,15 +15,46 @@ from trellis.constraints.conflict import find_conflict, strict_rows
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Segment, average_outputs
+from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Column, Elastic, Segment, average_outputs
 from trellis.structures.structure import Structure
 
 
-def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray | None = None) -> float | None:
-    """The least possible largest violation of strict rows, or of ``elastic`` ones while the others hold.
+def can_hold(scores: Sequence[Structure], rows: Rows, seen: list[Column] | None = None) -> bool:
+    """Whether some q satisfies all strict rows, and uses nothing that is forbidden.
+
+    seen : outputs that were found when others of the rows were asked about, to begin with; more are put there
+    """
+    segments = _segments(scores, rows)
+    if segments is None or not len(rows):
+        return segments is not None
+    seen = [] if seen is None else seen
+    closed = [rows.forbidden.shard(rows.parts, s.first, s.first + len(s.scores)) for s in segments]
+    is_open = [not np.any(closed[column.segment].contains(column.used)) for column in seen]
+    known = [column for column, open_ in zip(seen, is_open, strict=True) if open_]
+    rest = [column for column, open_ in zip(seen, is_open, strict=True) if not open_]
+    found = average_outputs(segments, rows, elastic=Elastic.every(rows), known=known)
+    seen[:] = [*found.columns, *rest]
+    return -found.value <= FEASIBLE
+
+
+def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray) -> float | None:
+    """The least possible largest violation of ``elastic`` strict rows while the others hold.
 
     None if no output is left, or the others cannot hold.
     """
+    segments = _segments(scores, rows)
+    if segments is None:
+        return None
+    if not len(rows):
+        return 0.0
+    apart = average_outputs(segments, rows, elastic=Elastic(elastic))
+    together = Elastic(elastic, largest=True)
+    least = max(0.0, -average_outputs(segments, rows, elastic=together, known=apart.columns).value)
+    return None if least >= IMPOSSIBLE else least
+
+
+def _segments(scores: Sequence[Structure], rows: Rows) -> list[Segment] | None:
+    """The scores without what is forbidden; None if no output is left."""
     segments, first = [], 0
     for one in scores:
         closed = rows.forbidden.shard(rows.parts, first, first + len(one))
@@ -33,26 +65,16 @@ def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray 
             segment.scores.argmax()
     except InfeasibleError:
         return None
-    if not len(rows):
-        return 0.0
-    if elastic is None:
-        elastic = np.ones(len(rows), dtype=np.bool_)
-    least = max(0.0, -average_outputs(segments, rows, elastic=elastic).value)
-    return None if least >= IMPOSSIBLE else least
+    return segments
 
 
 def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus (shard by shard)."""
-
     rows = rows.written_out()
-
-    def feasible(some: Rows) -> bool:
-        least = least_violation(scores, some)
-        return least is not None and least <= FEASIBLE
-
-    if feasible(strict_rows(rows)):
+    seen: list[Column] = []
+    if can_hold(scores, strict_rows(rows), seen):
         return
-    conflict = find_conflict(rows, feasible, lambda some, elastic: least_violation(scores, some, elastic))
+    conflict = find_conflict(rows, partial(can_hold, scores, seen=seen), partial(least_violation, scores))
     if not conflict.names:
         return  # the model itself leaves no output
     if len(scores) == 1 and len(scores[0]) == 1:
@@ -71,9 +93,18 @@ def explain(error: InfeasibleError, scores: Structure, rows: Rows) -> None:
 
 def explain_all(scores: Sequence[Structure], rows: Rows) -> None:
     """Look for a conflict inside each instance of the shards, then over all of them."""
-    first = 0
+    first, rows = 0, rows.written_out()
     for one in scores:
-        for i in range(len(one)):
-            refuse_conflict([one.instances(i, i + 1)], rows.shard(first + i, first + i + 1).local())
+        _explain_first(one, rows.shard(first, first + len(one)).local())
         first += len(one)
     refuse_conflict(scores, rows)
+
+
+def _explain_first(scores: Structure, rows: Rows) -> None:
+    """Raise if an instance's own rows conflict, for the first such instance, which is found by halving."""
+    if len(scores) == 1:
+        refuse_conflict([scores], rows)
+    elif not can_hold([scores], strict_rows(rows)):
+        middle = len(scores) // 2
+        _explain_first(scores.instances(0, middle), rows.shard(0, middle))
+        _explain_first(scores.instances(middle, len(scores)), rows.shard(middle, len(scores)))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import FloatArray
 from trellis.errors import ConstraintError, DataError, InfeasibleError
 
 if TYPE_CHECKING:
-    from trellis.projection.columns import Columns, Segment
+    from trellis.projection.columns import Columns, Elastic, Segment
 
 LARGEST = 300_000
 """Variables beyond which the program is not tried."""
@@ -28,7 +28,7 @@ MOST_PEELED = 2000
 """Outputs of an instance that an answer is taken apart into: each takes one part at least away."""
 
 
-def add_from_marginals(columns: Columns, elastic: BoolArray | None) -> float:
+def add_from_marginals(columns: Columns, elastic: Elastic | None) -> float:
     """Add the outputs of the program's answer to the columns; returns its optimum, ∞ where there is none."""
     segments = columns.segments
     if sum(segment.scores.parts.n_parts for segment in segments) > LARGEST:

@@ -7,7 +7,13 @@ from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
+from trellis.structures.graph import Graph
+from trellis.structures.graph_match import GraphMatch
+from trellis.structures.graph_match_parts import GraphMatchParts, GraphPair
+from trellis.structures.graph_parts import Factors, GraphParts, Variables, factors_over
 from trellis.structures.joint import Joint, JointParts
+from trellis.structures.monotone import Monotone
+from trellis.structures.monotone_parts import MonotoneParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
@@ -18,6 +24,8 @@ from trellis.structures.trees import Trees
 
 __all__ = [
     "Alignment", "AlignmentParts", "AlignmentPosterior", "Arcs", "Argmax", "Categorical", "CategoricalParts", "Chain",
-    "ChainParts", "ChainTables", "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "PartPosterior",
+    "ChainParts", "ChainTables", "Factors", "Graph", "GraphMatch", "GraphMatchParts", "GraphPair", "GraphParts",
+    "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "Monotone", "MonotoneParts", "PartPosterior",
     "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
+    "Variables", "factors_over",
 ]  # fmt: skip

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
 from trellis.errors import DataError
+from trellis.structures.flat import chosen
 from trellis.structures.kernels import tree_check
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import PartPosterior
@@ -63,9 +64,8 @@ class Arcs(Structure):
         return made
 
     def take(self, numbers: IntArray) -> Self:
-        p = self._parts
-        made = self._over(self.arc[chosen(p.arc_offsets, numbers)])
-        made._parts = TreeParts(offsets_of(np.diff(p.offsets)[numbers]), p.projective, p.single_root)
+        made = self._over(self.arc[chosen(self._parts.arc_offsets, numbers)])
+        made._parts = self._parts.take(numbers)
         made.numbers = numbers_of(numbers, self.first, self.numbers)
         return made
 
@@ -153,13 +153,6 @@ class Arcs(Structure):
 
     def _draw(self, n: int, rng: np.random.Generator) -> LabelArray:
         raise NotImplementedError
-
-
-def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
-    """The entries of the instances with these numbers, one after the other."""
-    lengths = np.diff(offsets)[numbers]
-    new = offsets_of(lengths)
-    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)
 
 
 def check_k(k: int) -> int:

@@ -15,12 +15,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.errors import DataError
+from trellis.structures.chain_derivative import derive_log
 from trellis.structures.chain_parts import ChainChange, ChainParts
 from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels import chain_derivative, chain_infer, chain_log, chain_max, chain_sample, chain_sum
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import check_labels
@@ -36,6 +37,7 @@ from trellis.structures.structure import (
     numbers_of,
     refuse_impossible,
 )
+from trellis.structures.transitions import Transitions, UsedTransitions
 
 Index = NDArray[np.int32]
 
@@ -177,21 +179,74 @@ class Chain(Structure):
         weights = check_weights(weights, n)
         posterior = with_slack((self.n_slots, k))
         counts_t = with_slack(p.edge.shape, zeros=True)
-        edge_marginals = self.names_transition(at)
-        edge = np.zeros((self.n_slots if edge_marginals else 0, k, k))
+        wanted = self.names_transition(at)
+        before, after = np.zeros((2, self.n_slots if wanted else 0, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
         infer_scaled(
             self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop, weights,
-            posterior, counts_t, edge, log_partition, status,
+            posterior, counts_t, before, after, log_partition, status,
         )  # fmt: skip
         chain_sum.add_shifts(
             self.offsets, p.node_shift, self.node_index, p.edge_shift, self.edge_index, p.ends_shift, log_partition
         )
         counts = counts_t.transpose(0, 2, 1) * p.edge
-        if np.any(status == chain_sum.FLAGGED):
-            chain_log.infer_log(*self._arrays(), weights, posterior, counts, edge, log_partition, np.empty(n), status)
+        flagged = status == chain_sum.FLAGGED
+        if np.any(flagged):
+            chain_log.infer_log(
+                *self._arrays(), weights, posterior, counts, before, after, log_partition, np.empty(n), status
+            )
             refuse_impossible(log_partition, self.first, self.numbers)
-        return LabelPosterior(posterior, log_partition, self.own_counts(counts), edge if edge_marginals else None)
+        found = self.transitions(before, after, p.edge, self.edge_index, flagged) if wanted else None
+        return LabelPosterior(posterior, log_partition, self.own_counts(counts), found)
+
+    def transitions(
+        self, before: FloatArray, after: FloatArray, matrix: FloatArray, index: Any, flagged: BoolArray
+    ) -> Transitions:
+        """Marginals of transitions from their factors: those of flagged instances are logs, beside the scores."""
+        logs = np.repeat(flagged, np.diff(self.offsets)) & self.parts.has_boundary()
+        if np.any(logs):
+            matrix, index = np.concatenate((matrix, self.tables.edge)), np.where(logs, len(matrix) + index, index)
+        return Transitions(before, after, matrix, index, logs)
+
+    def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> LabelPosterior:
+        """Derivatives of labels' marginals and of expected transitions, by forward-backward with tangents."""
+        tell_if_compiling(chain_derivative.derive_scaled)
+        p, k, n = self.tables.potentials, self.n_labels, len(self)
+        weights = check_weights(weights, n)
+        change = self.parts.change(part, value)
+        direction = with_slack((self.n_slots, k), zeros=True)
+        if change.node is not None:
+            direction[:] = change.node
+        edge, edge_t, edge_index, own = p.edge, p.edge_t, self.edge_index, np.arange(len(p.edge))
+        tilt = np.zeros((0, k, k))
+        if change.pattern is not None:
+            n_patterns = len(change.patterns)
+            pair, index = np.unique(edge_index * np.int64(n_patterns) + change.pattern, return_inverse=True)
+            own, edge_index, tilt = pair // n_patterns, index.astype(np.int32), change.patterns[pair % n_patterns]
+            edge, edge_t = p.edge[own], p.edge_t[own]
+        moved = edge * tilt if len(tilt) else tilt
+        node, slope, status = with_slack((self.n_slots, k)), np.zeros(n), np.empty(n, dtype=np.int8)
+        counts_t, plain_t = np.zeros(edge.shape), np.zeros(moved.shape)
+        chain_derivative.derive_scaled(
+            self.offsets, p.node, self.node_index, edge, edge_t, moved, np.ascontiguousarray(moved.transpose(0, 2, 1)),
+            edge_index, p.start, p.stop, weights, direction, node, counts_t, plain_t, slope, status,
+        )  # fmt: skip
+        counts = counts_t.transpose(0, 2, 1) * edge
+        if len(tilt):
+            counts += plain_t.transpose(0, 2, 1) * moved
+        scores, t = self.tables.edge[own], self.tables
+        for i in np.flatnonzero(status == chain_sum.FLAGGED).tolist():
+            here = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+            own_node = self.node[here].copy()
+            own_node[0] += t.start
+            own_node[-1] += t.stop
+            which = edge_index[here]
+            along = tilt[which] if len(tilt) else np.zeros((len(which), k, k))
+            node[here], of_edges, slope[i] = derive_log(own_node, scores[which], direction[here], along)
+            np.add.at(counts, which, weights[i] * of_edges)
+        folded = np.zeros((len(p.edge), k, k))
+        np.add.at(folded, own, counts)
+        return LabelPosterior(node, slope, self.own_counts(folded))
 
     def names_transition(self, at: IntArray | None) -> bool:
         """Whether any of the parts is a transition."""
@@ -252,7 +307,7 @@ class Chain(Structure):
             log_partition = np.zeros(n)
             chain_log.infer_log(
                 *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
-                np.zeros(p.edge.shape), np.zeros((0, 1, 1)), log_partition, entropy, status,
+                np.zeros(p.edge.shape), *np.zeros((2, 0, self.n_labels)), log_partition, entropy, status,
             )  # fmt: skip
             refuse_impossible(log_partition, self.first, self.numbers)
         return entropy
@@ -302,12 +357,9 @@ class Chain(Structure):
         slot = cell // (k * k)
         counts = np.zeros(self.tables.edge.shape)
         np.add.at(counts, (self.edge_index[slot], cell // k % k, cell % k), share * weight[slot])
-        edge = None
-        if self.names_transition(at):
-            edge = np.bincount(cell, share, minlength=n_node * k).astype(np.float64, copy=False)
-            edge = edge.reshape(self.n_slots, k, k)
+        used = UsedTransitions.of(self.n_slots, k, cell, share) if self.names_transition(at) else None
         top = np.zeros(len(self)) if log_partition is None else log_partition
-        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), edge)
+        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), used)
 
     def max_marginals(self) -> FloatArray:
         k, n = self.n_labels, self.n_slots

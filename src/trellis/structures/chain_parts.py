@@ -246,26 +246,35 @@ def _patterns(cell: IntArray, value: FloatArray, n_slots: int, k: int) -> tuple[
     cell : (n_cells,) (slot · K + a) · K + b, increasing, each once
     """
     slot, within = cell // (k * k), cell % (k * k)
-    first = np.flatnonzero(np.concatenate(([True], np.diff(slot) > 0)))
-    length = np.diff(np.concatenate((first, [len(cell)])))
-    digest = np.add.reduceat(_scatter(within, value), first)
-    _, example, which = np.unique(digest, return_index=True, return_inverse=True)
-    # two different additions with one digest would be a wonder, but then every slot has a pattern of its own
-    twin = example[which]
-    alike = np.array_equal(length[twin], length)
-    if alike:
-        source = np.arange(len(cell)) + np.repeat(first[twin] - first, length)
-        alike = np.array_equal(within[source], within) and np.array_equal(value[source], value)
-    if not alike:
-        which, example = np.arange(len(first)), np.arange(len(first))
+    first, which, example = alike(slot, within, value)
+    end = np.append(first[1:], len(cell))
     patterns = np.zeros((len(example) + 1, k, k))
     flat = patterns.reshape(len(patterns), -1)
     for number, one in enumerate(example, start=1):
-        chosen = slice(first[one], first[one] + length[one])
+        chosen = slice(first[one], end[one])
         flat[number, within[chosen]] = value[chosen]
     pattern = np.zeros(n_slots, dtype=np.int64)
     pattern[slot[first]] = which + 1
     return pattern, patterns
+
+
+def alike(slot: IntArray, within: IntArray, value: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Which slots have the same entries: of each that has any its first entry and its pattern, and an example of each.
+
+    slot : (n_entries,) increasing;  within : (n_entries,) increasing inside a slot;  example : (n_patterns,) numbers
+    among the slots that have entries
+    """
+    first = np.flatnonzero(np.concatenate(([True], np.diff(slot) > 0)))
+    length = np.diff(np.append(first, len(slot)))
+    digest = np.add.reduceat(_scatter(within, value), first)
+    _, example, which = np.unique(digest, return_index=True, return_inverse=True)
+    # two different patterns with one digest would be a wonder, but then every slot has a pattern of its own
+    twin = example[which]
+    same = np.array_equal(length[twin], length)
+    if same:
+        source = np.arange(len(slot)) + np.repeat(first[twin] - first, length)
+        same = np.array_equal(within[source], within) and np.array_equal(value[source], value)
+    return (first, which, example) if same else (first, np.arange(len(first)), np.arange(len(first)))
 
 
 def _scatter(within: IntArray, value: FloatArray) -> NDArray[np.uint64]:

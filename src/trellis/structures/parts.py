@@ -4,7 +4,7 @@
 
 Outside this layer, and the models that build structures, part numbers are all that is known of an output. What a
 constraint means by "the label V at token 7" or "word 3 is linked to word 5" it asks the parts for, by family: labels,
-transitions, links, arcs. Parts that have none of the family refuse.
+transitions, links, arcs, variables of several kinds. Parts that have none of the family refuse.
 
 Rows over parts come in compressed form: entries start[r] .. start[r + 1] − 1 of ``part`` and ``coefficient``,
 parts increasing inside a row.
@@ -36,6 +36,8 @@ class Parts(ABC):
     """What they are called in messages."""
     has_labels = False
     """Whether there are parts (slot, label)."""
+    has_variables = False
+    """Whether slots are variables of several kinds, each with labels of its own."""
 
     @property
     @abstractmethod
@@ -172,6 +174,26 @@ class Parts(ABC):
     def arc_words(self) -> tuple[IntArray, IntArray]:
         """Of each arc part, which are the first parts, head and child: places in the flat text, −1 for the root."""
         self._refuse("arcs between words")
+
+    def variable_kind(self, name: str) -> Any:
+        """The variables of a kind: ``labels``, ``offsets``, and ``arguments`` where they are about others."""
+        self._refuse("entities and relations")
+
+    def variable_slots(self, kind: str) -> IntArray:
+        """The slot of every variable of a kind."""
+        self._refuse("entities and relations")
+
+    def variable(self, kind: str, number: Any, label: Any) -> Any:
+        """The part "the variable has the label"; variables of a kind are counted through the batch."""
+        self._refuse("entities and relations")
+
+    def assignments(self, kind: str) -> IntArray:
+        """Of every variable of a kind the first part of a factor that sees its arguments and then it; −1: none does."""
+        self._refuse("entities and relations")
+
+    def together(self, kind: str) -> tuple[IntArray, IntArray]:
+        """Of factors that see two variables of a kind the first part, and (n, 2) the variables."""
+        self._refuse("entities and relations")
 
     def member(self, number: int) -> tuple[Parts, int]:
         """One of several structures side by side, and the number of its first part."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.structures.transitions import Transitions, UsedTransitions
 
 
 class Posterior(Protocol):
@@ -43,25 +44,30 @@ class LabelPosterior:
     node : (n_slots, n_labels)               P(y_t = k)
     log_partition : (n_instances,)           log Σ_y exp score(y)
     edge_counts : (n_matrices, K, K)         Σ_i weight_i Σ_{t: matrix m} P(y_{t−1} = a, y_t = b); chains only
-    edge : (n_slots, K, K)                   P(y_{t−1} = a, y_t = b), zero at first slots; chains, where asked for
+    transitions                              P(y_{t−1} = a, y_t = b); chains, where asked for
     """
 
     node: FloatArray
     log_partition: FloatArray
     edge_counts: FloatArray | None = None
-    edge: FloatArray | None = None
+    transitions: Transitions | UsedTransitions | None = None
+
+    @property
+    def edge(self) -> FloatArray | None:
+        """(n_slots, K, K): marginals of all transitions, zero at first slots: for small problems."""
+        return None if self.transitions is None else self.transitions.dense()
 
     def at(self, parts: IntArray) -> FloatArray:
         """Marginals of parts; of transitions only where ``infer(at=...)`` was told of one."""
         n_node, flat = self.node.size, self.node.reshape(-1)
         if parts.size == 0 or int(parts.max()) < n_node:
             return flat[parts]
-        if self.edge is None:
+        if self.transitions is None:
             raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
         is_node = parts < n_node
         found = np.empty(parts.shape)
         found[is_node] = flat[parts[is_node]]
-        found[~is_node] = self.edge.reshape(-1)[parts[~is_node] - n_node]
+        found[~is_node] = self.transitions.at(parts[~is_node] - n_node)
         return found
 
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
-from trellis.structures.parts import Parts, check_change, check_parts
+from trellis.structures.flat import FlatParts
 
 if TYPE_CHECKING:
     from trellis.structures.arcs import Arcs
@@ -35,7 +35,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True)
-class TreeParts(Parts):
+class TreeParts(FlatParts):
     """Arcs of the dependency trees of a batch.
 
     offsets : (n_instances + 1,) over words
@@ -59,16 +59,15 @@ class TreeParts(Parts):
         return offsets_of(np.diff(self.offsets) ** 2)
 
     @property
-    def n_instances(self) -> int:
-        return len(self.offsets) - 1
+    def part_offsets(self) -> IntArray:  # type: ignore[override]
+        return self.arc_offsets
+
+    def take(self, numbers: IntArray) -> TreeParts:
+        return TreeParts(offsets_of(np.diff(self.offsets)[numbers]), self.projective, self.single_root)
 
     @property
     def n_words(self) -> int:
         return int(self.offsets[-1])
-
-    @property
-    def n_parts(self) -> int:
-        return int(self.arc_offsets[-1])
 
     def arc_within(self, instance: int, head: int, child: int) -> int:
         n = int(self.offsets[instance + 1] - self.offsets[instance])
@@ -82,19 +81,6 @@ class TreeParts(Parts):
         of_child = np.repeat(self._first_arc_of_word, self._length_of_word)
         head = first + np.arange(self.n_parts) - of_child
         return np.where(head == child, -1, head), child
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        return np.searchsorted(self.arc_offsets, check_parts(parts, self.n_parts), side="right") - 1
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        instance = self.instance_of(parts)
-        return instance, parts - self.arc_offsets[instance]
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        return self.arc_offsets[instance] + local
-
-    def sizes(self) -> IntArray:
-        return np.diff(self.arc_offsets)
 
     def place_of(self, parts: IntArray) -> IntArray:
         """The child: it has one head."""
@@ -140,28 +126,12 @@ class TreeParts(Parts):
             )
         return heads
 
-    def shard(self, first: int, last: int) -> TreeParts:
-        offsets = self.offsets[first : last + 1]
-        return TreeParts(offsets - offsets[0], self.projective, self.single_root)
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        low, high = int(self.arc_offsets[first]), int(self.arc_offsets[last])
-        kept = (parts >= low) & (parts < high)
-        return kept, parts[kept] - low
-
     def zeros(self) -> Arcs:
         from trellis.structures.spanning_trees import SpanningTrees
         from trellis.structures.trees import Trees
 
         made: type[Arcs] = Trees if self.projective else SpanningTrees
         return made(self.offsets, np.zeros(self.n_parts), single_root=self.single_root)
-
-    def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        if not len(part):
-            return None
-        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64, copy=False)
 
     @cached_property
     def _length_of_word(self) -> IntArray:

@@ -16,7 +16,8 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures import tree_polytope
-from trellis.structures.arcs import Arcs, TreePosterior, check_k, chosen
+from trellis.structures.arcs import Arcs, TreePosterior, check_k
+from trellis.structures.flat import chosen
 from trellis.structures.kernels import tree_check, tree_kbest, tree_log, tree_sum
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import Argmax, KBest

@@ -91,7 +91,7 @@ class Aggregator(SavedEstimator):
     word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
-    transition_prior, emission_prior : Dirichlet α of the HMM
+    transition_prior, emission_prior : Dirichlet α of the HMM;  random_state : of its start
 
     Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
     ``history_``, ``label_names_``, ``functions_``.
@@ -391,7 +391,7 @@ class Aggregator(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1, folds=2, random_state=0)
-        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, np.inf), word_lift=(-np.inf, np.inf))
+        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, 1e9), word_lift=(-1e9, 1e9))
         self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:

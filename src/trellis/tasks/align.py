@@ -84,13 +84,14 @@ class Aligner(SavedEstimator):
     symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
         "grow-diag-final-and"
+    threshold : of "posterior"
     prefix : letters by which words are told apart, None: all
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
     alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     reliability : least expected share of given links that hold
-    tolerance, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
+    projection_tol, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
         evaluation more
     random_state : accepted as everywhere; nothing here is random
     n_jobs : threads, −1: every core

@@ -90,6 +90,7 @@ class Extractor(SavedEstimator):
         and "codl" where there is a k_best
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
+    random_state : of the start where nothing is labelled
 
     Learned: ``ccm_`` (with ``model_``, of "both" the product as Views, ``penalties_``, ``history_``),
     ``classes_of_words_``, ``label_names_``.

@@ -65,7 +65,7 @@ class Inducer(Estimator):
     gamma : temperature of the posterior, 1: EM or PR
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
-    start_scale : see SCALES;  decoding : "posterior" or "viterbi"
+    random_state, start_scale : of the random start, see SCALES;  decoding : "posterior" or "viterbi"
     n_jobs : threads, −1: every core; the result does not depend on it
 
     Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).

@@ -30,6 +30,7 @@ from trellis.data.ragged import FloatArray
 from trellis.data.voted import OUTSIDE
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.models import CRF
+from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.saving import from_archive, to_archive
 from trellis.tasks.word_company import word_company
@@ -58,6 +59,12 @@ class _Names(TypedDict):
 
 COMMON = 100
 """A word seen so often is told apart although no function ever votes on it: it is no entity that they all missed."""
+
+
+ARRAYS = {
+    "words": ArrayOf(np.float64, ("words",)),
+    "shares": ArrayOf(np.float64, ("labels",), low=1e-300, high=1.0),
+}
 
 
 class WordEvidence:
@@ -195,15 +202,15 @@ class WordEvidence:
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of :meth:`learned`."""
         check_hints(_Names, dict(names), "part")
-        words, company, own = names["words"], names["company"], arrays["words"]
+        words, company = names["words"], names["company"]
         if names["labels"] != self.labels:
             raise DataError("the labels of its words are not its labels")
-        if not len(words) == len(company) == len(own) or own.dtype != np.float64 or not np.all(np.isfinite(own)):
-            raise DataError("expected as many words as classes and numbers of words")
-        self.shares = np.asarray(arrays["shares"], np.float64)
-        if self.shares.shape != (len(self.labels),) or not np.all((self.shares > 0) & (self.shares <= 1)):
-            raise DataError("the shares of its labels are none")
-        self.words = dict(zip(words, own.tolist(), strict=True))
+        if len(words) != len(company):
+            raise DataError("expected as many words as classes of words")
+        own = {name: array for name, array in arrays.items() if "/" not in name}
+        own = check_arrays(ARRAYS, own, words=len(words), labels=len(self.labels))
+        self.shares = own["shares"]
+        self.words = dict(zip(words, own["words"].tolist(), strict=True))
         self.told_apart = frozenset(names["told_apart"])
         self.company = {w: tuple(codes) for w, codes in zip(words, company, strict=True) if codes}
         if not names["crfs"]:

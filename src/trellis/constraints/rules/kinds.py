@@ -18,8 +18,18 @@ from trellis.constraints.labels import label, previous
 from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
+from trellis.constraints.rules.relation_rules import (
+    ARGUMENT_KEYS,
+    counted,
+    implied_entity,
+    implied_relation,
+    implied_types,
+    like_labelled,
+    one_per_pair,
+)
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.tree_rules import ARC_KEYS, arcs_of
+from trellis.constraints.targets import targets_of
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -159,6 +169,16 @@ def _dictionary_file(section: Section) -> dict[str, list[str]]:
     return entries
 
 
+def _targets(section: Section) -> list[Constraint]:
+    """A table of target expectations, in a file beside the rules."""
+    name, fold = section.text("targets"), section.flag("ignore_case")
+    path, lines = section.files.path(name), section.files.lines(name)
+    found = list(targets_of(lines, path, section.labels))
+    if not found:
+        section.fail(f"the table {path} has no targets", "targets")
+    return [one.constraint(ignore_case=fold) for one in found]
+
+
 def _few_labels(section: Section) -> Constraint:
     name = section.text("few_labels_per")
     key: Key = word if name == "word" else column(name)
@@ -209,7 +229,7 @@ class RuleKind:
 
     signs: tuple[str, ...]
     others: tuple[str, ...]
-    read: Callable[[Section], Constraint]
+    read: Callable[[Section], Constraint | list[Constraint]]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -217,7 +237,7 @@ class RuleKind:
 
 
 _CONDITIONS = OBSERVED_KEYS + LABEL_KEYS
-KINDS = (
+KINDS: tuple[RuleKind, ...] = (
     RuleKind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
     RuleKind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
     RuleKind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
@@ -229,6 +249,7 @@ KINDS = (
     ),
     RuleKind(("arcs",), (*ARC_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS), _arcs),
     RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
+    RuleKind(("targets",), ("ignore_case", *STRENGTH_KEYS), _targets),
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
     RuleKind(("given_column",), STRENGTH_KEYS, _given),
     RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
@@ -237,6 +258,16 @@ KINDS = (
         ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
         _statement,
     ),
+    RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), implied_types),
+    RuleKind(("then_entity",), OBSERVED_KEYS + STRENGTH_KEYS, implied_entity),
+    RuleKind(("then_relation",), OBSERVED_KEYS + STRENGTH_KEYS, implied_relation),
+    RuleKind(
+        ("relation_count", "relation_share", "entity_count"),
+        BOUND_KEYS + ("per",) + STRENGTH_KEYS,
+        lambda section: bounded(section, scoped(section, counted(section))),
+    ),
+    RuleKind(("counts_like_labelled",), ("within", *STRENGTH_KEYS), like_labelled),
+    RuleKind(("one_relation_per_pair",), STRENGTH_KEYS, one_per_pair),
 )
 ALL_KEYS = tuple(dict.fromkeys(key for kind in KINDS for key in kind.keys))
 

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trellis.constraints.constraint import Constraint, Origin
@@ -18,7 +18,8 @@ from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.errors import ConstraintError, DataError
 
-TOP_KEYS = ("labels", "lists", "defaults", "rule")
+KIND_KEYS = ("entities", "relations")
+TOP_KEYS = ("labels", *KIND_KEYS, "lists", "defaults", "rule")
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class RulesFile:
     labels : the declared labels, or None where the file leaves them to the data
     lists : name -> words
     files : name -> content of every file that a rule names; with it :func:`parse_rules` opens none
+    kinds : the declared "entities" and "relations", where the rules are about such
     """
 
     constraints: tuple[Constraint, ...]
     labels: tuple[str, ...] | None
     lists: Mapping[str, tuple[str, ...]]
     files: Mapping[str, str]
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Constraint]:
         return iter(self.constraints)
@@ -70,6 +73,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     top = Section(values, (), source, path, named)
     top.check_keys(TOP_KEYS)
     labels = top.texts("labels") if "labels" in top else None
+    kinds = {key: top.texts(key) for key in KIND_KEYS if key in top}
     lists = _lists(top)
     defaults = top.inner("defaults") if "defaults" in top else replace(top, values={})
     defaults.check_keys(STRENGTH_KEYS)
@@ -80,15 +84,15 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     constraints = []
     lines: dict[str, int] = {}
     for i, rule in enumerate(listed):
-        section = Section(rule, ("rule", i), source, path, named, labels, lists)
-        constraint = _constraint(section, strength)
+        section = Section(rule, ("rule", i), source, path, named, labels, lists, kinds)
+        read = _constraints(section, strength)
         if "name" in section:
             name = section.text("name")
             if name in lines:
                 section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
             lines[name] = section.line("name")
-        constraints.append(constraint)
-    return RulesFile(tuple(constraints), labels, lists, named.contents)
+        constraints += read
+    return RulesFile(tuple(constraints), labels, lists, named.contents, kinds)
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
@@ -111,17 +115,20 @@ def _lists(top: Section) -> dict[str, tuple[str, ...]]:
     return {name: inner.texts(name) for name in inner.values}
 
 
-def _constraint(section: Section, default: Strength) -> Constraint:
+def _constraints(section: Section, default: Strength) -> list[Constraint]:
+    """The constraints of a rule: one, or those of a table that it names."""
     kind = kind_of(section)
     try:
-        constraint = kind.read(section)
+        read = kind.read(section)
+        found = read if isinstance(read, list) else [read]
         if "strength" in kind.others:
-            constraint = constraint.with_strength(_strength(section, default))
+            found = [one.with_strength(_strength(section, default)) for one in found]
         if "name" in section:
-            constraint = constraint.named(section.text("name"))
+            name = section.text("name")
+            found = [one.named(f"{name}: {one.code()}" if isinstance(read, list) else name) for one in found]
     except ConstraintError as error:
         section.fail(str(error))
-    return replace(constraint, origin=Origin(section.path, section.line()))
+    return [replace(one, origin=Origin(section.path, section.line())) for one in found]
 
 
 def _strength(section: Section, default: Strength) -> Strength:

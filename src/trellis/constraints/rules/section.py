@@ -23,6 +23,8 @@ class Section:
     files: NamedFiles
     labels: tuple[str, ...] | None = None
     lists: Mapping[str, tuple[str, ...]] | None = None
+    kinds: Mapping[str, tuple[str, ...]] | None = None
+    """Types that the file declares: "entities" and "relations"."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -71,6 +73,14 @@ class Section:
     def check_label(self, name: str, key: str) -> None:
         if self.labels is not None and name not in self.labels:
             self.unknown("label", name, self.labels, key)
+
+    def type_names(self, key: str, kind: str) -> tuple[str, ...]:
+        """Names of entities or of relations."""
+        names, known = self.texts(key), (self.kinds or {}).get(kind)
+        for name in names:
+            if known is not None and name not in known:
+                self.unknown("entity" if kind == "entities" else "relation", name, known, key)
+        return names
 
     def words_of(self, key: str) -> tuple[str, ...]:
         """The words of the named lists."""

@@ -124,3 +124,20 @@ def localise(indices, first_pair, pair_label, n_labels):
         if number[f] < 0:
             first_local[-number[f]] = at_other
     return local, n_rows, row_pair, place, first_local, pair
+
+
+@njit(nogil=True, cache=True)
+def find_pairs(features, labels, first_pair, pair_label):
+    """The pair of each feature with each label (n,), −1 where there is none; the labels of a feature's pairs rise."""
+    place = np.empty(len(features), dtype=np.int64)
+    for e in range(len(features)):
+        lo, end = first_pair[features[e]], first_pair[features[e] + 1]
+        hi = end
+        while lo < hi:
+            middle = (lo + hi) // 2
+            if pair_label[middle] < labels[e]:
+                lo = middle + 1
+            else:
+                hi = middle
+        place[e] = lo if lo < end and pair_label[lo] == labels[e] else -1
+    return place

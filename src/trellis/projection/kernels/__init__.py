@@ -21,6 +21,7 @@ _MODULES = {
     ("rows", "chain"): "trellis.projection.kernels.chain",
     ("rows", "categorical"): "trellis.projection.kernels.chain",
     ("rows", "alignment+alignment"): "trellis.projection.kernels.alignments",
+    ("rows", "graph"): "trellis.projection.kernels.graph",
     ("few steps", "chain"): "trellis.projection.kernels.few_steps",
 }
 

@@ -2,21 +2,87 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.projection import lock_step
-from trellis.projection.kernels import chain_rows, solver
+from trellis.projection.kernels import chain_edges, chain_rows, solver
 from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.structures.chain import Chain
-from trellis.structures.chain_parts import first_transitions
+from trellis.structures.chain_parts import alike, first_transitions
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import LabelPosterior
 from trellis.structures.structure import check_weights
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows as the kernel reads them: entries that name transitions as patterns of boundaries.
+
+    row_edges : (n_rows,) first entry that names a transition
+    start, row, cell, coefficient : patterns, see :class:`Edges`;  pattern : (n_slots,) that of each, 0: nothing
+    has_edges : (n_instances,) whether rows of the instance name transitions
+    """
+
+    row_edges: IntArray
+    start: IntArray
+    row: IntArray
+    cell: IntArray
+    coefficient: FloatArray
+    pattern: IntArray
+    has_edges: BoolArray
+
+    @classmethod
+    def of(cls, mine: LocalRows, n_slots: int, k: int) -> Layout:
+        rows, n_node = mine.scaled.rows, n_slots * k
+        row_edges = first_transitions(rows.start, rows.part, n_node)
+        entry = np.flatnonzero(rows.part >= n_node)
+        nothing = np.zeros(0, np.int64)
+        pattern, has_edges = np.zeros(n_slots, np.int64), np.zeros(rows.parts.n_instances, np.bool_)
+        if not len(entry):
+            return cls(row_edges, np.zeros(2, np.int64), nothing, nothing, np.zeros(0), pattern, has_edges)
+        row, cell = rows.entry_row[entry], rows.part[entry] - n_node
+        has_edges[rows.instance[row]] = True
+        row -= mine.scaled.instance_rows[rows.instance[row]]
+        slot, within = cell // (k * k), row * (k * k) + cell % (k * k)
+        order = np.lexsort((within, slot))
+        slot, within, coefficient = slot[order], within[order], rows.coefficient[entry[order]]
+        first, which, example = alike(slot, within, coefficient)
+        pattern[slot[first]] = which + 1
+        length = np.diff(np.append(first, len(slot)))[example]
+        start = offsets_of(length)
+        chosen = np.arange(start[-1]) + np.repeat(first[example] - start[:-1], length)
+        within = within[chosen]
+        return cls(
+            row_edges, np.append(0, start), within // (k * k), within % (k * k), coefficient[chosen], pattern, has_edges
+        )
+
+    def edges(self, chain: Chain) -> chain_edges.Edges:
+        """Beside the matrices of a chain: those that its boundaries have when rows tilt them."""
+        lengths = np.diff(chain.offsets)
+        instance = np.repeat(np.arange(len(lengths)), lengths)
+        slot = np.flatnonzero(self.has_edges[instance] & chain.parts.has_boundary())
+        n_patterns, n_own = np.int64(len(self.start) - 1), np.int64(chain.tables.n_matrices)
+        code = (instance[slot] * n_patterns + self.pattern[slot]) * n_own + chain.edge_index[slot]
+        matrix, number = np.unique(code, return_inverse=True)
+        first = np.searchsorted(matrix, np.arange(len(lengths) + 1) * n_patterns * n_own)
+        index = np.zeros(chain.n_slots, np.int32)
+        index[slot] = number - first[instance[slot]]
+        return chain_edges.Edges(
+            self.start,
+            self.row,
+            self.cell,
+            self.coefficient,
+            first,
+            matrix // n_own % n_patterns,
+            matrix % n_own,
+            index,
+        )
 
 
 def takes(rows: Rows) -> bool:
@@ -42,8 +108,9 @@ def project_rows(
     rows, table, n = scaled.rows, GroupTable.of(scaled.rows, gamma), len(chain)
     k, t, p = chain.n_labels, chain.tables, chain.tables.potentials
     if mine.layout is None:
-        mine.layout = first_transitions(rows.start, rows.part, chain.n_slots * k)
-    keep_edges = chain.names_transition(at) or bool(np.any(mine.layout < rows.start[1:]))
+        mine.layout = Layout.of(mine, chain.n_slots, k)
+    edges = mine.layout.edges(chain)
+    keep_edges = chain.names_transition(at) or len(edges.own) > 0
     wide = t.lost()
     curvature_start = scaled.curvature_start
     curvature = state.curvature
@@ -51,7 +118,7 @@ def project_rows(
         curvature = np.zeros(curvature_start[-1])
     problem = chain_rows.Problem(
         row_start=rows.start,
-        row_edges=mine.layout,
+        row_edges=mine.layout.row_edges,
         row_reach=rows.largest,
         row_scale=scaled.scale,
         part=rows.part,
@@ -77,16 +144,25 @@ def project_rows(
         posterior=with_slack((chain.n_slots, k)),
         counts_t=with_slack(p.edge.shape, zeros=True),
         counts=np.zeros(p.edge.shape),
-        edge=np.zeros((chain.n_slots if keep_edges else 0, k, k)),
+        before=np.zeros((chain.n_slots if keep_edges else 0, k)),
+        after=np.zeros((chain.n_slots if keep_edges else 0, k)),
+        matrix=np.zeros((len(edges.own), k, k)),
         log_partition=np.zeros(n),
         residual=np.zeros(n),
         evaluations=np.zeros(n, np.int64),
         ending=np.zeros(n, np.int64),
     )
     chain_rows.project_chains(
-        lattice, problem, check_weights(weights, n), chain.farthest(), tolerance, most_evaluations, out
+        lattice, problem, edges, check_weights(weights, n), chain.farthest(), tolerance, most_evaluations, out
     )  # fmt: skip
     counts = chain.own_counts(out.counts + out.counts_t.transpose(0, 2, 1) * p.edge)
+    found_edges = None
+    if keep_edges:
+        first = np.repeat(edges.first[:-1], np.diff(chain.offsets))
+        tilted = np.repeat(np.diff(edges.first) > 0, np.diff(chain.offsets))
+        index = np.where(tilted, len(p.edge) + first + edges.index, chain.edge_index)
+        matrix = np.concatenate((p.edge, out.matrix))
+        found_edges = chain.transitions(out.before, out.after, matrix, index, np.zeros(n, np.bool_))
     left = np.flatnonzero(out.ending == solver.NEEDS_LOGS)
     if len(left):
         # Scaled probabilities do not serve these: the generic way goes over to log space where it has to.
@@ -100,14 +176,14 @@ def project_rows(
         )  # fmt: skip
         slots = np.isin(np.repeat(np.arange(n), np.diff(chain.offsets)), left)
         out.posterior[slots] = found.posterior.node
-        if keep_edges:
-            out.edge[slots] = found.posterior.edge
+        if found_edges is not None:
+            found_edges = found_edges.with_others(slots, found.posterior.transitions)
         counts += found.posterior.edge_counts
         out.theta[at_rows] = found.theta * scaled.scale[at_rows]
         out.log_partition[left], out.residual[left] = found.posterior.log_partition, found.residual
         out.evaluations[left], out.ending[left] = found.evaluations, found.ending
     return LocalSolution(
-        posterior=LabelPosterior(out.posterior, out.log_partition, counts, out.edge if keep_edges else None),
+        posterior=LabelPosterior(out.posterior, out.log_partition, counts, found_edges),
         theta=out.theta / scaled.scale,
         curvature=out.curvature,
         residual=out.residual,

@@ -14,6 +14,13 @@ import numpy as np
 from numba import njit
 
 from trellis.projection.kernels import solver
+from trellis.projection.kernels.chain_edges import (
+    add_edge_covariance,
+    add_expected,
+    fill_pairs,
+    lower_to_zero,
+    tilt_matrices,
+)
 from trellis.projection.kernels.exponential import exponentiate
 from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, row_dots
 from trellis.structures.kernels.chain_infer import FEW_MATRICES, add_outer_products, aligned, backward, forward, widened
@@ -77,7 +84,9 @@ class Answer(NamedTuple):
     """What is written.
 
     theta : (n_rows,) the start, and then the solution;  curvature : the start, and then the last Hessians
-    posterior : (n_slots, K) with slack;  edge : (n_slots, K, K) marginals of transitions, or no rows
+    posterior : (n_slots, K) with slack
+    before, after : (n_slots, K) factors of the marginals of transitions, or no rows;  matrix : (n_matrices, K, K) those
+        in between of instances whose rows name transitions, or none
     counts_t : of instances that use shared matrices, without the factor E;  counts : of the others
     log_partition : of the tilted scores;  residual, evaluations, ending : (n_instances,)
     """
@@ -87,7 +96,9 @@ class Answer(NamedTuple):
     posterior: Any
     counts_t: Any
     counts: Any
-    edge: Any
+    before: Any
+    after: Any
+    matrix: Any
     log_partition: Any
     residual: Any
     evaluations: Any
@@ -95,9 +106,10 @@ class Answer(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations, out):
+def project_chains(lattice, problem, edges, weights, limit, tolerance, most_evaluations, out):
     """Solve every instance.
 
+    edges : what rows say of transitions, an :class:`Edges`
     limit : nats by which no feasible problem moves a score
     """
     offsets, node_index, edge_index = lattice.offsets, lattice.node_index, lattice.edge_index
@@ -111,28 +123,23 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
     instance_rows, group_start, instance_groups = problem.instance_rows, problem.group_start, problem.instance_groups
     kind, norm, amount, curvature_start = problem.kind, problem.norm, problem.amount, problem.curvature_start
     theta, curvature, posterior, counts_t, counts = out.theta, out.curvature, out.posterior, out.counts_t, out.counts
-    edge_marginals, log_partition = out.edge, out.log_partition
-    residual, evaluations, ending = out.residual, out.evaluations, out.ending
+    log_partition, residual, evaluations, ending = out.log_partition, out.residual, out.evaluations, out.ending
     n_labels = node_potential.shape[1]
-    n_slots = posterior.shape[0]
-    longest, most_rows = 0, 1
+    longest, most_rows, most_matrices = 0, 1, 0
     for i in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
         most_rows = max(most_rows, instance_rows[i + 1] - instance_rows[i])
-    any_edges = False
-    for r in range(bound.shape[0]):
-        any_edges = any_edges or row_edges[r] < row_start[r + 1]
-    edge_rows = longest if any_edges else 0
+        most_matrices = max(most_matrices, edges.first[i + 1] - edges.first[i])
     n_pairs = n_labels * n_labels
     wide = -(-n_labels // LANES) * LANES
     # Rows of whole vectors, and arrays with slack behind them, as the vector kernels of chain_infer want them.
     ahead, after, back = aligned(longest * wide), aligned(longest * wide), aligned(longest * wide)
     inverse = np.empty(longest)
     flat_node = aligned(longest * n_labels)
-    flat_edge, flat_edge_t = aligned(edge_rows * n_pairs), aligned(edge_rows * n_pairs)
+    flat_edge, flat_edge_t = aligned(most_matrices * n_pairs), aligned(most_matrices * n_pairs)
     node = flat_node[: longest * n_labels].reshape(longest, n_labels)
-    edge = flat_edge[: edge_rows * n_pairs].reshape(edge_rows, n_labels, n_labels)
-    edge_t = flat_edge_t[: edge_rows * n_pairs].reshape(edge_rows, n_labels, n_labels)
+    edge = flat_edge[: most_matrices * n_pairs].reshape(most_matrices, n_labels, n_labels)
+    edge_t = flat_edge_t[: most_matrices * n_pairs].reshape(most_matrices, n_labels, n_labels)
     few = len(edge_potential) <= FEW_MATRICES
     if few:
         stride = wide
@@ -143,16 +150,16 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
         stride = n_labels
         shared, shared_t = edge_potential.reshape(-1), edge_potential_t.reshape(-1)
         shared_counts = counts_t.reshape(-1)
+    outer = aligned(most_matrices * n_pairs)
     tilt, scratch = np.zeros((longest, n_labels)), np.empty((longest, n_labels))
-    edge_tilt = np.zeros((edge_rows, n_labels, n_labels))
-    pairs = np.zeros((edge_rows, n_labels, n_labels))
+    edge_tilt = np.zeros((most_matrices, n_labels, n_labels))
+    pairs = np.zeros((most_matrices, n_labels, n_labels))
     own_index = np.arange(longest).astype(np.int32)
     integers = np.zeros(solver.N_INTEGERS, np.int64)
     floats = np.zeros(solver.N_FLOATS)
     recent = np.zeros(solver.MEMORY)
-    vectors = np.zeros((solver.N_VECTORS, most_rows))
+    room = np.zeros(solver.N_VECTORS * most_rows)
     gradient, evaluated, expected = np.zeros(most_rows), np.zeros(most_rows), np.zeros(most_rows)
-    row_ends = row_start[1:]
 
     for i in range(offsets.shape[0] - 1):
         lo, n = offsets[i], offsets[i + 1] - offsets[i]
@@ -165,19 +172,19 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
         if n == 0:
             continue
         node_base = lo * n_labels
-        edge_base = (n_slots + lo * n_labels) * n_labels
+        n_matrices = edges.first[i + 1] - edges.first[i]
+        edges_tilted = n_matrices > 0
         trial = theta[first:last]
         eq = equality[first:last]
         low_group, high_group = instance_groups[i], instance_groups[i + 1]
         starts = group_start[low_group : high_group + 1] - first
         kinds, norms, amounts = kind[low_group:high_group], norm[low_group:high_group], amount[low_group:high_group]
-        edges_tilted = False
+        vectors = room[: solver.N_VECTORS * n_rows].reshape((solver.N_VECTORS, n_rows))
         for r in range(n_rows):
-            edges_tilted = edges_tilted or row_edges[first + r] < row_start[first + r + 1]
             vectors[solver.REACH, r] = row_reach[first + r]
             vectors[solver.SCALE, r] = row_scale[first + r]
         if n_rows > 0:
-            solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors[:, :n_rows], recent)
+            solver.begin(trial, eq, starts, kinds, norms, amounts, integers, floats, vectors, recent)
             floats[solver.LIMIT] = limit
         # A score so far below the others that its potential is zero can still be raised by a row: only in log space.
         only_logs = False
@@ -197,22 +204,20 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
         while True:
             tilt[:n] = 0.0
             add_scaled_rows(first, n_rows, row_start, row_edges, part, coefficient, trial, node_base, tilt)
-            if edges_tilted:
-                edge_tilt[:n] = 0.0
-                add_scaled_rows(first, n_rows, row_edges, row_ends, part, coefficient, trial, edge_base, edge_tilt)
             moved = 0.0
             for r in range(n_rows):
                 moved += abs(trial[r]) * vectors[solver.REACH, r]
+            lower = moved > MOST_UNSHIFTED
             shift = ends_shift
-            if moved > MOST_UNSHIFTED:
-                shift += lower_tilts(
-                    lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt
+            shift += tilt_nodes(lo, n, node_potential, node_index, node_shift, lower, tilt, scratch, node)
+            if edges_tilted:
+                shift += tilt_matrices(
+                    edges, i, lo, n, edge_potential, edge_shift, trial, lower, edge_tilt, pairs, edge, edge_t
                 )
-            shift += tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node)
-            shift += tilt_edges(
-                lo, n, edge_potential, edge_index, edge_shift, edges_tilted, edge_tilt, pairs, edge, edge_t
-            )
-            index = own_index[:n] if edges_tilted else edge_index[lo : lo + n]
+            else:
+                for t in range(1, n):
+                    shift += edge_shift[edge_index[lo + t]]
+            index = edges.index[lo : lo + n] if edges_tilted else edge_index[lo : lo + n]
             # One call of each for both cases: what is called twice here is compiled twice.
             table = flat_edge if edges_tilted else shared
             table_t = flat_edge_t if edges_tilted else shared_t
@@ -233,17 +238,18 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
                     p = multiply(load(ahead, t * wide + at), load(back, t * wide + at))
                     store(posterior, (lo + t) * n_labels + at, p)
             if edges_tilted:
-                fill_pairs(n, n_labels, wide, ahead, edge, after, pairs)
+                outer[: n_matrices * n_pairs] = 0.0
+                add_outer_products(n, ahead, after, 1.0, index, 0, n_labels, outer, n_labels)
+                fill_pairs(n_matrices, outer, edge, pairs)
             log_z += shift
             log_partition[i] = log_z
             if n_rows == 0 or finished:
                 break
             value = log_z
-            flat_pairs = pairs.reshape(-1)
             expected[:n_rows] = 0.0
             row_dots(first, n_rows, row_start, row_edges, part, coefficient, node_base, marginals, expected)
             if edges_tilted:
-                row_dots(first, n_rows, row_edges, row_ends, part, coefficient, edge_base, flat_pairs, expected)
+                add_expected(edges, i, pairs, expected)
             for r in range(n_rows):
                 value += bound[first + r] * trial[r]
                 gradient[r] = bound[first + r] - expected[r]
@@ -253,12 +259,16 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
             again = integers[solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
             if first_time or n == 1 or again:
                 estimate_hessian(
-                    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals,
-                    edge_base, flat_pairs, hessian,
-                )  # fmt: skip
+                    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, hessian
+                )
+                if edges_tilted:
+                    full = n_rows <= solver.FULL_HESSIAN_ROWS
+                    add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, hessian)
+                for r in range(n_rows):
+                    hessian[r, r] = max(hessian[r, r], 1e-12)
             action = solver.advance(
                 trial, value, gradient[:n_rows], eq, starts, kinds, norms, amounts,
-                hessian, integers, floats, vectors[:, :n_rows], recent, tolerance, most_evaluations,
+                hessian, integers, floats, vectors, recent, tolerance, most_evaluations,
             )  # fmt: skip
             evaluations[i] = integers[solver.N_EVALUATIONS]
             residual[i] = floats[solver.RESIDUAL]
@@ -276,21 +286,16 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
         if ending[i] == solver.NEEDS_LOGS:
             continue
         if edges_tilted:
-            for t in range(1, n):
-                counts[edge_index[lo + t]] += weights[i] * pairs[t]
+            for m in range(n_matrices):
+                counts[edges.own[edges.first[i] + m]] += weights[i] * pairs[m]
         else:
             add_outer_products(n, ahead, after, weights[i], edge_index, lo, n_labels, shared_counts, stride)
-        if edge_marginals.shape[0] > 0:
-            if edges_tilted:
-                edge_marginals[lo + 1 : lo + n] = pairs[1:n]
-            else:
-                for t in range(1, n):
-                    matrix = edge_potential[edge_index[lo + t]]
-                    for a in range(n_labels):
-                        for b in range(n_labels):
-                            edge_marginals[lo + t, a, b] = (
-                                ahead[(t - 1) * wide + a] * matrix[a, b] * after[t * wide + b]
-                            )
+        if out.before.shape[0] > 0:
+            for t in range(1, n):
+                for b in range(n_labels):
+                    out.before[lo + t, b], out.after[lo + t, b] = ahead[(t - 1) * wide + b], after[t * wide + b]
+            for m in range(n_matrices):
+                out.matrix[edges.first[i] + m] = edge[m]
     if few:
         for m in range(len(edge_potential)):
             for b in range(n_labels):
@@ -299,35 +304,16 @@ def project_chains(lattice, problem, weights, limit, tolerance, most_evaluations
 
 
 @njit(nogil=True, cache=True)
-def lower_tilts(lo, n, node_potential, node_index, tilt, edge_potential, edge_index, edges_tilted, edge_tilt):
-    """Subtract from the tilt of each slot and boundary its largest possible entry; returns the sum of these."""
-    shift = 0.0
-    for t in range(n):
-        shift += lower_to_zero(node_potential[node_index[lo + t]], tilt[t])
-        if edges_tilted and t > 0:
-            shift += lower_to_zero(edge_potential[edge_index[lo + t]].reshape(-1), edge_tilt[t].reshape(-1))
-    return shift
+def tilt_nodes(lo, n, node_potential, node_index, node_shift, lower, tilt, scratch, node):
+    """node[t] = potentials of slot t times exp(tilt[t]); returns the sum of the shifts.
 
-
-@njit(nogil=True, cache=True)
-def lower_to_zero(potential, tilt):
-    """Subtract from a tilt its largest entry among those that are possible, and return it."""
-    top = -np.inf
-    for k in range(tilt.shape[0]):
-        if potential[k] > 0.0 and tilt[k] > top:
-            top = tilt[k]
-    if top == -np.inf:
-        return 0.0
-    for k in range(tilt.shape[0]):
-        tilt[k] = min(tilt[k] - top, 0.0)
-    return top
-
-
-@njit(nogil=True, cache=True)
-def tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, node):
-    """node[t] = potentials of slot t times exp(tilt[t]); returns the sum of the potentials' shifts."""
+    lower : whether tilts are shifted so that the largest possible entry of each slot stays in range
+    """
     n_labels = node.shape[1]
     shift = 0.0
+    if lower:
+        for t in range(n):
+            shift += lower_to_zero(node_potential[node_index[lo + t]], tilt[t])
     exponentiate(tilt[:n].reshape(-1), scratch[:n].reshape(-1), node[:n].reshape(-1))
     for t in range(n):
         row, out = node_potential[node_index[lo + t]], node[t]
@@ -335,31 +321,3 @@ def tilt_nodes(lo, n, node_potential, node_index, node_shift, tilt, scratch, nod
         for k in range(n_labels):
             out[k] *= row[k]
     return shift
-
-
-@njit(nogil=True, cache=True)
-def tilt_edges(lo, n, edge_potential, edge_index, edge_shift, tilted, edge_tilt, scratch, edge, edge_t):
-    """edge[t] (and its transpose) = potentials of boundary t times exp(edge_tilt[t]), as :func:`tilt_nodes`."""
-    n_labels = edge_potential.shape[1]
-    shift = 0.0
-    for t in range(1, n):
-        shift += edge_shift[edge_index[lo + t]]
-        if not tilted:
-            continue
-        matrix = edge_potential[edge_index[lo + t]]
-        exponentiate(edge_tilt[t].reshape(-1), scratch[t].reshape(-1), edge[t].reshape(-1))
-        for a in range(n_labels):
-            for b in range(n_labels):
-                edge[t, a, b] *= matrix[a, b]
-                edge_t[t, b, a] = edge[t, a, b]
-    return shift
-
-
-@njit(nogil=True, cache=True)
-def fill_pairs(n, n_labels, wide, ahead, edge, after, pairs):
-    """Edge marginals of an instance."""
-    for t in range(1, n):
-        for a in range(n_labels):
-            before = ahead[(t - 1) * wide + a]
-            for b in range(n_labels):
-                pairs[t, a, b] = before * edge[t, a, b] * after[t * wide + b]

@@ -50,8 +50,10 @@ ROWS_A_TASK = 16_384
 """Keys are moved in tasks of about so many rows: by a rule that does not look at the number of workers."""
 LARGEST_SINGLE = 256.0
 """Up to this σ/γ dual variables are kept in single precision: a rounding of 32 · 6e-8 nats is far below any gap."""
-SLOWER, FASTER, FASTEST = 0.5, 1.1, 1.0
-"""Factors of the speed after a step that raised the dual and after one that lowered it, and its limit."""
+SLOWER, FASTER, FASTEST, ENOUGH = 0.5, 1.1, 1.0, 0.01
+"""Factors of the speed after a step that did not lower the dual by ENOUGH of what it promised and after one that did,
+and its limit. Neighbours under one key bend the dual more than each alone: steps of twice the right length would go to
+and fro over the optimum for ever, and hardly raise the dual."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,16 @@ class FewStepsProjector:
         shards = [Shard(i, range(int(a), int(b))) for i, (a, b) in enumerate(pairwise(bounds))]
         self.placed = engine.place(slots, shards)
         self.tasks = self._tasks()
-        self.steps = engine.place([self.key_start[a : b + 1] - self.key_start[a] for a, b in self.tasks])
+        weight = np.ones(parts.n_instances)
+        for item, (a, b) in zip(items, pairwise(bounds.tolist()), strict=True):
+            if item.weights is not None:
+                weight[a:b] = item.weights
+        of_row = weight[np.searchsorted(parts.offsets, self.slot_of, side="right") - 1]
+        inverse = (1.0 / np.where(of_row > 0, of_row, 1.0)).astype(np.float32)
+        cuts = [(slice(int(self.key_start[a]), int(self.key_start[b])), a, b) for a, b in self.tasks]
+        self.steps = engine.place(
+            [(self.key_start[a : b + 1] - self.key_start[a], inverse[rows]) for rows, a, b in cuts]
+        )
 
     def _tasks(self) -> list[tuple[int, int]]:
         """Runs of keys that are moved together."""
@@ -165,7 +176,7 @@ class FewStepsProjector:
             # λ = γθ is what is carried from one γ to another.
             theta, level = theta * theta.dtype.type(known / gamma), level * level.dtype.type(known / gamma)
         largest = np.zeros((self.block.n_keys, self.n_labels))
-        before, rounding, evaluations, residual, results = np.inf, 0.0, 0, np.inf, list[T]()
+        before, promised, rounding, evaluations, residual, results = np.inf, 0.0, 0.0, 0, np.inf, list[T]()
         ask, last = _Ask(scores_of, gamma, None), False
         while not last:
             evaluations += 1
@@ -178,8 +189,10 @@ class FewStepsProjector:
                 if last:
                     put(results, found[2], fold)
             if evaluations > 1:
-                speed = speed * SLOWER if value > before + rounding else min(speed * FASTER, FASTEST)
-            before, gap, residual, pull = value, 0.0, 0.0, 0.0
+                speed = (
+                    speed * SLOWER if value > before - ENOUGH * promised + rounding else min(speed * FASTER, FASTEST)
+                )
+            before, promised, gap, residual, pull = value, 0.0, 0.0, 0.0, 0.0
             if radius > 0.0:
                 slices = [(slice(int(self.key_start[a]), int(self.key_start[b])), slice(a, b)) for a, b in self.tasks]
                 given = [(theta[rows], marginal[rows], level[keys]) for rows, keys in slices]
@@ -190,6 +203,7 @@ class FewStepsProjector:
                     gap += float(sums[0])
                     residual = max(residual, float(sums[1]))
                     pull += float(sums[2])
+                    promised += float(sums[3])
             # Near the optimum the dual changes by less than what rounding θ does to it.
             rounding = 1e-13 * abs(value) + float(np.finfo(theta.dtype).eps) * (1.0 + pull)
         left = Duals(np.zeros(0), (theta,), (np.array([speed, gamma]), level))
@@ -200,12 +214,13 @@ class FewStepsProjector:
 
 
 def _move(
-    given: tuple[float, float], key_start: IntArray, state: None, own: tuple[Dual, Dual, Dual]
+    given: tuple[float, float], keys: tuple[IntArray, Dual], state: None, own: tuple[Dual, Dual, Dual]
 ) -> tuple[tuple[FloatArray, Dual, Dual, FloatArray], None]:
     """The step of a run of keys: its sums, the new θ and thresholds, and the largest marginals."""
     theta, marginal, level = own[0].copy(), own[1].copy(), own[2].copy()
-    sums, largest, n = np.zeros(3), np.zeros(own[2].shape), len(key_start) - 1
-    sparse_step.step_keys(theta, marginal, key_start, 0, n, given[0], given[1], level, largest, sums)
+    key_start, inverse = keys
+    sums, largest, n = np.zeros(4), np.zeros(own[2].shape), len(key_start) - 1
+    sparse_step.step_keys(theta, marginal, inverse, key_start, 0, n, given[0], given[1], level, largest, sums)
     return (sums, theta, level, largest), None
 
 

@@ -115,30 +115,20 @@ def row_dot(low, high, part, coefficient, base, values):
 
 
 @njit(nogil=True, cache=True)
-def estimate_hessian(
-    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, edge_base, pairs, hessian
-):
-    """Cov_q[φ] as if slots (and boundaries) were independent: exact for one slot, a good start for many.
+def estimate_hessian(first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, base, marginals, hessian):
+    """Cov_q[φ] as if slots were independent: exact for one slot, a good start for many.
 
-    B[r, s] = Σ_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]      over the parts of slot or boundary t
+    B[r, s] = Σ_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]      over the parts of slot t
     """
-    full = n_rows <= FULL_HESSIAN_ROWS
     hessian[:] = 0.0
     add_covariance(
-        first, n_rows, row_start[first : first + n_rows], row_edges[first : first + n_rows],
-        part, coefficient, node_base, n_labels, n, marginals, full, hessian,
+        n_rows, row_start[first : first + n_rows], row_edges[first : first + n_rows],
+        part, coefficient, base, n_labels, n, marginals, n_rows <= FULL_HESSIAN_ROWS, hessian,
     )  # fmt: skip
-    if pairs.shape[0] > 0:
-        add_covariance(
-            first, n_rows, row_edges[first : first + n_rows], row_start[first + 1 : first + n_rows + 1],
-            part, coefficient, edge_base, n_labels * n_labels, n, pairs, full, hessian,
-        )  # fmt: skip
-    for r in range(n_rows):
-        hessian[r, r] = max(hessian[r, r], 1e-12)
 
 
 @njit(nogil=True, cache=True)
-def add_covariance(first, n_rows, lows, highs, part, coefficient, base, width, n, values, full, hessian):
+def add_covariance(n_rows, lows, highs, part, coefficient, base, width, n, values, full, hessian):
     """Add the covariances over places of ``width`` parts each, of which one is used."""
     means = np.zeros((n_rows, n))
     weighted = np.zeros(n * width)

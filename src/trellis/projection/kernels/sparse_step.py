@@ -2,10 +2,11 @@
 
 For every key w and label k, with the marginals q_t = q(y_t = k) of its slots at the current θ:
 
-    θ ← argmin ‖θ' − (θ + α q)‖²   s.t. θ' ≥ 0,  Σ_t θ'_t ≤ σ/γ          α = speed / (max_t q_t + FLOOR)
+    θ ← argmin ‖θ' − (θ + α q)‖²   s.t. θ' ≥ 0,  Σ_t θ'_t ≤ σ/γ          α = speed / (max_t q_t/w_t + FLOOR)
 
-The Hessian of a slot's log-partition is diag(q) − q qᵀ ≤ diag(q), so a group whose marginals are all small may
-take steps as long as they are small; one α a group leaves the projection Euclidean within the group.
+The Hessian of a slot's log-partition w log Z(θ/w) is (diag(q) − q qᵀ)/w ≤ diag(q)/w, so a group whose marginals are all
+small may take steps as long as they are small; one α a group leaves the projection Euclidean within the group. Where a
+label is all but certain the bound is far from q(1 − q)/w, and steps are many.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ FLOOR = 0.001
 
 
 @njit(nogil=True, cache=True)
-def step_keys(theta, marginal, key_start, first, last, radius, speed, level, largest, sums):
+def step_keys(theta, marginal, inverse, key_start, first, last, radius, speed, level, largest, sums):
     """Keys first..last−1, in place; ``marginal`` is used up.
 
-    theta, marginal : (n_rows, K), rows of one key together;  level : (n_keys, K) thresholds found, to start from
+    theta, marginal : (n_rows, K), rows of one key together;  inverse : (n_rows,) 1/w of their instances
+    level : (n_keys, K) thresholds found, to start from
     largest : (n_keys, K) maxima of the marginals, written
-    sums : (3,) gap of duality at θ before the step (added to), a bound of the natural residual
-        ‖θ − P(θ + q)‖∞ there (maximum), Σ θ·q (added to)
+    sums : (4,) gap of duality at θ before the step (added to), a bound of the natural residual
+        ‖θ − P(θ + q)‖∞ there (maximum), Σ θ·q (added to), and by how much the step d lowers the dual if it bends no
+        more than is taken for granted, Σ q·d − ‖d‖²/2α (added to)
     """
     k = theta.shape[1]
-    highest, alpha, total, above, count, moved = (
-        np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+    highest, steepest, alpha, total, above, count, moved, gained = (
+        np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     )  # fmt: skip
     tau, settled = np.empty(k), np.empty(k, np.bool_)
     for w in range(first, last):
@@ -36,18 +39,21 @@ def step_keys(theta, marginal, key_start, first, last, radius, speed, level, lar
         if low == high:
             continue
         highest[:] = 0.0
+        steepest[:] = 0.0
         total[:] = 0.0
         for j in range(low, high):
             for b in range(k):
                 highest[b] = max(highest[b], marginal[j, b])
+                steepest[b] = max(steepest[b], marginal[j, b] * inverse[j])
                 total[b] += theta[j, b] * marginal[j, b]
         for b in range(k):
             largest[w, b] = highest[b]
             sums[0] += radius * highest[b] - total[b]
             sums[2] += total[b]
-            alpha[b] = speed / (highest[b] + FLOOR)
+            alpha[b] = speed / (steepest[b] + FLOOR)
             total[b] = 0.0
             moved[b] = 0.0
+            gained[b] = 0.0
         for j in range(low, high):
             for b in range(k):
                 v = theta[j, b] + alpha[b] * marginal[j, b]
@@ -89,7 +95,9 @@ def step_keys(theta, marginal, key_start, first, last, radius, speed, level, lar
                 new = max(marginal[j, b] - tau[b], 0.0)
                 change = new - theta[j, b]
                 moved[b] += change * change
+                gained[b] += (marginal[j, b] - theta[j, b]) * change
                 theta[j, b] = new
         for b in range(k):
             level[w, b] = tau[b]
+            sums[3] += (gained[b] - 0.5 * moved[b]) / alpha[b]
             sums[1] = max(sums[1], np.sqrt(moved[b]) / min(1.0, alpha[b]))

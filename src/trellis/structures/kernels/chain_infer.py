@@ -236,12 +236,13 @@ def add_outer_products(n, r, u, weight, edge_index, lo, k, counts_t, stride):
 @njit(nogil=True, cache=True)
 def infer_scaled(
     offsets, node, node_index, edge, edge_t, edge_index, start, stop, weights,
-    posterior, counts_t, edge_marginals, log_partition, status,
+    posterior, counts_t, before, after, log_partition, status,
 ):  # fmt: skip
     """Marginals of a whole batch; instances that need log space get status FLAGGED and contribute nothing.
 
     node, edge, edge_t, start, stop, posterior, counts_t : with slack
-    edge_marginals has n_slots rows, or none if they are not asked for; log_partition is that of the potentials.
+    before, after : (n_slots, K) factors of the marginals of transitions, or no rows if they are not asked for
+    log_partition is that of the potentials.
     """
     k = node.shape[1]
     n_vectors = -(-k // LANES)
@@ -281,12 +282,10 @@ def infer_scaled(
                 at = t * wide + j * LANES
                 store(posterior, (lo + t) * k + j * LANES, multiply(load(r, at), load(B, at)))
         add_outer_products(n, r, u, weights[i], edge_index, lo, k, counts, stride)
-        if edge_marginals.shape[0] > 0:
+        if before.shape[0] > 0:
             for t in range(1, n):
-                matrix, out = edge[edge_index[lo + t]], edge_marginals[lo + t]
-                for a in range(k):
-                    for b in range(k):
-                        out[a, b] = r[(t - 1) * wide + a] * matrix[a, b] * u[t * wide + b]
+                for b in range(k):
+                    before[lo + t, b], after[lo + t, b] = r[(t - 1) * wide + b], u[t * wide + b]
     if few:
         for m in range(len(edge)):
             for b in range(k):

@@ -107,10 +107,11 @@ def backward_log(lo, n, node, node_index, edge, edge_index, stop, alpha, beta, s
 @njit(nogil=True, cache=True)
 def infer_log(
     offsets, node, node_index, edge, edge_index, start, stop, weights,
-    posterior, counts, edge_marginals, log_partition, entropy, status,
+    posterior, counts, before, after, log_partition, entropy, status,
 ):  # fmt: skip
     """Marginals, counts (m, K, K) and entropies of the FLAGGED instances; an instance without output: IMPOSSIBLE.
 
+    before, after : (n_slots, K) logs of the factors of transitions, or no rows if they are not asked for
     log_partition here is of the scores themselves. The entropy is H(y_1) + Σ_t H(y_t | y_{t−1}), with
     log P(y_t = b | y_{t−1} = a) = e_t(a, b) + n_t(b) + b_t(b) − b_{t−1}(a): unlike log Z − E[score] it does not
     cancel when scores are large.
@@ -134,6 +135,10 @@ def infer_log(
             row = node[node_index[lo + t]]
             if t > 0:
                 m = edge_index[lo + t]
+                if before.shape[0] > 0:
+                    for b in range(n_labels):
+                        before[lo + t, b] = alpha[t - 1, b] - log_before
+                        after[lo + t, b] = row[b] + beta[t, b] + (stop[b] if t == n - 1 else 0.0) - shift[t - 1]
                 for a in range(n_labels):
                     if alpha[t - 1, a] == -np.inf:
                         continue
@@ -142,8 +147,6 @@ def infer_log(
                         p = np.exp(alpha[t - 1, a] + step - log_before)
                         counts[m, a, b] += weights[i] * p
                         total -= times_score(p, step - beta[t - 1, a])
-                        if edge_marginals.shape[0] > 0:
-                            edge_marginals[lo + t, a, b] = p
             log_before = log_sum_exp(alpha[t] + beta[t])
             for b in range(n_labels):
                 log_p = alpha[t, b] + beta[t, b] - log_before

@@ -137,11 +137,12 @@ def backward(lo, n, node, node_index, edge_t, edge_index, stop, alpha, scale, w,
 @njit(nogil=True, cache=True)
 def infer_scaled(
     offsets, node, node_index, edge, edge_t, edge_index, start, stop, weights,
-    posterior, counts_t, edge_marginals, log_partition, status,
+    posterior, counts_t, before, after, log_partition, status,
 ):  # fmt: skip
     """Marginals of a whole batch; instances that need log space get status FLAGGED and contribute nothing.
 
-    edge_marginals has n_slots rows, or none if they are not asked for; log_partition is that of the potentials.
+    before, after : (n_slots, K) factors of the marginals of transitions, or no rows if they are not asked for
+    log_partition is that of the potentials.
     """
     n_labels = node.shape[1]
     longest = 0
@@ -166,12 +167,10 @@ def infer_scaled(
             status[i] = FLAGGED
             continue
         add_outer_products(alpha[:n], w[:n], weights[i], edge_index, lo, counts_t)
-        if edge_marginals.shape[0] > 0:
+        if before.shape[0] > 0:
             for t in range(1, n):
-                matrix, out = edge[edge_index[lo + t]], edge_marginals[lo + t]
-                for a in range(n_labels):
-                    for b in range(n_labels):
-                        out[a, b] = alpha[t - 1, a] * matrix[a, b] * w[t, b]
+                for b in range(n_labels):
+                    before[lo + t, b], after[lo + t, b] = alpha[t - 1, b], w[t, b]
 
 
 @njit(nogil=True, cache=True)

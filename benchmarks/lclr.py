@@ -1,0 +1,164 @@
+"""LCLR: names across alphabets, paraphrases, entailment (Chang 2011, sec. 5.4).
+
+    make bench-lclr
+    make bench-lclr ARGS="--draws 3 --sets names"
+    make bench-lclr ARGS="--on dev"                       # settings are chosen there
+    make bench-lclr ARGS="--sets msrp rte --trees"        # edges from a parser, trained here on UD English
+
+names   match/translit-he: 250 pairs of train that match and 6,250 random ones of them that do not (a tenth of all);
+        each of 300 names of test ranks their 300 Hebrew forms. Mean of the draws.
+msrp    match/msrp: train, test as they come. On dev: four fifths of train, and the fifth that is left.
+rte     match/rte: trained on RTE-1, RTE-2 and the dev part of RTE-3, tested on the test part of RTE-3. On dev: the dev
+        part of RTE-3, without it in training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trellis import ConvergenceWarning, Matcher, Parser, Tagger
+from trellis.data.conllu import read_conllu
+from trellis.models.matching.wordnet import find_wordnet
+
+SETS = ("names", "msrp", "rte")
+METHODS = ("two-stage", "joint")
+THESIS = {
+    "names": "80.0 / 85.7, 92.3 / 95.4 (English-Hebrew of Goldwasser & Roth 2008, romanisation table)",
+    "msrp": "76.2, 76.4 (WordNet, POS, named entities, Stanford dependencies)",
+    "rte": "65.0, 66.8 (RTE-5; WordNet, POS, coreference, semantic roles)",
+}
+Pairs = list[tuple[str, str]]
+
+
+def names_of(path: Path) -> Pairs:
+    """Name and its Hebrew letters, a pair once."""
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    return list(dict.fromkeys((row[0], row[1].replace(" ", "")) for row in rows))
+
+
+def draw_names(folder: Path, on: str, seed: int, n_train: int, n_test: int) -> tuple[Pairs, Pairs]:
+    """Training pairs, and pairs to be found again of which no name and no form stands twice."""
+    rng = np.random.default_rng(seed)
+    given, asked = names_of(folder / "train.tsv"), names_of(folder / f"{on}.tsv")
+    train = [given[i] for i in rng.permutation(len(given))[:n_train]]
+    test: dict[str, str] = {}
+    for i in rng.permutation(len(asked)).tolist():
+        name, form = asked[i]
+        if len(test) < n_test and name not in test and form not in test.values():
+            test[name] = form
+    return train, list(test.items())
+
+
+def bench_names(folder: Path, on: str, draws: int, settings: dict[str, Any]) -> None:
+    """Accuracy and MRR of every draw, and their means."""
+    table = []
+    for seed in range(draws):
+        train, test = draw_names(folder, on, seed, 250, 300)
+        row, seconds = [], []
+        for method in METHODS:
+            begin = time.perf_counter()
+            scores = Matcher("names", method=method, **settings).fit(train).score_ranking(test)
+            row += [100.0 * scores.accuracy, 100.0 * scores.mrr]
+            seconds.append(time.perf_counter() - begin)
+        table.append(row)
+        print(
+            f"  draw {seed}: two-stage {row[0]:.1f} / {row[1]:.1f}, joint {row[2]:.1f} / {row[3]:.1f}   "
+            f"({seconds[0]:.0f} s, {seconds[1]:.0f} s)",
+            flush=True,
+        )
+    a, b, c, d = np.mean(table, axis=0)
+    print(f"names ({on}, {draws} draws), accuracy / MRR: two-stage {a:.1f} / {b:.1f}, joint {c:.1f} / {d:.1f}")
+
+
+def msrp_of(path: Path) -> tuple[Pairs, list[int]]:
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8-sig").split("\n")[1:] if line.strip()]
+    return [(row[3].strip(), row[4].strip()) for row in rows], [1 if row[0] == "1" else -1 for row in rows]
+
+
+def rte_of(folder: Path, *parts: str) -> tuple[Pairs, list[int]]:
+    pairs, answers = [], []
+    for part in parts:
+        for pair in ElementTree.parse(folder / f"{part}.xml").getroot().iter("pair"):
+            value = pair.get("value") or pair.get("entailment")
+            pairs.append((str(pair.findtext("t")).strip(), str(pair.findtext("h")).strip()))
+            answers.append(1 if value in ("TRUE", "YES", "ENTAILMENT") else -1)
+    return pairs, answers
+
+
+def read_sentences(name: str, folder: Path, on: str) -> tuple[tuple[Pairs, list[int]], tuple[Pairs, list[int]]]:
+    """What is trained on, and what is measured."""
+    if name == "rte":
+        earlier = ("rte1_dev", "rte1_test", "rte2_dev", "rte2_test")
+        if on == "dev":
+            return rte_of(folder, *earlier), rte_of(folder, "rte3_dev")
+        return rte_of(folder, *earlier, "rte3_dev"), rte_of(folder, "rte3_test")
+    train = msrp_of(folder / "train.tsv")
+    if on == "test":
+        return train, msrp_of(folder / "test.tsv")
+    order = np.random.default_rng(0).permutation(len(train[1])).tolist()
+    cut = len(order) // 5
+    held, kept = [([train[0][i] for i in some], [train[1][i] for i in some]) for some in (order[:cut], order[cut:])]
+    return kept, held
+
+
+def bench_sentences(name: str, folder: Path, on: str, settings: dict[str, Any]) -> None:
+    """Accuracy of both methods."""
+    (pairs, answers), (asked, right) = read_sentences(name, folder, on)
+    found = []
+    for method in METHODS:
+        begin = time.perf_counter()
+        matcher = Matcher("sentences", method=method, **settings).fit(pairs, answers)
+        found.append(f"{method} {100.0 * matcher.score(asked, right):.1f} ({time.perf_counter() - begin:.0f} s)")
+    share = 100.0 * max(np.mean(np.array(right) > 0), np.mean(np.array(right) < 0))
+    print(f"{name} ({on}, {len(pairs)} pairs to learn from, {len(asked)} asked), accuracy: {', '.join(found)};")
+    print(f"  the commoner answer alone {share:.1f}")
+
+
+def parser_and_tagger(folder: Path) -> dict[str, Any]:
+    """Trained on UD English."""
+    trees = [s for s in read_conllu(folder / "en-ewt-train.conllu", columns=("head", "deprel")) if len(s)]
+    return {"parser": Parser().fit(trees), "tagger": Tagger().fit(trees)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TRELLIS_DATA", data)))
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--draws", type=int, default=10, help="of names")
+    parser.add_argument("--on", choices=("dev", "test"), default="test")
+    parser.add_argument("--trees", action="store_true", help="edges from a parser that is trained first")
+    parser.add_argument("--cost", type=float, help="C, in place of the default")
+    parser.add_argument("--segment", type=int, default=1)
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args(arguments)
+    if not (given.data / "match").is_dir():
+        sys.exit(f"{given.data / 'match'} is not there: name the folder of the corpora with --data")
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    settings: dict[str, Any] = {"n_jobs": -1 if given.threads is None else given.threads, "C": given.cost}
+    print(f"WordNet: {find_wordnet() or 'not installed'}; edges: {'trees' if given.trees else 'each word to the next'}")
+    print("thesis, two-stage and joint")
+    for name in given.sets:
+        print(f"  {name}: {THESIS[name]}", flush=True)
+    of_trees = parser_and_tagger(given.data / "trees") if given.trees else {}
+    for name in given.sets:
+        folder = given.data / "match" / ("translit-he" if name == "names" else name)
+        if name == "names":
+            bench_names(folder, given.on, given.draws, {**settings, "longest": given.segment})
+        else:
+            bench_sentences(name, folder, given.on, {**settings, **of_trees})
+
+
+if __name__ == "__main__":
+    main()

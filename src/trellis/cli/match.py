@@ -1,0 +1,242 @@
+"""``trellis match train`` and ``trellis match predict``: do two texts belong together, and why?"""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import visible
+from trellis.cli.habits import answering
+from trellis.cli.options import (
+    KNOWLEDGE,
+    LEARNING,
+    METHOD,
+    ROUNDS,
+    SAVE,
+    SEED,
+    History,
+    Json,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    jobs,
+    name_option,
+    number_option,
+    wants_json,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.data.pair_files import PairLine
+    from trellis.tasks.match import Match, Matcher
+
+match = typer.Typer(
+    help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
+)
+SHOWN = 5
+"""Odd lines that are told one by one."""
+
+
+class Kind(StrEnum):
+    """What the texts are."""
+
+    NAMES = "names"
+    SENTENCES = "sentences"
+
+
+class Method(StrEnum):
+    """How alignments and weights are learned."""
+
+    JOINT = "joint"
+    APPROXIMATE = "approximate"
+    TWO_STAGE = "two-stage"
+
+
+@match.command(cls=answering())
+def train(
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; names without answers all match.")],
+    save: Annotated[str, SAVE],
+    kind: Annotated[Kind, name_option("--kind", help="What is learned. One of: names, sentences")] = Kind.NAMES,
+    dev: Annotated[
+        str | None, file_option("--dev", help="Labelled texts whose accuracy is shown. Pairs with answers.")
+    ] = None,
+    method: Annotated[
+        Method, name_option("--method", help=f"{METHOD} One of: joint, approximate, two-stage", panel=LEARNING)
+    ] = Method.JOINT,
+    cost: Annotated[
+        float | None,
+        number_option("--cost", help="Price of a mistake in training. Default: 10 names, 0.1 sentences.",
+                      panel=LEARNING),
+    ] = None,
+    negatives: Annotated[
+        int, number_option("--negatives", min=1, help="Random pairs per name, if there are no answers.", panel=LEARNING)
+    ] = 25,
+    segment: Annotated[
+        int, number_option("--segment", min=1, max=8, help="Characters aligned together at most.", panel=LEARNING)
+    ] = 1,
+    rounds: Annotated[int, ROUNDS] = 10,
+    seed: Annotated[int, SEED] = 0,
+    wordnet: Annotated[
+        str, name_option("--wordnet", help="Folder of WordNet's files, `auto` or `none`.", panel=KNOWLEDGE)
+    ] = "auto",
+    parser: Annotated[
+        str | None,
+        file_option("--parser", help="Edges of sentences from this parser (`trellis parse train`).", panel=KNOWLEDGE),
+    ] = None,
+    tagger: Annotated[
+        str | None, file_option("--tagger", help="Tagger of the words that the parser reads.", panel=KNOWLEDGE)
+    ] = None,
+    history: History = None,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Learn from pairs that match and pairs that do not.
+
+    `trellis match train pairs.tsv --kind names --save m.trellis`
+    """
+    from trellis.data.pair_files import read_pairs
+    from trellis.models import load_model
+    from trellis.tasks.match import Matcher
+
+    check_files(
+        {"pairs": pairs, "--dev": dev, "--parser": parser, "--tagger": tagger},
+        {"--save": save, "--history": history},
+    )
+    given = read_pairs(pairs, longest=_longest(kind.value))
+    held = None if dev is None else _answered(dev, read_pairs(dev, longest=_longest(kind.value)))
+    answers = None if given[0].answer is None else _answered(pairs, given)[1]
+    made = Matcher(
+        kind.value, method=method.value, C=cost, negatives=negatives, longest=segment, wordnet=wordnet,
+        parser=None if parser is None else load_model(parser), tagger=None if tagger is None else load_model(tagger),
+        max_iter=rounds, random_state=seed, n_jobs=jobs(threads), verbose=not quiet,
+    )  # fmt: skip
+    made.fit([(one.left, one.right) for one in given], answers)
+    made.save(save)
+    if history is not None:
+        made.history_.save(history)
+    if held is not None:
+        typer.echo(f"{'accuracy':<12}{100 * made.score(*held):.2f} of {len(held[1])} pairs")
+
+
+@match.command(cls=answering())
+def predict(
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are compared with; `-`: stdin.")],
+    model: Model,
+    output: Output = "-",
+    rank: Annotated[
+        int | None,
+        number_option("--rank", min=1, help="Rank all right sides for each left one. Print so many.",
+                      show_default=False),
+    ] = None,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:  # fmt: skip
+    """Answer for each pair whether it matches, with the alignment that says why.
+
+    `trellis match predict pairs.tsv --model m.trellis`
+    """
+    from trellis.data.files import writing
+    from trellis.data.pair_files import pairs_or_errors
+    from trellis.tasks.match import Matcher
+
+    check_files({"pairs": pairs, "--model": model}, {"--output": output})
+    made = Matcher.load(model, n_jobs=jobs(threads))
+    read = list(pairs_or_errors(pairs, longest=_longest(made.kind)))
+    odd = [one for one in read if isinstance(one, DataError)]
+    given = [one for one in read if not isinstance(one, DataError)]
+    if odd and not given:
+        raise odd[0]
+    rows = _ranked(made, given, rank) if rank is not None else _matched(made, read)
+    as_json = wants_json(output, json)
+    with writing(output) as out:
+        for row in rows:
+            out.write((_json.dumps(row, ensure_ascii=False) if as_json else _line(row)) + "\n")
+    _tell_odd(odd, len(read))
+    known = [one for one in given if one.answer is not None]
+    if known and rank is None:
+        accuracy = made.score([(one.left, one.right) for one in known], [one.answer for one in known])
+        typer.echo(f"{'accuracy':<12}{100 * accuracy:.2f} of {len(known)} pairs", err=True)
+
+
+def _longest(kind: str) -> int:
+    """Characters of a text at most."""
+    from trellis.models.matching import string_pairs
+
+    return string_pairs.MOST if kind == Kind.NAMES else 10_000
+
+
+def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], list[int]]:
+    """Pairs and answers of a file that has both kinds."""
+    answers = [one.answer for one in given if one.answer is not None]
+    if len(answers) != len(given):
+        raise DataError("has no answers: a third column with 1 or 0 says which pairs match", path=path, line=1)
+    if len(set(answers)) == 1:
+        what = "match" if answers[0] > 0 else "do not match"
+        raise DataError(
+            f"all pairs {what}, from the first, line {given[0].line}, to the last, line {given[-1].line}: give pairs "
+            "of both kinds; without the third column all names match, and random pairs are made that do not",
+            path=path, line=given[0].line,
+        )  # fmt: skip
+    return [(one.left, one.right) for one in given], answers
+
+
+def _matched(made: Matcher, read: list[PairLine | DataError]) -> Iterator[dict[str, Any]]:
+    """A record for every line, those of odd ones empty."""
+    given = [one for one in read if not isinstance(one, DataError)]
+    found = iter(made.match([(one.left, one.right) for one in given]))
+    for one in read:
+        yield {"odd": str(one)} if isinstance(one, DataError) else _record(one.left, one.right, next(found))
+
+
+def _ranked(made: Matcher, given: list[PairLine], rank: int) -> Iterator[dict[str, Any]]:
+    """Records of the best candidates for each left side; how well they are ranked is told."""
+    import numpy as np
+
+    from trellis.metrics.ranking import score_ranking
+
+    together = {(one.left, one.right) for one in given if one.answer != -1}
+    left = list(dict.fromkeys(one.left for one in given))
+    right = list(dict.fromkeys(one.right for one in given))
+    table = made.rank(left, right)
+    is_right = np.array([[(a, b) in together for b in right] for a in left], np.bool_).reshape(table.shape)
+    asked = is_right.any(axis=1)
+    if asked.any():
+        scores = score_ranking(table[asked], is_right[asked])
+        typer.echo(f"{'accuracy':<12}{100 * scores.accuracy:.2f} of {scores.n} ranked", err=True)
+        typer.echo(f"{'MRR':<12}{100 * scores.mrr:.2f}", err=True)
+    for a, row in zip(left, table, strict=True):
+        best = [right[j] for j in np.argsort(-row, kind="stable")[:rank].tolist()]
+        for place, (b, found) in enumerate(zip(best, made.match([(a, b) for b in best]), strict=True), start=1):
+            yield {"rank": place, **_record(a, b, found)}
+
+
+def _record(left: str, right: str, found: Match) -> dict[str, Any]:
+    return {
+        "left": left, "right": right, "match": found.is_match, "score": round(found.score, 6),
+        "alignment": found.alignment, "worth": [round(worth, 6) for worth in found.worth],
+    }  # fmt: skip
+
+
+def _line(row: dict[str, Any]) -> str:
+    """left, right, answer, score and what stands side by side, with TABs between them."""
+    if "odd" in row:
+        return "\t\t\t\t"
+    aligned = " ".join(f"{a}:{b}" for a, b in row["alignment"])
+    cells = [row["left"], row["right"], "1" if row["match"] else "0", f"{row['score']:.4f}", aligned]
+    return "\t".join([*([str(row["rank"])] if "rank" in row else []), *cells])
+
+
+def _tell_odd(odd: list[DataError], n: int) -> None:
+    if odd:
+        typer.echo(f"{len(odd)} of {n} pairs could not be read and got an empty result:", err=True)
+        for error in odd[:SHOWN]:
+            typer.echo(f"  {visible(str(error))}", err=True)
+        if len(odd) > SHOWN:
+            typer.echo(f"  ... and {len(odd) - SHOWN} more", err=True)

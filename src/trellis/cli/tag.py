@@ -1,0 +1,90 @@
+"""``trellis tag train`` and ``trellis tag predict``: tags of words, for the commands that read them in UPOS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.habits import answering
+from trellis.cli.options import (
+    LEARNING,
+    MIN_COUNT,
+    SAVE,
+    Engine,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    flag,
+    jobs,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.tasks.tag import Tagger
+
+tag = typer.Typer(help="Tags of words: learn them from a treebank, and tag text with it.", no_args_is_help=True)
+
+
+@tag.command(cls=answering())
+def train(
+    text: Annotated[str, typer.Argument(help="Tagged sentences, CoNLL-U with tags in UPOS.")],
+    save: Annotated[str, SAVE],
+    dev: Annotated[
+        str | None,
+        file_option("--dev", help="Labelled texts whose accuracy is shown. Tagged sentences.", panel=LEARNING),
+    ] = None,
+    lower: Annotated[bool, flag("--lower", help="Tell words apart without their case.", panel=LEARNING)] = False,
+    min_count: Annotated[int, MIN_COUNT] = 2,
+    threads: Threads = None,
+    engine: Engine = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a tagger from tagged sentences.
+
+    `trellis tag train train.conllu --save tagger.trellis`
+    """
+    from trellis.data.conllu import read_conllu
+    from trellis.tasks.tag import Tagger
+
+    check_files({"text": text, "--dev": dev}, {"--save": save})
+    held = None if dev is None else list(read_conllu(dev))
+    tagger = Tagger(lower=lower, min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(read_conllu(text))
+    tagger.save(save)
+    if held is not None:
+        typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")
+
+
+@tag.command(cls=answering())
+def predict(
+    text: Annotated[
+        str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or one per line, words apart; `-`: stdin, likewise.")
+    ],
+    model: Model,
+    output: Output = "-",
+    threads: Threads = None,
+) -> None:
+    """Tag sentences: UPOS is filled, the other columns stay.
+
+    `trellis tag predict text.txt --model tagger.trellis -o text.conllu`
+    """
+    from trellis.data.conllu import NAMES, read_text, write_conllu
+
+    check_files({"text": text, "--model": model}, {"--output": output})
+    tagger = read_tagger(model, jobs(threads))
+    others = [name for name in NAMES if name not in ("id", "form", "upos")]
+    write_conllu(output, tagger.predict(s for s in read_text(text, columns=others) if len(s)))
+
+
+def read_tagger(path: str, n_jobs: int | None) -> Tagger:
+    """The tagger in a file, and nothing else."""
+    from trellis.models import load_model
+    from trellis.tasks.tag import Tagger
+
+    tagger = load_model(path, n_jobs=n_jobs)
+    if not isinstance(tagger, Tagger):
+        raise DataError(f"{path} holds a {type(tagger).__name__}, not a tagger that `trellis tag train` saved")
+    return tagger

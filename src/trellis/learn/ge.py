@@ -1,0 +1,307 @@
+"""GE: generalized expectation, a model whose own expectations are near what is known.
+
+    max_θ  L(θ) − Σ_g distance_g( E_θ[φ], b ) + log prior(θ)                              (Ganchev et al. 2010, eq. 33)
+
+    "l2"        σ ‖ξ‖₂              ξ = E_θ[φ] − b, of an inequality where it is beyond b
+    "squared"   (σ/2) ‖ξ‖₂²
+    "kl"        σ Σ_k b_k log(b_k / E_k) − b_k + E_k          which is σ KL(b ‖ E) of shares that add up to one
+
+for log-linear models. L is the likelihood of the fully labelled instances, expectations are over the others. The
+gradient is a covariance of features and φ (eq. 34), and as φ enters by one direction v = ∂distance/∂E alone,
+
+    ∇ distance = Cov(f, v·φ) = d/dε E_{scores + ε v·φ}[f]        a directional derivative over the same lattice,
+
+it takes one pass for E and one for the derivative, however many targets there are. In the picture of posterior
+regularization (eq. 35) GE is what remains when q must be the model itself. The same targets run as PR, UEM, or CoDL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.constraints import Constraint, Rule
+from trellis.constraints.rows import COUPLING, Rows
+from trellis.constraints.strength import Kind, Norm
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray
+from trellis.engine import Placed
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn.expectation import Expectation
+from trellis.learn.prediction import ProjectedPrediction
+from trellis.learn.training import STARTS, Training, rows_of, scores_of
+from trellis.learn.uem import UEM
+from trellis.projection import Duals, Item
+
+GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
+"""γ of the posterior by method."""
+DISTANCES = ("l2", "squared", "kl")
+ROUNDS_INSIDE = 25
+"""Rounds of L-BFGS in one round of the loop, which keeps a history and checkpoints."""
+CORNER = 0.1
+"""‖ξ‖₂ is √(‖ξ‖₂² + CORNER²) − CORNER: a target that is met is a corner of the norm, at which L-BFGS would stop."""
+TINY = 1e-300
+
+
+def distances(rows: Rows, expected: FloatArray, distance: str | None, weights: FloatArray) -> tuple[float, FloatArray]:
+    """Σ_g w_g distance_g, and its derivative by the expectation of each row (n_rows,), without w.
+
+    distance : for all groups; None: what the strength of each says
+    """
+    over = expected - rows.bound
+    over = np.where(rows.equality, over, np.maximum(over, 0.0))
+    groups, n = rows.groups, len(rows.groups)
+    weight = np.ones(n)
+    local = rows.instance != COUPLING
+    weight[rows.group[local]] = weights[rows.instance[local]]
+    if distance == "kl":
+        target, own = rows.bound, np.maximum(expected, TINY)
+        terms = np.where(target > 0, target * np.log(np.maximum(target, TINY) / own), 0.0) - target + own
+        value = weight @ (groups.amount * np.bincount(rows.group, terms, minlength=n))
+        return float(value), groups.amount[rows.group] * (1.0 - target / own)
+    squared = groups.kind == Kind.SQUARED if distance is None else np.full(n, distance == "squared")
+    squares = np.bincount(rows.group, over**2, minlength=n)
+    size = np.sqrt(squares + CORNER**2)
+    value = weight @ (groups.amount * np.where(squared, 0.5 * squares, size - CORNER))
+    slope = groups.amount * np.where(squared, 1.0, 1.0 / size)
+    return float(value), slope[rows.group] * over
+
+
+def expect_shard(model: Any, item: Item, state: Any) -> tuple[FloatArray, Any]:
+    """E[φ] of a shard's rows; of rows over the corpus what the shard adds to them."""
+    rows, part = item.rows, item.data
+    q = scores_of(model, part).infer(at=rows.part)
+    values = rows.coefficient * q.at(rows.part)
+    shared = rows.instance[rows.entry_row] == COUPLING
+    values[shared] *= part.weights[rows.entry_instance[shared]]
+    return np.bincount(rows.entry_row, values, minlength=len(rows)).astype(np.float64), state
+
+
+def derive_shard(model: Any, item: Item, state: Any, slope: FloatArray) -> tuple[FloatArray, Any]:
+    """Cov(f, slope·φ) of a shard (n_weights,)."""
+    rows, part = item.rows, item.data
+    moved = scores_of(model, part).derivative(rows.part, slope[rows.entry_row] * rows.coefficient, weights=part.weights)
+    return model.vector(model.collect(part, moved)), state
+
+
+class ExpectationObjective:
+    """Negative likelihood of the labelled instances and the distances of the free ones, with the exact gradient."""
+
+    def __init__(self, training: Training, rows: Rows, placed: Placed[Item], distance: str | None) -> None:
+        self.training, self.rows, self.placed, self.distance = training, rows, placed, distance
+        self.local = np.cumsum([0, *(item.n_local for item in self._shards())])
+        model: Any = training.model
+        self.loss = None if training.supervised is None else model.loss(training.supervised, [training.labelled])
+
+    def _shards(self) -> list[Rows]:
+        cuts = [(s.instances.start, s.instances.stop) for s in self.training.free_shards]
+        return [self.rows.shard(a, b) for a, b in cuts]
+
+    def expect(self, model: Any) -> FloatArray:
+        """E[φ] of all rows."""
+        n_local = int(self.local[-1])
+        total = np.zeros(len(self.rows))
+        for own, (low, high) in zip(self.placed.run(expect_shard, model), self._cuts(), strict=True):
+            total[low:high] = own[: high - low]
+            total[n_local:] += own[high - low :]
+        return total
+
+    def _cuts(self) -> list[tuple[int, int]]:
+        return list(zip(self.local[:-1].tolist(), self.local[1:].tolist(), strict=True))
+
+    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        model: Any = self.training.model
+        at = model.at(weights)
+        value, gradient = (0.0, np.zeros(len(weights))) if self.loss is None else self.loss(weights)
+        expected = self.expect(at)
+        distance, slope = distances(self.rows, expected, self.distance, self.training.free_batch.weights)
+        n_local = int(self.local[-1])
+        own = [np.concatenate([slope[low:high], slope[n_local:]]) for low, high in self._cuts()]
+        for found in self.placed.run(derive_shard, at, own):
+            gradient = gradient + found
+        return value + distance, gradient
+
+
+class ExpectationStep:
+    """Rounds of L-BFGS on the GE objective: an E-step that makes its own M-steps."""
+
+    def __init__(self, training: Training, constraints: Sequence[Constraint | Rule], distance: str | None) -> None:
+        self.training, self.distance = training, distance
+        self.rows = rows_of(training.model, training.free_batch, constraints).canonical()
+        _refuse(self.rows, distance)
+        batch, shards = training.free_batch, training.free_shards
+        items = [Item(s.of(batch), self.rows.shard(s.instances.start, s.instances.stop), None) for s in shards]
+        self.free: Placed[Item] = training.engine.place(items, shards)
+        self.objective = ExpectationObjective(training, self.rows, self.free, distance)
+
+    @property
+    def placed(self) -> list[Placed[Any]]:
+        return [self.free]
+
+    def nothing(self, gamma: float) -> Duals:
+        return Duals(np.zeros(0), (), ())
+
+    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+        model: Any = self.training.model
+        found = model.lower(self.objective, max_iter=ROUNDS_INSIDE)
+        expected, rows = self.objective.expect(model.at(model.weights_)), self.rows
+        n = np.maximum(np.bincount(rows.constraint, minlength=len(rows.names)), 1)
+        over = np.bincount(rows.constraint, rows.excess(expected), minlength=len(rows.names)) / n
+        return Expectation(
+            None, -found.objective - model.log_prior(), self.training.known_value(), None,
+            dict(zip(rows.names, over.tolist(), strict=True)), self.nothing(gamma), 0.0, found.evaluations,
+            settled=found.converged,
+        )  # fmt: skip
+
+
+def _in_l1(constraint: Constraint | Rule) -> Constraint | Rule:
+    """The same price per unit of violation, in a norm that a linear program can hold."""
+    if not isinstance(constraint, Constraint) or constraint.strength.kind not in (Kind.PENALTY, Kind.SQUARED):
+        return constraint
+    return constraint.penalty(constraint.strength.amount, "l1")
+
+
+def _refuse(rows: Rows, distance: str | None) -> None:
+    """Say which constraint is no target of an expectation."""
+
+    def fail(number: int, why: str) -> None:
+        raise ConstraintError(f"constraint {rows.names[number]!r} {why}")
+
+    if len(rows.forbidden) or rows.sparsity or rows.implicit:
+        raise ConstraintError(
+            "GE moves the model's own expectations and cannot make an output impossible, nor count labels per word: "
+            "give hard rules a penalty, .penalty(σ, 'squared'), and leave few_labels_per to method 'pr'"
+        )
+    groups, of_group = rows.groups, np.zeros(len(rows.groups), dtype=np.int64)
+    of_group[rows.group] = rows.constraint
+    priced = (groups.kind == Kind.SQUARED) | (groups.kind == Kind.PENALTY)
+    for number in of_group[~priced].tolist():
+        fail(number, "has no price: GE takes targets with a penalty, .penalty(σ, 'l2') or .penalty(σ, 'squared')")
+    smooth = (groups.kind == Kind.SQUARED) | (groups.norm == Norm.L2)
+    if distance is None:
+        for number in of_group[~smooth].tolist():
+            fail(number, "has a norm whose corners GE cannot follow: take .penalty(σ, 'l2') or .penalty(σ, 'squared')")
+    if distance == "kl":
+        for number in rows.constraint[~rows.equality | (rows.bound < 0)].tolist():
+            fail(
+                number, "is no target share, and 'kl' is a distance of shares: write shares({label: share}, where=...)"
+            )
+
+
+class GE(ProjectedPrediction):
+    """Learn a log-linear model from target expectations, labelled and unlabelled instances.
+
+    model : MaxEnt or CRF; one like it is trained, ``model_``
+    constraints : targets with a price, ``shares({...}, where=...).penalty(σ, "squared")``, or any comparison so priced
+    method : "ge"; or with the same targets "pr" (the posterior projected onto them), "uem" (sharper, γ = 0.5) or "codl"
+        (γ = 0: the best outputs under them; of targets over the corpus the linear program of all instances at once,
+        for which prices of L2 norms are taken as prices of L1)
+    distance : of "ge": "l2", "squared" or "kl" for all targets; None: what the strength of each says
+    projection_tol, max_evaluations, checkpoint, checkpoint_every, random_state : as in :class:`UEM`
+    start : likewise; "auto": from the labelled instances where there are any, else from weights of 0
+    max_iter, tol : rounds: at most so many, or until the objective changes by less than this share. A round of "ge" is
+        25 of L-BFGS
+
+    Learned: ``model_``, ``history_`` (its ``violation`` is the mean distance from each target), ``n_iter_``,
+    ``converged_``.
+
+    >>> from trellis.constraints import shares, word
+    >>> from trellis.models import CRF
+    >>> text = [s.split() for s in ("the dog barks", "a dog sleeps", "the cat runs", "a cat barks")]
+    >>> known = [({"D": 0.9, "N": 0.05, "V": 0.05}, "the"), ({"D": 0.05, "N": 0.9, "V": 0.05}, "dog")]
+    >>> targets = [shares(target, where=word == w).penalty(10.0, "squared") for target, w in known]
+    >>> GE(CRF(["D", "N", "V"], l2=0.1), targets).fit(text).predict([["the", "dog"]])
+    [['D', 'N']]
+    """
+
+    beta = None
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Sequence[Constraint | Rule] = (),
+        *,
+        method: str = "ge",
+        distance: str | None = None,
+        start: str = "auto",
+        max_iter: int = 20,
+        tol: float = 1e-5,
+        projection_tol: float = 1e-3,
+        max_evaluations: int = 200,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 1,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.method = method
+        self.distance = distance
+        self.start = start
+        self.max_iter = max_iter
+        self.tol = tol
+        self.projection_tol = projection_tol
+        self.max_evaluations = max_evaluations
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train a model like the one given; ``dev`` is (X, y) whose score decides which round is kept."""
+        self._check_settings(dev)
+        compile_ahead(type(self.model).__name__)
+        training = self._training(X, y, sample_weight, learned=self.start == "model")
+        start = self.start
+        if start == "auto":
+            start = "uniform" if training.supervised is None else "labelled"
+        constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
+        learner = UEM(
+            self.model, constraints, gamma=GAMMAS[self.method], start=start, max_iter=self.max_iter, tol=self.tol,
+            projection_tol=self.projection_tol, max_evaluations=self.max_evaluations, random_state=self.random_state,
+            n_jobs=self.n_jobs, engine=self.engine, checkpoint=self.checkpoint,
+            checkpoint_every=self.checkpoint_every, verbose=self.verbose,
+        )  # fmt: skip
+        step = ExpectationStep(training, self.constraints, self.distance) if self.method == "ge" else None
+        self.model_ = training.model
+        score = None if dev is None else lambda: float(self.score(*dev))
+        learner.train(training, step, score=score, resume=resume)
+        self.history_, self.n_iter_, self.converged_ = learner.history_, learner.n_iter_, learner.converged_
+        return self
+
+    def _gamma(self, constrained: bool) -> float:
+        return GAMMAS[self.method] if constrained else 1.0
+
+    def _check_settings(self, dev: Any = None) -> None:
+        if self.method not in GAMMAS:
+            raise UnknownNameError("method", self.method, GAMMAS)
+        if self.distance is not None and self.distance not in DISTANCES:
+            raise UnknownNameError("distance", self.distance, DISTANCES)
+        if self.distance is not None and self.method != "ge":
+            raise DataError(
+                f"distance goes with method 'ge'; for {self.method!r} give every target a penalty of its own"
+            )
+        if self.start not in STARTS:
+            raise UnknownNameError("start", self.start, STARTS)
+        self._check_learner(dev)
+        if not hasattr(self.model, "lower"):
+            raise DataError(
+                f"GE is for log-linear models, MaxEnt or CRF, but the model is a {type(self.model).__name__}"
+            )
+        self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
+        self._check_within(tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))

@@ -1,0 +1,110 @@
+"""Exponentiated gradient on the dual of a structural SVM with hinge loss (Collins et al. 2008; Chang 2011, alg. 5).
+
+    min_α  ½ ‖w(α)‖² − Σ_i C_i Σ_h α_i(h) Δ(h_i, h),     w(α) = Σ_i C_i (Φ(x_i, h_i) − E_{α_i}[Φ(x_i, h)])
+
+    α_i(h) ← α_i(h) exp(η (Δ(h_i, h) + w · Φ(x_i, h))) / Z
+
+over distributions α_i of all outputs. The exponents are sums over parts, and linear in what was added to them: after
+any number of updates  α_i(h) ∝ exp(u · Φ(x_i, h) + c Δ(h_i, h))  with u = Σ η w and c = Σ η. So an α_i is a posterior
+of the structure under weights u, which examples that are updated together share. Blocks of examples are updated one
+after the other in random order; an η is halved until the dual does not get worse, and grows while it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray
+from trellis.errors import DataError
+from trellis.learn.expectation import Expectation
+from trellis.learn.margin.cutting_plane import CuttingPlane
+from trellis.learn.margin.group import loss_parts
+from trellis.learn.margin.steps import MarginStep
+from trellis.learn.margin.working_set import check_numbers
+from trellis.projection import Duals
+
+BLOCKS = 32
+"""At most so many blocks of examples, each of which has weights u of its own."""
+HALVINGS = 30
+
+
+class ExponentiatedStep(MarginStep):
+    """A pass over all blocks."""
+
+    def __init__(self, solver: CuttingPlane) -> None:
+        super().__init__()
+        self.solver, self.group = solver, solver.examples.given
+        if not callable(getattr(self.group.model, "_vector", None)):
+            raise DataError("exponentiated gradient needs expected features, which this model does not count")
+        solver.give(*self.group.given())
+        n = len(self.group)
+        bounds = list(pairwise(np.unique(np.linspace(0, n, min(BLOCKS, n) + 1).astype(int)).tolist()))
+        self.blocks = [self.group.batch.instances(low, high) for low, high in bounds]
+        self.cost = [solver.cost[low:high] for low, high in bounds]
+        self.gold = [solver.gold[low:high].T @ solver.cost[low:high] for low, high in bounds]
+        self.begin()
+
+    def begin(self) -> None:
+        n, k = len(self.blocks), len(self.group.model.weights_)
+        self.u, self.c = np.zeros((n, k)), np.zeros(n)
+        self.rate = np.full(n, 1.0 / max(float(self.solver.cost.sum()), 1.0))
+        self._recall()
+
+    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
+        if len(arrays) != 3:
+            raise DataError(f"a checkpoint of exponents has 3 arrays, this one {len(arrays)}")
+        u, self.c, self.rate = (
+            check_numbers("exponents", np.zeros(0) if array is None else array, size)
+            for array, size in zip(arrays, (self.u.size, len(self.c), len(self.rate)), strict=True)
+        )
+        self.u = u.reshape(self.u.shape)
+        self._recall()
+
+    def _recall(self) -> None:
+        """Each block's share of w and of the expected loss, from its exponents."""
+        found = [self._expect(b, self.u[b], self.c[b]) for b in range(len(self.blocks))]
+        self.share, self.loss = np.array([share for share, _ in found]), np.array([loss for _, loss in found])
+
+    def _expect(self, b: int, u: FloatArray, c: float) -> tuple[FloatArray, float]:
+        """Σ_i C_i (Φ(x_i, h_i) − E[Φ]) and Σ_i C_i E[Δ] of a block under exponents u and c."""
+        model, part, cost = self.group.model, self.blocks[b], self.cost[b]
+        model.weights_ = u
+        scores = model.scores(part)
+        wanted = loss_parts(scores.parts, part.labels)
+        q = scores.add(wanted, np.full(len(wanted), -c)).infer(weights=part.weights)
+        instance = scores.parts.instance_of(wanted)
+        # the model counts an instance by its weight, and C_i is C times that
+        scale = float(self.solver.cost.sum() / self.group.weights.sum())
+        expected = scale * model._vector(model.collect(part, q))
+        return self.gold[b] - expected, float(cost[instance] @ (1.0 - q.at(wanted)))
+
+    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+        evaluations = 0
+        w = self.share.sum(axis=0)
+        for b in self.rng.permutation(len(self.blocks)).tolist():
+            others = w - self.share[b]
+            before = 0.5 * float(w @ w) - self.loss[b]
+            for _ in range(HALVINGS):
+                eta = self.rate[b]
+                u, c = self.u[b] + eta * w, self.c[b] + eta
+                share, loss = self._expect(b, u, c)
+                moved = others + share
+                evaluations += 1
+                if 0.5 * float(moved @ moved) - loss <= before:
+                    self.u[b], self.c[b], self.share[b], self.loss[b], w = u, c, share, loss, moved
+                    self.rate[b] = 1.1 * eta
+                    break
+                self.rate[b] = 0.5 * eta
+        solver = self.solver
+        solver.weights.take(np.append(w, 0.0))
+        dual = float(self.loss.sum()) - 0.5 * float(w @ w)
+        primal = solver.objective()
+        settled = primal - dual <= solver.tol * abs(primal)
+        return self.done(dual, evaluations=evaluations, gap=primal - dual, settled=bool(settled))
+
+    def arrays(self) -> Sequence[Any]:
+        return self.u.ravel(), self.c, self.rate

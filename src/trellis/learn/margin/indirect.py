@@ -1,0 +1,125 @@
+"""What learners of structures that are not seen share: yes/no examples, held structures, rounds that lower Q.
+
+Q(w) = ½ ‖w‖² + C₁ Σ_{i in S} ℓ(max_h Δ(h, h_i) − w · (Φ(x_i, h_i) − Φ(x_i, h)))
+              + C₂ Σ_{i in B} ℓ(1 − z_i max_h w · Φ_B(x_i, h)),          Φ_B = (Φ / κ(x), 1)   (Chang 2011, eq. 6.3)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.margin.cutting_plane import Weights
+from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
+from trellis.learn.margin.scorer import sizes_of
+from trellis.learn.margin.steps import LatentStep
+
+STARTS = ("auto", "model")
+
+
+class IndirectLearner(MarginLearner):
+    """Learners with structures to be found: of yes/no examples, of outputs known in part."""
+
+    C: float
+    C_binary: float
+    loss: str
+    normalised: bool
+    random_ties: bool
+    start: str
+    inner_tol: float
+    inner_iter: int
+    fixed = False
+    """Whether the structures of negative examples are held from round to round."""
+
+    def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
+        """(n,): max_h w · Φ(x, h) / κ(x) + bias, less prices; positive where there is a good structure."""
+        batch = self._encoded(X)
+        return self._answers(batch, self._group(batch, constrained).outputs()[1])
+
+    def _answers(self, batch: Any, value: FloatArray) -> FloatArray:
+        return value / (sizes_of(self.model_, batch) if self.normalised else 1.0) + self.bias_
+
+    def _fit(
+        self,
+        given: tuple[Any, Any],
+        asked: tuple[Any, Any],
+        sample_weight: Any,
+        dev: tuple[Any, Any] | None,
+        resume: bool,
+    ) -> Self:
+        """given : X and outputs of S, None for none;  asked : X and answers of B"""
+        self._check_settings(dev)
+        compile_ahead(type(self.model).__name__)
+        z = signs(asked[1], asked[0])
+        n, X = _length(given[0]), _joined(given[0], asked[0])
+        known = given[1].tolist() if hasattr(given[1], "tolist") else given[1]
+        y = None if known is None else [*known, *[None] * len(z)]
+        model, batch = self._begin(X, y, sample_weight, learned=self.start == "model")
+        numbers = np.arange(len(batch))
+        S, negative, positive = numbers[:n], n + np.flatnonzero(z < 0), n + np.flatnonzero(z > 0)
+        complete = S[batch.instances(0, n).complete] if n else S
+        latent = len(complete) < n
+        examples = self._examples(model, batch, S, negative, positive, latent=latent)
+        weights = Weights(model)
+        settings = {"C_binary": self.C_binary, "tol": self.inner_tol, "normalised": self.normalised}
+        solver = solver_of(self, weights, examples, fixed=self.fixed, ties=self.random_ties, **settings)
+        first = None
+        if latent and len(complete) and self.start == "auto":
+            first = solver_of(
+                self, weights, self._examples(model, batch, complete, NONE, NONE, latent=False), **settings
+            )
+        step = LatentStep(solver, passes=self.inner_iter, tol=self.tol, two_stage=self.start == "model", first=first)
+        return self._run(weights, step, batch, dev=dev, resume=resume)
+
+    def _check_settings(self, dev: Any = None) -> None:
+        super()._check_settings(dev)
+        self._check_within(C=(1e-300, np.inf), C_binary=(1e-300, np.inf), tol=(0.0, np.inf), inner_tol=(0.0, np.inf))
+        self._check_whole(inner_iter=1)
+        self._check_loss(self.loss)
+        if self.start not in STARTS:
+            raise UnknownNameError("start", self.start, STARTS)
+        if self.n_init > 1 and not self.random_ties:
+            raise DataError("restarts differ in how ties are broken alone: give random_ties=True with n_init")
+
+
+def signs(answers: Any, X: Any) -> IntArray:
+    """Answers as −1 and +1, both of which must be there; 0 and False are no."""
+    if answers is None:
+        if _length(X):
+            raise DataError(f"there are {_length(X)} examples to be answered by yes or no, but no answers")
+        return np.zeros(0, np.int64)
+    z = np.asarray(list(answers))
+    if len(z) != _length(X):
+        raise DataError(f"expected an answer for each of {_length(X)} examples but got {len(z)}")
+    if not len(z):
+        return np.zeros(0, np.int64)
+    wrong = np.flatnonzero(~np.isin(z, (-1, 0, 1)))
+    if len(wrong):
+        raise DataError(f"answers must be −1 or +1, but answer {wrong[0]} is {z[wrong[0]]!r}")
+    made = np.where(z.astype(np.int64) > 0, 1, -1)
+    if len(set(made.tolist())) == 1:
+        raise DataError(
+            f"all {len(z)} answers are {made[0]:+d}: give examples of both kinds; shuffled sentences and random pairs "
+            "make negative ones (trellis.learn.margin.negatives)"
+        )
+    return made
+
+
+def _length(X: Any) -> int:
+    return 0 if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """The instances of both, in the form they came in."""
+    if not _length(one) or not _length(other):
+        return other if not _length(one) else one
+    if sparse.issparse(one) or sparse.issparse(other):
+        return sparse.vstack([sparse.csr_matrix(one), sparse.csr_matrix(other)], format="csr")
+    if hasattr(one, "shape") and hasattr(other, "shape"):
+        return np.concatenate([np.asarray(one), np.asarray(other)])
+    return [*one, *other]

@@ -1,0 +1,107 @@
+"""JLIS: structures learned from outputs and from yes/no answers together (Chang 2011, chapter 6).
+
+An answer z = +1 says that x has a good structure, −1 that all its structures are bad: the best one must score above or
+below a threshold. The objective Q (:mod:`trellis.learn.margin.indirect`) is not convex, since positive examples ask for
+*some* structure; with theirs held at the best of w_t it is, and the rounds never raise it (algorithm 13, theorem 3).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from trellis.data.files import FilePath
+from trellis.errors import DataError
+from trellis.learn.margin.indirect import IndirectLearner
+from trellis.learn.margin.learner import Constraints
+
+
+class JLIS(IndirectLearner):
+    """Joint learning with indirect supervision. Without yes/no examples it is an SSVM, without outputs LCLR.
+
+    model, constraints, beam : as in SSVM
+    C, C_binary : weights of the losses of outputs and of answers against ½ ‖w‖²;  loss : "squared_hinge" or "hinge"
+    normalised : whether features of yes/no examples are divided by the size κ(x) of the example
+    random_ties : draw among structures that are equally good; without outputs to start from that is needed
+    start : "auto": weights learned from the outputs, or 0; "model": those the model brings, to find structures with
+    n_init : restarts, of which the one with the lowest objective is kept
+    max_iter : rounds;  tol : they end where the objective falls by less than this share of itself
+    inner_tol : of the duality gap of a round's convex problem;  inner_iter : its passes at most
+    random_state : of ties and of the order of examples
+    checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
+
+    >>> from trellis.learn.margin.negatives import shuffled
+    >>> from trellis.models import CRF
+    >>> good = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "barks"]]
+    >>> bad = shuffled(good, random_state=0)
+    >>> learner = JLIS(CRF()).fit(good[:1], [["D", "N", "V"]], binary=(good + bad, [1] * 3 + [-1] * 3))
+    >>> learner.predict([["a", "cat", "sleeps"]]), learner.decision_function(good + bad).round(1).shape
+    ([['D', 'N', 'V']], (6,))
+    """
+
+    title = "joint learning with indirect supervision"
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Constraints = (),
+        *,
+        C: float = 1.0,
+        C_binary: float = 1.0,
+        loss: str = "squared_hinge",
+        normalised: bool = True,
+        random_ties: bool = False,
+        start: str = "auto",
+        n_init: int = 1,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        inner_tol: float = 0.01,
+        inner_iter: int = 100,
+        beam: int = 50,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 10,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.C = C
+        self.C_binary = C_binary
+        self.loss = loss
+        self.normalised = normalised
+        self.random_ties = random_ties
+        self.start = start
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_tol = inner_tol
+        self.inner_iter = inner_iter
+        self.beam = beam
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        binary: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from instances with outputs (X, y) and from ``binary`` = (X', z) with answers −1 and +1.
+
+        sample_weight : of the instances of X, then of X';  dev : (X, y) whose score decides which round is kept
+        """
+        if X is not None and y is None:
+            raise DataError("X comes with outputs y; examples with answers go into binary=(X, z)")
+        if binary is not None and len(binary) != 2:
+            raise DataError("binary must be a pair (X, z) of examples and their answers, −1 or +1")
+        asked = (None, None) if binary is None else binary
+        return self._fit((X, y), asked, sample_weight, dev, resume)

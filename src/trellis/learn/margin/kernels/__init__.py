@@ -1,0 +1,5 @@
+"""Compiled loops of large-margin learners."""
+
+from trellis.engine.kernel_cache import guard
+
+guard()

@@ -1,0 +1,173 @@
+"""LCLR: a yes/no question answered through the best of many structures, both learned together (Chang 2011, chapter 5).
+
+f(x) = max_h w · Φ(x, h) / κ(x) + bias,       min_w ½ ‖w‖² + C Σ_i ℓ(1 − z_i f(x_i))               (eq. 5.1 to 5.3)
+
+"joint"        algorithm 10: structures of positive examples are held at the best of w_t, those of negative ones are
+               searched for while the convex rest is solved (algorithm 11); the objective never rises
+"approximate"  algorithm 12: structures of all examples are held, and w learned as of a plain SVM; no guarantee
+"two-stage"    structures are found once with the weights the model brings, in training and in prediction, and w is
+               learned over them: the baseline of sec. 5.4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.margin.indirect import IndirectLearner, signs
+from trellis.learn.margin.learner import Constraints
+from trellis.models.arrays import ArrayOf
+
+METHODS = ("joint", "approximate", "two-stage")
+FIRST = "two_stage_weights"
+
+
+class LCLR(IndirectLearner):
+    """Learning over constrained latent representations.
+
+    model : a scorer; with ``start="model"`` its weights are a first guess of structures, as a heuristic has it
+    constraints, beam : as in SSVM;  C, loss, tol, inner_tol, inner_iter, max_iter and the rest : as in JLIS
+    method : see :mod:`trellis.learn.margin.lclr`
+
+    Learned beside the rest: ``first_weights_``, those that found the structures of two stages.
+
+    >>> from trellis.learn.margin.negatives import shuffled
+    >>> from trellis.models import CRF
+    >>> good = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "cat", "barks"], ["a", "dog", "sleeps"]]
+    >>> X = good + shuffled(good, random_state=0)
+    >>> learner = LCLR(CRF(["D", "N", "V"]), C=10.0, random_ties=True).fit(X, [1] * 4 + [-1] * 4)
+    >>> learner.predict(X).tolist()
+    [1, 1, 1, 1, -1, -1, -1, -1]
+    """
+
+    title = "learning over latent representations"
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Constraints = (),
+        *,
+        C: float = 1.0,
+        loss: str = "squared_hinge",
+        method: str = "joint",
+        normalised: bool = True,
+        random_ties: bool = False,
+        start: str = "auto",
+        n_init: int = 1,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        inner_tol: float = 0.01,
+        inner_iter: int = 100,
+        beam: int = 50,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 10,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.C = C
+        self.loss = loss
+        self.method = method
+        self.normalised = normalised
+        self.random_ties = random_ties
+        self.start = start
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_tol = inner_tol
+        self.inner_iter = inner_iter
+        self.beam = beam
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    @property
+    def C_binary(self) -> float:  # type: ignore[override]
+        return self.C
+
+    @property
+    def fixed(self) -> bool:  # type: ignore[override]
+        return self.method != "joint"
+
+    def fit(
+        self,
+        X: Any,
+        z: Any,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
+        self._check_settings(dev)
+        self.first_weights_ = self.model.weights_.copy() if self.start == "model" else None
+        rounds = self.max_iter
+        try:
+            self.max_iter = 1 if self.method == "two-stage" else rounds
+            return self._fit((None, None), (X, z), sample_weight, dev, resume)
+        finally:
+            self.max_iter = rounds
+
+    def _check_settings(self, dev: Any = None) -> None:
+        super()._check_settings(dev)
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+        if self.method == "two-stage" and self.start != "model":
+            raise DataError(
+                "two stages need weights to find structures with: give a model that has some, start='model'"
+            )
+
+    def predict(self, X: Any, *, constrained: bool = True) -> IntArray:
+        """The answers, −1 or +1."""
+        return np.where(self.decision_function(X, constrained=constrained) >= 0.0, 1, -1)
+
+    def score(self, X: Any, z: Any = None, *, constrained: bool = True) -> float:
+        """Share of the answers that ``predict`` gives."""
+        return float(np.mean(self.predict(X, constrained=constrained) == signs(z, X)))
+
+    def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
+        if self.method != "two-stage":
+            return super().decision_function(X, constrained=constrained)
+        batch = self._encoded(X)
+        outputs, _ = self._first_stage(batch, constrained)
+        return self._answers(batch, np.asarray(self.model_.phi(batch, outputs) @ self.model_.weights_))
+
+    def best_structures(self, X: Any, *, constrained: bool = True) -> Any:
+        if self.method != "two-stage":
+            return super().best_structures(X, constrained=constrained)
+        batch = self._encoded(X)
+        return self.model_.decode(batch, self._first_stage(batch, constrained)[0])
+
+    def _first_stage(self, batch: Any, constrained: bool) -> Any:
+        """Structures at the weights of the first stage."""
+        learned = self.model_.parameters()
+        try:
+            self.model_.set_parameters({"weights": self.first_weights_})
+            return self._group(batch, constrained).outputs()
+        finally:
+            self.model_.set_parameters(learned)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names, arrays = super().learned()
+        return names, arrays if self.first_weights_ is None else {**arrays, FIRST: self.first_weights_}
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(names, {name: array for name, array in arrays.items() if name != FIRST})
+        self.first_weights_ = None
+        if FIRST in arrays:
+            shape = self.model_.weights_.shape
+            self.first_weights_ = ArrayOf(np.float64, shape).check(FIRST, arrays[FIRST], {})
+        elif self.method == "two-stage":
+            raise DataError("a file of two stages must hold the weights of the first")

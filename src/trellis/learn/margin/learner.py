@@ -1,0 +1,171 @@
+"""What large-margin learners share: constructor arguments in common, the loop, prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, Rule
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray
+from trellis.engine import engine_for, threads_for
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.fingerprint import fingerprint
+from trellis.learn.loop import Loop, Settings
+from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
+from trellis.learn.margin.group import Group
+from trellis.learn.margin.steps import MarginStep, MarginTraining
+from trellis.learn.prediction import Prediction, accuracy
+from trellis.models.model import own_model
+
+LOSSES = {"hinge": 1, "squared_hinge": 2}
+_MAY_CHANGE = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose", "constraints"}
+
+
+class MarginLearner(Prediction):
+    """Weights of a model, learned by a margin. Subclasses bring ``fit`` for their kind of examples.
+
+    Learned: ``model_``, ``bias_`` (the weight of the dummy feature), ``history_``, ``objective_``, ``n_iter_``,
+    ``converged_``.
+    """
+
+    beta = None
+    title = "learning"
+    bias_: float
+    tol: float
+    max_iter: int
+    n_init: int = 1
+    beam: int
+    random_state: int | None
+    checkpoint: FilePath | None
+    checkpoint_every: int
+    verbose: bool
+
+    # prediction
+
+    def predict(self, X: Any, *, constrained: bool = True) -> Any:
+        """The best output of each instance, by name; with ``constrained=False`` constraints are left out."""
+        return self.best_structures(X, constrained=constrained)
+
+    def best_structures(self, X: Any, *, constrained: bool = True) -> Any:
+        """argmax_h w · Φ(x, h), less the price of violated constraints, by name."""
+        batch = self._encoded(X)
+        return self.model_.decode(batch, self._group(batch, constrained).outputs()[0])
+
+    def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
+        """(n,): the score of the best output of each instance."""
+        return self._group(self._encoded(X), constrained).outputs()[1]
+
+    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
+        """Share of the known labels that ``predict`` gives."""
+        batch = self._encoded(X, y)
+        return accuracy(batch, self._group(batch, constrained).outputs()[0])
+
+    def _group(self, batch: Any, constrained: bool = True) -> Group:
+        constraints = self.constraints if constrained else ()
+        everything = np.arange(len(batch))
+        engine = threads_for(self.n_jobs)
+        return Group(self.model_, batch, everything, constraints, engine, beam=self.beam, local_only=True)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names, arrays = super().learned()
+        return {**names, "bias": self.bias_}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        bias = names["bias"]
+        if not isinstance(bias, float) or not np.isfinite(bias):
+            raise DataError(f"the bias must be a number, but is {bias!r:.60}")
+        self.bias_ = bias
+        super().restore(names, arrays)
+        self._check_settings()
+
+    # training
+
+    def _begin(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> tuple[Any, Any]:
+        """A model like the one given, and the batch; with ``learned`` the model keeps what it has learned."""
+        model: Any = own_model(self.model, learned=learned)
+        if not callable(getattr(model, "phi", None)):
+            raise DataError(f"a margin is learned over features, but {type(model).__name__} has no feature map phi")
+        batch = model.encode(X, y, sample_weight, fit=not learned)
+        if not len(batch):
+            raise DataError("there are no instances to learn from")
+        self.model_ = model
+        return model, batch
+
+    def _refuse_unknown(self, batch: Any) -> None:
+        """Examples must have all their labels."""
+        unknown = np.flatnonzero(~np.asarray(batch.complete)[np.asarray(batch.lengths) > 0])
+        if len(unknown):
+            raise DataError(
+                f"{len(unknown)} of {len(batch)} instances are not labelled in full, the first of them instance "
+                f"{unknown[0]}: leave them out, or learn from them with LatentSSVM or JLIS"
+            )
+
+    def _examples(self, model: Any, batch: Any, given: Any, negative: Any, positive: Any, *, latent: bool) -> Examples:
+        """The instances with these numbers, as three groups; an instance of weight 0 is left out."""
+        engine = engine_for(self.n_jobs, self.engine)
+        groups = [
+            Group(model, batch, numbers[batch.weights[numbers] > 0], self.constraints, engine, beam=self.beam)
+            for numbers in (given, negative, positive)
+        ]
+        return Examples(groups[0], groups[1], groups[2], latent)
+
+    def _run(
+        self,
+        weights: Weights,
+        step: MarginStep,
+        batch: Any,
+        *,
+        dev: tuple[Any, Any] | None,
+        resume: bool,
+        warns: bool = True,
+        keep_best: bool = True,
+    ) -> Self:
+        """The rounds."""
+        settings = Settings(
+            -np.inf, start="model", n_init=self.n_init, max_iter=self.max_iter, tol=self.tol if warns else 0.0,
+            random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
+            verbose=self.verbose, title=self.title, rises=False, keep_best=keep_best,
+        )  # fmt: skip
+
+        def judge(_: Any) -> float:
+            self.bias_ = weights.bias
+            return float(self.score(*dev))  # type: ignore[misc]
+
+        step.kept = self.checkpoint is not None
+        known = self._fingerprint(batch) if step.kept else None
+        score: Callable[..., float] | None = None if dev is None else judge
+        run = Loop(MarginTraining(weights), step, settings, score=score, known=known).run(resume=resume)
+        self.bias_ = weights.bias
+        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
+        self.objective_ = run.history[-1].objective
+        return self
+
+    def _fingerprint(self, batch: Any) -> dict[str, str]:
+        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}
+        rules = fingerprint([repr(one) for one in self.constraints])
+        return {**settings, "data": fingerprint(batch, self.model_.label_names_), "constraints": rules}
+
+    def _check_settings(self, dev: Any = None) -> None:
+        self._check_learner(dev)
+        self._check_whole(max_iter=1, n_init=1, beam=1, random_state=0, checkpoint_every=1)
+
+    def _check_loss(self, loss: str) -> int:
+        """The power d of the loss ℓ(a) = max(0, a)^d."""
+        if loss not in LOSSES:
+            raise UnknownNameError("loss", loss, LOSSES)
+        return LOSSES[loss]
+
+
+def solver_of(learner: Any, weights: Weights, examples: Examples, **settings: Any) -> CuttingPlane:
+    """The convex problem with the learner's C and loss."""
+    return CuttingPlane(weights, examples, C=learner.C, power=learner._check_loss(learner.loss), **settings)
+
+
+Constraints = Sequence[Constraint | Rule]
+NONE = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,105 @@
+"""MIRA: the smallest move of the weights that puts the given output ahead of the k best by their loss.
+
+    w ← argmin_w ½ ‖w − w_t‖²      w · f_j ≥ Δ_j  for the k best outputs at w_t,   f_j = Φ(x_i, h_i) − Φ(x_i, h_j)
+
+(Crammer et al. 2005; Chang 2011, algorithm 3). By Hildreth's method on the dual: w = w_t + Σ_j α_j f_j, and in turn
+α_j ← min(C, max(0, α_j + (Δ_j − w · f_j) / ‖f_j‖²)). With k = 1 that is a closed form, after one step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray
+from trellis.learn.margin.learner import Constraints
+from trellis.learn.margin.online import Moving, Rule
+from trellis.learn.margin.perceptron import Perceptron
+
+TURNS = 1000
+CLOSE = 1e-10
+
+
+class MIRA(Perceptron):
+    """Margin infused relaxed algorithm, 1-best or k-best.
+
+    model, constraints : as in SSVM
+    k_best : outputs that the given one must be ahead of
+    C : most that one output may pull, so that an example no weights can satisfy does not undo the others; None: no
+        bound, as the thesis has it
+    max_iter, average, shuffle, beam and the rest : as in Perceptron
+
+    >>> from trellis.models import CRF
+    >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
+    >>> MIRA(CRF(), k_best=3).fit(X, [["D", "N", "V"], ["D", "N", "V"]]).predict([["the", "cat", "barks"]])
+    [['D', 'N', 'V']]
+    """
+
+    title = "MIRA"
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Constraints = (),
+        *,
+        k_best: int = 1,
+        C: float | None = None,
+        max_iter: int = 10,
+        average: bool = True,
+        shuffle: bool = True,
+        beam: int = 50,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            model, constraints, max_iter=max_iter, average=average, shuffle=shuffle, beam=beam,
+            random_state=random_state, n_jobs=n_jobs, engine=engine, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every, verbose=verbose,
+        )  # fmt: skip
+        self.k_best = k_best
+        self.C = C
+
+    def _rule(self) -> Rule:
+        return MIRARule(self.k_best, np.inf if self.C is None else self.C)
+
+    def _check_settings(self, dev: Any = None) -> None:
+        super()._check_settings(dev)
+        self._check_whole(k_best=1)
+        self._check_within(C=(1e-300, np.inf))
+
+
+class MIRARule(Rule):
+    """k : best outputs;  most : C."""
+
+    def __init__(self, k: int, most: float) -> None:
+        self.k, self.most = k, most
+
+    def step(self, moving: Moving, rows: Any, loss: FloatArray, weight: float) -> None:
+        missing = loss - rows @ moving.w
+        moving.add(rows, hildreth((rows @ rows.T).toarray(), missing, self.most * weight))
+
+
+def hildreth(gram: FloatArray, missing: FloatArray, most: float) -> FloatArray:
+    """α (k,) that maximises  missing · α − ½ αᵀ gram α  in 0..most.
+
+    gram : (k, k) products of the f_j;  missing : (k,) Δ_j − w_t · f_j
+    """
+    alpha, slope = np.zeros(len(missing)), missing.astype(np.float64).copy()
+    for _ in range(TURNS):
+        largest = 0.0
+        for j in range(len(alpha)):
+            if gram[j, j] > 0.0:
+                moved = min(max(alpha[j] + slope[j] / gram[j, j], 0.0), most) - alpha[j]
+                if moved != 0.0:
+                    alpha[j] += moved
+                    slope -= moved * gram[:, j]
+                    largest = max(largest, abs(moved) * gram[j, j])
+        if largest <= CLOSE * (1.0 + np.abs(missing).max(initial=0.0)):
+            break
+    return alpha

@@ -1,0 +1,95 @@
+"""Perceptron: the structured perceptron with averaging (Collins 2002; Chang 2011, algorithm 2).
+
+w ← w + Φ(x_i, h_i) − Φ(x_i, ĥ),     ĥ = argmax_h w · Φ(x_i, h);     answer: the average of all w
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray
+from trellis.engine.compiling import compile_ahead
+from trellis.learn.margin.cutting_plane import Weights
+from trellis.learn.margin.learner import Constraints, MarginLearner
+from trellis.learn.margin.online import Moving, OnlineStep, Rule
+
+
+class Perceptron(MarginLearner):
+    """Structured perceptron over any structure with an argmax and a feature map.
+
+    model, constraints : as in SSVM
+    max_iter : passes over the examples; it ends before where a pass makes no mistake
+    average : whether the answer is the average of the weights after every example
+    shuffle, random_state : whether every pass has an order of its own, and which
+    beam, checkpoint, checkpoint_every, verbose : as in SSVM;  n_jobs : of prediction, since steps follow each other
+
+    >>> from trellis.models import CRF
+    >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
+    >>> Perceptron(CRF()).fit(X, [["D", "N", "V"], ["D", "N", "V"]]).predict([["the", "cat", "barks"]])
+    [['D', 'N', 'V']]
+    """
+
+    title = "perceptron"
+    tol = 0.0
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Constraints = (),
+        *,
+        max_iter: int = 10,
+        average: bool = True,
+        shuffle: bool = True,
+        beam: int = 50,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 1,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.max_iter = max_iter
+        self.average = average
+        self.shuffle = shuffle
+        self.beam = beam
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from instances whose labels are all known; the score on ``dev`` = (X, y) decides which pass is kept."""
+        self._check_settings(dev)
+        compile_ahead(type(self.model).__name__)
+        model, batch = self._begin(X, y, sample_weight)
+        self._refuse_unknown(batch)
+        weights = Weights(model)
+        step = OnlineStep(
+            weights, batch, self.constraints, self._rule(), average=self.average, shuffle=self.shuffle, beam=self.beam
+        )
+        return self._run(weights, step, batch, dev=dev, resume=resume)
+
+    def _rule(self) -> Rule:
+        return PerceptronRule()
+
+
+class PerceptronRule(Rule):
+    """Add what the given output has and the best one has not."""
+
+    def step(self, moving: Moving, rows: Any, loss: FloatArray, weight: float) -> None:
+        moving.add(rows, np.array([weight]))

@@ -1,0 +1,126 @@
+"""SSVM: the structural support vector machine, by three methods.
+
+    min_w  ½ ‖w‖² + C Σ_i ℓ(max_h Δ(h_i, h) − w · (Φ(x_i, h_i) − Φ(x_i, h))),     ℓ(a) = max(0, a)^d
+
+(Tsochantaridis et al. 2005; Chang 2011, eq. 2.12.) In the picture of unified EM: γ = −∞ with the loss added, and an
+M-step that keeps the given output ahead of the best other one in place of one that counts it.
+
+    "cutting-plane"           algorithm 6 with dual coordinate descent: an optimum to the duality gap asked for
+    "subgradient"             algorithm 4: stochastic steps, averaged
+    "exponentiated-gradient"  algorithm 5 over parts: needs marginals in place of an argmax; hinge loss alone
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.data.files import FilePath
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.margin.cutting_plane import Weights
+from trellis.learn.margin.exponentiated import ExponentiatedStep
+from trellis.learn.margin.learner import NONE, Constraints, MarginLearner, solver_of
+from trellis.learn.margin.online import OnlineStep
+from trellis.learn.margin.steps import CuttingPlaneStep, MarginStep
+from trellis.learn.margin.subgradient import Subgradient
+
+METHODS = ("cutting-plane", "subgradient", "exponentiated-gradient")
+
+
+class SSVM(MarginLearner):
+    """Structural SVM over any structure with an argmax and a feature map.
+
+    model : CRF, MaxEnt, ArcParser or another scorer (:mod:`trellis.learn.margin.scorer`); one like it is trained
+    constraints : in every search, here and in prediction: hard ones hold, penalties are paid
+    C : weight of the losses against ½ ‖w‖²;  loss : "squared_hinge" or "hinge"
+    method : see :mod:`trellis.learn.margin.ssvm`
+    max_iter : passes over the examples
+    tol : cutting planes and exponentiated gradient end where the duality gap is this share of the objective
+    beam : width of searches under constraints
+    random_state : of the order of examples
+    checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
+
+    >>> from trellis.models import CRF
+    >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
+    >>> SSVM(CRF(), C=1.0).fit(X, [["D", "N", "V"], ["D", "N", "V"]]).predict([["the", "cat", "barks"]])
+    [['D', 'N', 'V']]
+    """
+
+    title = "structural SVM"
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Constraints = (),
+        *,
+        C: float = 0.1,
+        loss: str = "squared_hinge",
+        method: str = "cutting-plane",
+        max_iter: int = 100,
+        tol: float = 0.01,
+        beam: int = 50,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: FilePath | None = None,
+        checkpoint_every: int = 10,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.constraints = constraints
+        self.C = C
+        self.loss = loss
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.beam = beam
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        dev: tuple[Any, Any] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from instances whose labels are all known; the score on ``dev`` = (X, y) decides which pass is kept."""
+        self._check_settings(dev)
+        compile_ahead(type(self.model).__name__)
+        model, batch = self._begin(X, y, sample_weight)
+        self._refuse_unknown(batch)
+        weights = Weights(model)
+        step = self._step(weights, batch)
+        return self._run(weights, step, batch, dev=dev, resume=resume, warns=self.method != "subgradient")
+
+    def _step(self, weights: Weights, batch: Any) -> MarginStep:
+        model, everything = weights.model, np.arange(len(batch))
+        examples = self._examples(model, batch, everything, NONE, NONE, latent=False)
+        solver = solver_of(self, weights, examples, C_binary=1.0, tol=self.tol)
+        if self.method == "cutting-plane":
+            return CuttingPlaneStep(solver)
+        if self.method == "exponentiated-gradient":
+            return ExponentiatedStep(solver)
+        solver.give(*examples.given.given())
+        rule = Subgradient(self.C * float(batch.weights.sum()), self._check_loss(self.loss), len(batch))
+        return OnlineStep(weights, batch, self.constraints, rule, beam=self.beam, value=solver.objective)
+
+    def _check_settings(self, dev: Any = None) -> None:
+        super()._check_settings(dev)
+        self._check_within(C=(1e-300, np.inf), tol=(0.0, np.inf))
+        power = self._check_loss(self.loss)
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+        if self.method == "exponentiated-gradient" and (power == 2 or self.constraints):
+            raise DataError(
+                "exponentiated gradient is for loss='hinge' without constraints, since it sums over all outputs: use "
+                "method 'cutting-plane'"
+            )

@@ -1,0 +1,348 @@
+"""GraphPairs: two sentences, aligned by their words and by the edges between them (Chang 2011, sec. 5.3, table 5.2).
+
+    score(x, h) = Σ_{words and edges mapped or deleted in h} w · φ(word pair, deleted word, edge pair or deleted edge)
+
+    word pair       how the words are related, and of what kind they are; how rare; how far apart their places;
+                    the word itself where it is common; parts of speech where they are known
+    deleted word    its kind, its side, how rare it is; the word itself where it is common
+    edge pair       how the words at both ends are related, their kinds; whether relations agree where there are any
+    deleted edge    the kinds at its ends, its side; its relation
+
+Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word that
+stands once in either sentence is mapped to itself: no alignment says that it is gone here and new there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError
+from trellis.models.arrays import check_arrays
+from trellis.models.hints import check_hints
+from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
+from trellis.models.matching.word_pairs import LIKENESS, Commonness, Relations, SentenceGraph, bigram_likeness
+from trellis.models.matching.wordnet import WordNet, find_wordnet
+from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.structures import GraphMatch, GraphMatchParts, GraphPair
+from trellis.structures.flat import chosen
+
+MOST = 400
+"""Longer texts are no sentences: their programs would take minutes."""
+FAR = 0.5
+"""Function words whose places differ by more than this share of their sentences are not mapped."""
+N_COMMON = 150
+"""So many of the commonest words have features of their own."""
+WORDNETS = ("auto", "none")
+GUESSED = "likeness", "edges"
+"""Features that a first guess of alignments goes by, and their weights there."""
+EDGE_GUESS = 0.1
+
+Named = list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class GraphPairBatch(PairBatch):
+    """graphs : what may be mapped in each pair;  features : sparse (n_parts, n_weights);  sides : (n, 2) words
+    closed : (n_parts,) bools, parts that no alignment may use.
+    """
+
+    graphs: tuple[GraphPair, ...] = ()
+    features: Any = None
+    sides: IntArray = None  # type: ignore[assignment]
+    closed: BoolArray = None  # type: ignore[assignment]
+
+    def take(self, numbers: IntArray) -> GraphPairBatch:
+        rows = chosen(self.offsets, numbers)
+        return GraphPairBatch(
+            [self.pairs[i] for i in numbers.tolist()], offsets_of(self.lengths[numbers]), self.weights[numbers], 0,
+            tuple(self.graphs[i] for i in numbers.tolist()), self.features[rows], self.sides[numbers],
+            self.closed[rows],
+        )  # fmt: skip
+
+
+class GraphPairs(PairModel):
+    """Linear model of the alignments of two sentences.
+
+    min_count : features of fewer parts than this in training are left out
+    wordnet : "auto": use WordNet's files where they are installed; "none"; or the folder they are in
+
+    Learned: ``weights_`` and ``feature_names_``, in the same order.
+
+    >>> model = GraphPairs(min_count=1, wordnet="none")
+    >>> batch = model.encode([("Ann sold the old house", "The house was sold by Ann")], fit=True)
+    >>> model.guess(batch)
+    >>> [(one.left, one.right) for one in model.decode(batch, model.scores(batch).argmax().outputs)[0]]
+    [('Ann', 'Ann'), ('sold', 'sold'), ('the', 'The'), ('old', ''), ('house', 'house'), ('', 'was'), ('', 'by')]
+    """
+
+    not_saved = ("wordnet",)
+    feature_names_: Vocabulary
+    _relations: Relations | None
+
+    def __init__(self, *, min_count: int = 5, wordnet: str = "auto") -> None:
+        self.min_count = min_count
+        self.wordnet = wordnet
+
+    # text in
+
+    def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> GraphPairBatch:
+        """X : pairs of texts or of :class:`SentenceGraph`, or a batch of them, which is itself;  weights : (n,)."""
+        no_outputs(y)
+        if isinstance(X, GraphPairBatch):
+            return X
+        pairs = [_sentences(i, pair) for i, pair in enumerate(X)]
+        if fit:
+            self._check_whole(min_count=1)
+            self._open_wordnet()
+            self._common = Commonness.of(sentence for pair in pairs for sentence in pair)
+        elif self._relations is None:  # it came from a file that was written where there was WordNet
+            self._open_wordnet(needed=True)
+        assert self._relations is not None
+        own = frozenset(self._common.most_common(N_COMMON))
+        graphs, named, closed = [], list[Named](), list[BoolArray]()
+        for pair in pairs:
+            mapped = self._relations.candidates(pair[0].lower, pair[1].lower)
+            described = _Described(pair, self._common, own, mapped)
+            graphs.append(described.graph)
+            named.extend(described.features())
+            closed.append(described.closed())
+        if fit:
+            self._name(named)
+        sides = np.array([graph.words for graph in graphs], np.int64).reshape(-1, 2)
+        texts = [(" ".join(one.words), " ".join(two.words)) for one, two in pairs]
+        return GraphPairBatch(
+            texts, offsets_of(sum(graph.sizes) for graph in graphs),
+            np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
+            self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
+        )  # fmt: skip
+
+    def _name(self, named: Sequence[Named]) -> None:
+        counts: dict[str, int] = dict.fromkeys(GUESSED, self.min_count)
+        for part in named:
+            for name, _ in part:
+                counts[name] = counts.get(name, 0) + 1
+        self.feature_names_ = Vocabulary((f for f, n in counts.items() if n >= self.min_count), kind="feature")
+        self._begin()
+
+    def _matrix(self, named: Sequence[Named]) -> Any:
+        number = {name: i for i, name in enumerate(self.feature_names_)}
+        found = [(number[name], value) for part in named for name, value in part if name in number]
+        start = offsets_of(sum(name in number for name, _ in part) for part in named)
+        columns = np.array([column for column, _ in found], np.int64)
+        values = np.array([value for _, value in found], np.float64)
+        return sparse.csr_matrix((values, columns, start), shape=(len(named), len(number)))
+
+    def _open_wordnet(self, *, needed: bool = False) -> None:
+        if self.wordnet == "none" and not needed:
+            self._relations = Relations(None)
+            return
+        folder = find_wordnet() if self.wordnet in WORDNETS else self.wordnet
+        if folder is None and needed:
+            raise DataError(
+                "this model was trained with WordNet, which is not installed here: install it, or say where its files "
+                "are (wordnet=FOLDER, or WNSEARCHDIR in the environment)"
+            )
+        self._relations = Relations(None if folder is None else WordNet(folder))
+
+    # a scorer
+
+    def parts(self, batch: GraphPairBatch) -> GraphMatchParts:
+        return GraphMatchParts(batch.graphs)
+
+    def scores(self, batch: GraphPairBatch) -> GraphMatch:
+        """Scores of all parts of the pairs' alignments."""
+        value = np.where(batch.closed, -np.inf, batch.features @ self.weights_)
+        return GraphMatch(self.parts(batch), value, first=batch.first)
+
+    def part_features(self, batch: GraphPairBatch, used: IntArray) -> Any:
+        return batch.features[used]
+
+    def sizes(self, batch: GraphPairBatch) -> FloatArray:
+        """κ(x): the square root of the number of words."""
+        return np.asarray(np.sqrt(batch.sides.sum(axis=1)))
+
+    def _shown(self, batch: GraphPairBatch, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
+        """Words of the first sentence and their partners; then deleted ones of the second."""
+        made, parts = [], []
+        for (one, two), graph, to, first in zip(
+            batch.pairs, batch.graphs, outputs, batch.offsets.tolist(), strict=False
+        ):
+            source, target, partner = one.split(" "), two.split(" "), to.tolist()
+            number = {pair: k for k, pair in enumerate(map(tuple, graph.pairs.tolist()))}
+            left = [j for j in range(len(target)) if j not in set(partner)]
+            mapped = [(word, target[j] if j >= 0 else "") for word, j in zip(source, partner, strict=True)]
+            made.append(mapped + [("", target[j]) for j in left])
+            own = [number.get((i, j), len(number) + i) for i, j in enumerate(partner)]
+            parts.append(first + np.array(own + [len(number) + len(source) + j for j in left], np.int64))
+        return made, parts
+
+    def guess(self, batch: GraphPairBatch) -> None:
+        """Weights that align words which are like each other, rare ones first, and edges with them."""
+        self.reset()
+        for name, weight in zip(GUESSED, (1.0, EDGE_GUESS), strict=True):
+            self.weights_[self.feature_names_.number(name)] = weight
+
+    # one file
+
+    def _n_weights(self) -> int:
+        return len(self.feature_names_)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        names = {
+            "features": vocabulary_to_json(self.feature_names_),
+            "count": self._common.count,
+            "sentences": self._common.total,
+            "wordnet": self._relations is None or self._relations.wordnet is not None,
+        }
+        return names, {"weights": self.weights_}
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        check_hints(_file, names, "key")
+        self._check_whole(min_count=1)
+        self._common = Commonness(dict(names["count"]), names["sentences"])
+        self.feature_names_ = vocabulary_from_json(names["features"])
+        self._begin()
+        self.set_parameters(check_arrays(self.ARRAYS, arrays, weights=len(self.feature_names_)))
+        self._relations = None if names["wordnet"] else Relations(None)
+
+
+def _file(features: dict[str, Any], count: dict[str, int], sentences: int, wordnet: bool) -> None:
+    """What a file says of what was learned."""
+
+
+def _sentences(number: int, pair: Any) -> tuple[SentenceGraph, SentenceGraph]:
+    if not (isinstance(pair, tuple | list) and len(pair) == 2):
+        raise DataError(f"pair {number}: expected two sentences, got {pair!r:.80}")
+    made = []
+    for side in pair:
+        if not isinstance(side, str | SentenceGraph):
+            raise DataError(f"pair {number}: expected two sentences, got {pair!r:.80}")
+        sentence = SentenceGraph.of(side) if isinstance(side, str) else side
+        if not 0 < len(sentence.words) <= MOST:
+            what = "has no words" if not sentence.words else f"has {len(sentence.words)} words; they have up to {MOST}"
+            raise DataError(f"pair {number}: a sentence {what}")
+        made.append(sentence)
+    return made[0], made[1]
+
+
+class _Described:
+    """Two sentences with the features of all parts of their alignments."""
+
+    def __init__(
+        self,
+        pair: tuple[SentenceGraph, SentenceGraph],
+        common: Commonness,
+        own: frozenset[str],
+        mapped: list[tuple[int, int, str]],
+    ) -> None:
+        self.pair, self.own = pair, own
+        self.kinds = [[common.kind(side, at) for at in range(len(side.words))] for side in pair]
+        self.rarity = [[common.rarity(word) for word in side.lower] for side in pair]
+        n, m = (len(side.words) for side in pair)
+        self.mapped = [
+            (i, j, abs(i / n - j / m), relation)
+            for i, j, relation in mapped
+            if self.kinds[0][i] != "function" or abs(i / n - j / m) <= FAR
+        ]
+        edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
+        self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
+
+    def closed(self) -> BoolArray:
+        """(n_parts,): the deletion of a word that stands once in either sentence."""
+        closed = np.zeros(sum(self.graph.sizes), np.bool_)
+        often = [Counter(side.lower) for side in self.pair]
+        for i, j, _, relation in self.mapped:
+            word = self.pair[0].lower[i]
+            if relation == "same" and often[0][word] == often[1][word] == 1:
+                closed[len(self.mapped) + np.array([i, self.graph.words[0] + j])] = True
+        return closed
+
+    def features(self) -> Iterator[Named]:
+        """Of every part, in their order."""
+        for i, j, apart, relation in self.mapped:
+            yield self._pair(i, j, apart, relation)
+        for side in (0, 1):
+            for at in range(len(self.pair[side].words)):
+                yield self._deleted(side, at)
+        for edges, ends in zip(self.graph.edge_pairs.tolist(), self.graph.ends.tolist(), strict=True):
+            yield self._edges(edges, ends)
+        for side in (0, 1):
+            relations = self._relations_of(side)
+            for edge, relation in zip(self.graph.edges[side].tolist(), relations, strict=True):
+                yield self._deleted_edge(side, edge, relation)
+
+    def _pair(self, i: int, j: int, apart: float, relation: str) -> Named:
+        one, two = self.pair
+        kind, rare = self.kinds[0][i], (self.rarity[0][i] + self.rarity[1][j]) / 2.0
+        named = [
+            ("likeness", LIKENESS[relation] * (0.3 + rare) - 0.05 * apart),
+            (f"pair {relation}", 1.0),
+            (f"pair {relation} {kind}", 1.0),
+            (f"pair rarity {relation}", rare),
+            ("pair apart", apart),
+            (f"pair apart {kind}", apart),
+        ]
+        if relation != "same":
+            named.append((f"pair {relation} {kind}-{self.kinds[1][j]}", 1.0))
+            named.append(("pair bigrams", bigram_likeness(one.lower[i], two.lower[j])))
+        if one.lower[i] in self.own:
+            named.append((f"pair word {one.lower[i]}", 1.0))
+        if one.tags and two.tags:
+            named.append((f"pair tags {one.tags[i]}-{two.tags[j]}", 1.0))
+        return named
+
+    def _deleted(self, side: int, at: int) -> Named:
+        sentence, kind, rare = self.pair[side], self.kinds[side][at], self.rarity[side][at]
+        named = [
+            (f"deleted {kind}", 1.0),
+            (f"deleted {side} {kind}", 1.0),
+            (f"deleted {side} rarity", rare),
+            (f"deleted rarity {kind}", rare),
+        ]
+        if sentence.lower[at] in self.own:
+            named.append((f"deleted word {sentence.lower[at]}", 1.0))
+        if at == 0:
+            named.append((f"deleted {side} first", 1.0))
+        if at == len(sentence.words) - 1:
+            named.append((f"deleted {side} last", 1.0))
+        if sentence.tags:
+            named.append((f"deleted {side} tag {sentence.tags[at]}", 1.0))
+        return named
+
+    def _edges(self, edges: Sequence[int], ends: Sequence[int]) -> Named:
+        head, child = (self.mapped[end] for end in ends)
+        named = [
+            ("edges", 1.0),
+            ("edges " + " ".join(sorted((head[3], child[3]))), 1.0),
+            (f"edges {self.kinds[0][head[0]]} {self.kinds[0][child[0]]}", 1.0),
+        ]
+        one, two = (self._relations_of(side) for side in (0, 1))
+        if self.pair[0].is_tree and self.pair[1].is_tree:
+            a, b = one[edges[0]], two[edges[1]]
+            named.append((f"edges relation {a if a == b else 'another'}", 1.0))
+        return named
+
+    def _deleted_edge(self, side: int, edge: Sequence[int], relation: str) -> Named:
+        head, child = (self.kinds[side][at] for at in edge)
+        named = [(f"deleted edge {side}", 1.0), (f"deleted edge {head} {child}", 1.0)]
+        if self.pair[side].is_tree:
+            named.append((f"deleted edge relation {relation}", 1.0))
+        return named
+
+    def _relations_of(self, side: int) -> list[str]:
+        """Relations of the graph's edges, which are sorted."""
+        sentence = self.pair[side]
+        if not sentence.is_tree:
+            return [""] * len(self.graph.edges[side])
+        known = dict(zip(sentence.edges, sentence.relations, strict=True))
+        return [known[edge] for edge in map(tuple, self.graph.edges[side].tolist())]

@@ -1,0 +1,113 @@
+"""Features of mentions and of pairs of mentions, from tokens alone.
+
+A mention      its words, shapes, prefixes and suffixes, the words before and after it
+A pair         the words between (other mentions are one sign), one by one, two by two and as a whole; how far apart and
+               in which order the two stand; the words around both; the words and shapes of each
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+OUTSIDE = "<>"
+_SIGNS = ((re.compile("[A-Z]"), "X"), (re.compile("[a-z]"), "x"), (re.compile("[0-9]"), "d"))
+_RUN = re.compile(r"(.)\1+")
+_FAR = ((4, "4-5", 6), (6, "6-8", 9), (9, "9-13", 14))
+Span = tuple[int, int]
+
+
+def shape(word: str) -> str:
+    """Capitals, small letters and digits, runs of one sign as two of it.
+
+    >>> shape("McDonald's"), shape("1988")
+    ("XxXxx'x", 'dd')
+    """
+    for letters, sign in _SIGNS:
+        word = letters.sub(sign, word)
+    return _RUN.sub(r"\1\1", word)
+
+
+def mention_features(tokens: Sequence[str], mention: Span) -> list[str]:
+    """Names of the features of a mention."""
+    a, b = mention
+    words, lower = tokens[a:b], [w.lower() for w in tokens[a:b]]
+
+    def at(place: int) -> str:
+        return tokens[place].lower() if 0 <= place < len(tokens) else OUTSIDE
+
+    found = [
+        f"all={'_'.join(lower)}", f"len={min(b - a, 5)}", f"shapes={'_'.join(map(shape, words[:4]))}",
+        f"head={lower[-1]}", f"first={lower[0]}", f"-1={at(a - 1)}", f"-2={at(a - 2)}", f"+1={at(b)}",
+        f"+2={at(b + 1)}", f"-2-1={at(a - 2)}_{at(a - 1)}", f"+1+2={at(b)}_{at(b + 1)}", f"-1+1={at(a - 1)}_{at(b)}",
+    ]  # fmt: skip
+    for word, small in zip(words, lower, strict=True):
+        found += [f"w={small}", f"sh={shape(word)}"]
+        for n in (2, 3, 4):
+            if len(small) > n:
+                found += [f"suf={small[-n:]}", f"pre={small[:n]}"]
+    found += [f"hsuf={lower[-1][-n:]}" for n in (2, 3, 4)]
+    for n in (1, 2, 3):
+        found += [f"left={at(a - n)}", f"right={at(b + n - 1)}"]
+    if a > 0:
+        found.append(f"-1sh={shape(tokens[a - 1])}")
+    if b < len(tokens):
+        found.append(f"+1sh={shape(tokens[b])}")
+    return list(dict.fromkeys(found))
+
+
+def pair_features(tokens: Sequence[str], mentions: Sequence[Span], first: int, second: int) -> list[str]:
+    """Names of the features of an ordered pair of mentions."""
+    (a, b), (c, d) = mentions[first], mentions[second]
+    order = "F" if a < c else "B"
+    low, high = (b, c) if a < c else (d, a)
+    left, right = (a, d) if a < c else (c, b)
+
+    def at(place: int) -> str:
+        return tokens[place].lower() if 0 <= place < len(tokens) else OUTSIDE
+
+    others = {x: y for k, (x, y) in enumerate(mentions) if k not in (first, second) and x >= low and y <= high}
+    between = list(_between(tokens, low, high, others))
+    far, crowd = _distance(high - low), min(len(others), 3)
+    found = [f"dist={far}", f"nb={crowd}", f"nbdist={crowd}|{far}"]
+    if len(between) <= 6:
+        found.append(f"seq={'_'.join(between)}")
+    found += [f"b={w}" for w in between]
+    found += [f"bb={x}_{y}" for x, y in zip(["<", *between], [*between, ">"], strict=True)]
+    if between:
+        found += [f"bf={between[0]}", f"bl={between[-1]}"]
+    found += [
+        f"l1={at(left - 1)}", f"r1={at(right)}", f"r12={at(right)}_{at(right + 1)}", f"l2={at(left - 2)}_{at(left - 1)}"
+    ]  # fmt: skip
+    found = [f"{order}:{name}" for name in found]
+    shapes = []
+    for name, (x, y) in (("1", (a, b)), ("2", (c, d))):
+        lower = [w.lower() for w in tokens[x:y]]
+        shapes.append("_".join(map(shape, tokens[x:y][:3])))
+        own = [f"h={lower[-1]}", f"sh={shapes[-1]}", f"n={min(y - x, 4)}", f"all={'_'.join(lower)}"]
+        own += (
+            [f"w={w}" for w in lower] + [f"suf={lower[-1][-n:]}" for n in (2, 3)] + [f"-1={at(x - 1)}", f"+1={at(y)}"]
+        )
+        found += [f"{name}:{one}" for one in own]
+    found += [f"shsh={order}{shapes[0]}|{shapes[1]}", f"order={order}", f"M={min(len(mentions), 6)}"]
+    if len(between) <= 3:
+        found.append(f"seqsh={order}{'_'.join(between)}|{shapes[0]}|{shapes[1]}")
+    return list(dict.fromkeys(found))
+
+
+def _between(tokens: Sequence[str], low: int, high: int, others: dict[int, int]) -> Iterator[str]:
+    """The words between, every other mention as one sign."""
+    place = low
+    while place < high:
+        if place in others:
+            yield "[M]"
+            place = others[place]
+        else:
+            yield tokens[place].lower()
+            place += 1
+
+
+def _distance(n: int) -> str:
+    if n < 4:
+        return str(max(n, 0))  # mentions may overlap
+    return next((name for low, name, high in _FAR if low <= n < high), "14+")

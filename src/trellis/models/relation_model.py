@@ -1,0 +1,449 @@
+"""RelationModel: two log-linear classifiers, of mentions and of ordered pairs of them, over the variables of a graph.
+
+    p(types, relations | sentence) = Π_i p(type_i | mention i) · Π_{i≠j} p(relation_ij | mentions i and j)
+                                                                        (Roth & Yih 2004; Samdani et al. 2012, sec. 5.3)
+
+By itself it knows of no tie between its two parts: constraints bring it. They act on the variables as they are, in
+expectation, or where ``tied`` says so on factors over every pair and its two mentions, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from trellis.constraints.relations import ENTITY, NONE, RELATION, opposite_pairs
+from trellis.data.batch import UNKNOWN, Batch, Column
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.related import RelatedText
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import Engine, Placed
+from trellis.errors import DataError, UnknownNameError
+from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.features import feature_matrix, learn_features
+from trellis.models.gaussian import check_l2
+from trellis.models.hints import check_hints
+from trellis.models.maxent import MaxEnt, MaxEntStatistics
+from trellis.models.relation_features import mention_features, pair_features
+from trellis.models.saving import SavedEstimator
+from trellis.structures import (
+    Categorical,
+    Factors,
+    Graph,
+    GraphParts,
+    LabelPosterior,
+    PartPosterior,
+    Variables,
+    factors_over,
+)
+
+KINDS = (ENTITY, RELATION)
+MOST_SUMMED = 7
+"""Mentions of a sentence up to which sums over factors are quick; an argmax takes any number."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the weights."""
+
+    types: list[list[str]]
+    features: list[list[str]]
+
+
+class SlotMaxEnt(MaxEnt):
+    """A classifier of the slots of one kind of a batch.
+
+    kind : 0 for mentions, 1 for pairs
+    """
+
+    def __init__(
+        self, kind: int = 0, labels: Sequence[str] | None = None, *, l2: float = 0.3, max_iter: int = 100,
+        tol: float = 1e-7,
+    ) -> None:  # fmt: skip
+        super().__init__(labels, l2=l2, max_iter=max_iter, tol=tol)
+        self.kind = kind
+
+    def _scores(self, batch: Batch, weights: FloatArray) -> Categorical:
+        return super()._scores(self._rows(batch), weights)
+
+    def collect(self, batch: Batch, q: LabelPosterior) -> MaxEntStatistics:
+        return super().collect(self._rows(batch), q)
+
+    def _rows(self, batch: Batch) -> Batch:
+        """The slots of this kind; their features are the first columns, or the last."""
+        n = self.n_features_in_
+
+        def make() -> Batch:
+            slots = slots_of(batch)[self.kind]
+            features = batch.features[slots][:, :n] if self.kind == 0 else batch.features[slots][:, -n:]
+            weights = np.repeat(batch.weights, batch.lengths)[slots]
+            return Batch.of_rows(sparse.csr_array(features), batch.labels[slots], weights)
+
+        return batch.remembered(("rows", self.kind, n), make)
+
+
+@dataclass(frozen=True)
+class RelationStatistics:
+    """Expected counts of both classifiers."""
+
+    sides: tuple[MaxEntStatistics, MaxEntStatistics]
+
+    def __add__(self, other: RelationStatistics) -> RelationStatistics:
+        one, two = (a + b for a, b in zip(self.sides, other.sides, strict=True))
+        return RelationStatistics((one, two))
+
+    def __mul__(self, factor: float) -> RelationStatistics:
+        one, two = (a * factor for a in self.sides)
+        return RelationStatistics((one, two))
+
+
+class RelationModel(SavedEstimator):
+    """Types of mentions and relations between them.
+
+    entities, relations : names of the types; None: those found in training
+    l2 : strength of the Gaussian prior;  min_count : features of fewer mentions or pairs are left out
+    max_iter, tol : of L-BFGS in each M-step
+    tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
+    both_ways : whether factors see the two relations between two mentions together, where they see any
+
+    Learned: ``sides_``, the two classifiers; ``types_``, the names of types and of relations.
+    """
+
+    discriminative = True
+    not_saved: ClassVar[tuple[str, ...]] = ()
+    sides_: tuple[SlotMaxEnt, SlotMaxEnt]
+    types_: tuple[tuple[str, ...], tuple[str, ...]]
+    label_names_: Vocabulary
+    ARRAYS: ClassVar[dict[str, ArrayOf]] = {kind: ArrayOf(np.float64, (f"{kind}_weights",)) for kind in KINDS}
+    _features: tuple[Vocabulary, ...]
+
+    def __init__(
+        self,
+        entities: Sequence[str] | None = None,
+        relations: Sequence[str] | None = None,
+        *,
+        l2: float = 0.3,
+        min_count: int = 2,
+        max_iter: int = 30,
+        tol: float = 1e-6,
+        tied: int = 0,
+        both_ways: bool = False,
+    ) -> None:
+        self.entities = entities
+        self.relations = relations
+        self.l2 = l2
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tol = tol
+        self.tied = tied
+        self.both_ways = both_ways
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "sides_")
+
+    # batches
+
+    def described(self, text: RelatedText) -> tuple[list[list[str]], list[list[str]]]:
+        """Features of every mention and of every ordered pair."""
+        spans = [(m.start, m.end) for m in text.mentions or ()]
+        ends = range(len(spans))
+        return (
+            [mention_features(text.tokens, span) for span in spans],
+            [pair_features(text.tokens, spans, i, j) for i in ends for j in ends if i != j],
+        )
+
+    def encode(self, X: Iterable[RelatedText], y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
+        """Sentences as a batch: the slots of one are its mentions, and then its ordered pairs of mentions.
+
+        What is known of types and relations stands in the sentences; with ``fit`` types and features are learned.
+        """
+        if y is not None:
+            raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
+        texts = list(X)
+        for number, text in enumerate(texts):
+            if text.mentions is None:
+                raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
+        if fit:
+            self._check_settings()
+            self._learn_types(texts)
+        else:
+            self._check_fitted()
+        described = [self.described(text) for text in texts]
+        rows = [[[(name, 1.0) for name in one] for own in described for one in own[kind]] for kind in (0, 1)]
+        if fit:
+            self._features = tuple(learn_features(own, self.min_count) for own in rows)
+            for kind in (0, 1):
+                if not len(self._features[kind]):
+                    raise DataError("no feature is frequent enough to learn from: lower min_count, or give more text")
+            self._make_sides()
+        matrices = [feature_matrix(own, names) for own, names in zip(rows, self._features, strict=True)]
+        return _batch(texts, matrices, [self._known(text) for text in texts], weights)
+
+    def _learn_types(self, texts: Sequence[RelatedText]) -> None:
+        entities, relations = self.entities, self.relations
+        if entities is None:
+            entities = sorted({m.type for text in texts for m in text.mentions or () if m.type})
+        if relations is None:
+            relations = sorted({r.type for text in texts for r in text.relations or ()})
+        if not entities or not relations:
+            what = "relations" if entities else "types of mentions"
+            raise DataError(f"there are no {what}: give labelled sentences, or name them")
+        self.types_ = (tuple(entities), (NONE, *(name for name in relations if name != NONE)))
+
+    def _known(self, text: RelatedText) -> tuple[list[int], list[int]]:
+        numbers = [{name: n for n, name in enumerate(own)} for own in self.types_]
+        mentions = [UNKNOWN if m.type is None else self._number(0, m.type, numbers, text) for m in text.mentions or ()]
+        n = len(mentions)
+        if text.relations is None:
+            return mentions, [UNKNOWN] * (n * (n - 1))
+        named = {(r.first, r.second): self._number(1, r.type, numbers, text) for r in text.relations}
+        return mentions, [named.get((i, j), 0) for i in range(n) for j in range(n) if i != j]
+
+    def _number(self, kind: int, name: str, numbers: list[dict[str, int]], text: RelatedText) -> int:
+        if name not in numbers[kind]:
+            what = ("type of a mention", "relation")[kind]
+            raise UnknownNameError(what, name, self.types_[kind], path=text.path, line=text.line)
+        return numbers[kind][name]
+
+    def _make_sides(self) -> None:
+        made = []
+        for kind in (0, 1):
+            side = SlotMaxEnt(kind, self.types_[kind], l2=self.l2, max_iter=self.max_iter, tol=self.tol)
+            side.classes_ = np.array(self.types_[kind])
+            side.label_names_ = Vocabulary(self.types_[kind], kind="label")
+            side.n_features_in_ = len(self._features[kind])
+            side._prepare()
+            made.append(side)
+        self.sides_ = (made[0], made[1])
+        self.label_names_ = _label_names(self.types_)
+
+    # the four verbs
+
+    def parts(self, batch: Batch) -> GraphParts:
+        return batch.remembered(("graph", self.tied, self.both_ways, self.types_), lambda: self._parts(batch))
+
+    def _parts(self, batch: Batch) -> GraphParts:
+        variables = _variables(batch, self.types_)
+        return GraphParts(variables, _ties(variables, self.tied, both_ways=self.both_ways) if self.tied else ())
+
+    def scores(self, batch: Batch) -> Graph:
+        return self._graph(batch, [side._scores(batch, side.weights_).node for side in self.sides_])
+
+    def uniform(self, batch: Batch) -> Graph:
+        return self.parts(batch).zeros()
+
+    def _graph(self, batch: Batch, nodes: Sequence[FloatArray]) -> Graph:
+        parts, flat = self.parts(batch), [node.reshape(-1) for node in nodes]
+        zeros = np.zeros(parts.n_parts - sum(map(len, flat)))
+        return Graph(parts, np.concatenate([*flat, zeros]), batch.first)
+
+    def collect(self, batch: Batch, q: PartPosterior) -> RelationStatistics:
+        """Expected counts of features with types, and with relations."""
+        starts = self.parts(batch).starts
+        found = []
+        for kind, side in enumerate(self.sides_):
+            node = q.marginal[starts[kind] : starts[kind + 1]].reshape(-1, len(self.types_[kind]))
+            found.append(side.collect(batch, LabelPosterior(node, np.zeros(len(node)))))
+        return RelationStatistics((found[0], found[1]))
+
+    def update(
+        self, statistics: RelationStatistics, *, shards: Sequence[Placed[Any]] | None = None,
+        engine: Engine | None = None,
+    ) -> None:  # fmt: skip
+        for side, own in zip(self.sides_, statistics.sides, strict=True):
+            side.update(own, shards=shards, engine=engine)
+
+    def log_prior(self) -> float:
+        return sum(side.log_prior() for side in self.sides_)
+
+    def reset(self) -> None:
+        for side in self.sides_:
+            side.reset()
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        for side in self.sides_:
+            side.randomize(rng, scale)
+
+    def parameters(self) -> dict[str, FloatArray]:
+        self._check_fitted()
+        return {kind: side.parameters()["weights"] for kind, side in zip(KINDS, self.sides_, strict=True)}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        for kind, side in zip(KINDS, self.sides_, strict=True):
+            side.set_parameters({"weights": parameters[kind]})
+
+    def fit(self, X: Iterable[RelatedText], y: Any = None) -> Self:
+        """Supervised training on the sentences of which everything is known."""
+        from trellis.engine import SerialEngine, place_batch
+
+        texts = [text for text in X if text.labelled]
+        if not texts:
+            raise DataError("no sentence has all its types and relations known, and fit trains on such alone")
+        batch = self.encode(texts, fit=True)
+        certain = self.scores(batch).certain(batch.labels, weights=batch.weights)
+        self.update(self.collect(batch, certain), shards=[place_batch(SerialEngine(), batch)])
+        return self
+
+    # names
+
+    def decode(self, batch: Batch, outputs: LabelArray) -> list[tuple[list[str], dict[tuple[int, int], str]]]:
+        """Of each sentence the types of its mentions, and the relations that hold by their two mentions."""
+        parts = self.parts(batch)
+        types, ties = parts.by_kind(outputs)
+        made = []
+        mentions, pairs = parts.variables
+        for i in range(len(batch)):
+            own = slice(int(pairs.offsets[i]), int(pairs.offsets[i + 1]))
+            named = zip(_of(pairs)[own].tolist(), ties[own].tolist(), strict=True)
+            made.append(
+                (
+                    [self.types_[0][t] for t in types[mentions.offsets[i] : mentions.offsets[i + 1]].tolist()],
+                    {(a, b): self.types_[1][r] for (a, b), r in named if r},
+                )
+            )
+        return made
+
+    def probabilities(self, batch: Batch, posteriors: Sequence[PartPosterior]) -> tuple[FloatArray, FloatArray]:
+        """P(type) of every mention (n_mentions, n_types) and P(relation) of every pair (n_pairs, n_relations)."""
+        from trellis.engine import shards_of
+
+        found: list[list[FloatArray]] = [[np.zeros((0, len(own)))] for own in self.types_]
+        for shard, q in zip(shards_of(batch), posteriors, strict=True):
+            starts = self.parts(shard.of(batch)).starts
+            for kind in (0, 1):
+                found[kind].append(q.marginal[starts[kind] : starts[kind + 1]].reshape(-1, len(self.types_[kind])))
+        return np.concatenate(found[0]), np.concatenate(found[1])
+
+    def confidence(self, batch: Batch, labels: LabelArray, q: PartPosterior) -> FloatArray:
+        """(n_slots,): P(label) of every mention and pair under a posterior."""
+        parts = self.parts(batch)
+        shares = np.empty(batch.n_slots)
+        for slots, part in zip(parts.slots, parts.used_by_kind(labels), strict=True):
+            shares[slots] = q.at(part)
+        return shares
+
+    def slots_seen(self, batch: Batch, parts: IntArray) -> IntArray:
+        """The mentions and pairs that parts speak of."""
+        return self.parts(batch).slots_seen(parts)
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters = self.parameters()
+        names = _Names(types=[list(own) for own in self.types_], features=[list(own.names) for own in self._features])
+        return {**names}, dict(parameters)
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        check_hints(_Names, names, "part")
+        self._check_settings()
+        if len(names["types"]) != 2 or len(names["features"]) != 2:
+            raise DataError("a model of relations has two sides, with types and features of their own")
+        entities, relations = (Vocabulary(own, kind="label").names for own in names["types"])
+        if not entities or relations[:1] != (NONE,):
+            raise DataError(f"it needs types of mentions, and {NONE!r} for the first of its relations")
+        self.types_ = (entities, relations)
+        self._features = tuple(Vocabulary(own, kind="feature") for own in names["features"])
+        if not all(map(len, self._features)):
+            raise DataError("it has no features")
+        self._make_sides()
+        self.set_parameters(check_arrays(self.ARRAYS, arrays))
+
+    def _check_settings(self) -> None:
+        check_l2(self.l2)
+        self._check_whole(min_count=1, tied=0, max_iter=1)
+        self._check_within(tol=(0.0, np.inf))
+
+
+def _label_names(types: tuple[tuple[str, ...], tuple[str, ...]]) -> Vocabulary:
+    """All names, for messages."""
+    return Vocabulary(dict.fromkeys([*types[0], *types[1]]), kind="label")
+
+
+def slots_of(batch: Batch) -> tuple[IntArray, IntArray]:
+    """The slots of a batch that are mentions, and those that are pairs."""
+    is_pair = batch.column("first").codes >= 0
+    return np.flatnonzero(~is_pair), np.flatnonzero(is_pair)
+
+
+def _variables(batch: Batch, types: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[Variables, Variables]:
+    owner = np.repeat(np.arange(len(batch)), batch.lengths)
+    mentions, pairs = slots_of(batch)
+    arguments = np.column_stack([batch.column(name).codes[pairs] for name in ("first", "second")]).astype(np.int64)
+    return (
+        Variables(ENTITY, types[0], _cut(owner[mentions], len(batch))),
+        Variables(RELATION, types[1], _cut(owner[pairs], len(batch)), (ENTITY, ENTITY), arguments),
+    )
+
+
+def _batch(
+    texts: Sequence[RelatedText], matrices: Sequence[Any], known: Sequence[tuple[list[int], list[int]]], weights: Any
+) -> Batch:
+    """Slots of sentences: mentions and then pairs, features of the first in the first columns."""
+    counts = [len(text.mentions or ()) for text in texts]
+    labels = np.array([y for own in known for kind in own for y in kind], np.int32)
+    word, between = list[str](), list[str]()
+    first, second, order = list[int](), list[int](), list[int]()
+    mention = pair = 0
+    n_mentions = sum(counts)
+    for text, n in zip(texts, counts, strict=True):
+        spans = text.mentions or ()
+        word += [text.text_of(m) for m in spans]
+        between += [""] * n
+        first += [-1] * n
+        second += [-1] * n
+        order += range(mention, mention + n)
+        mention += n
+        for i in range(n):
+            for j in range(n):
+                if i != j:
+                    low, high = sorted((spans[i], spans[j]), key=lambda m: m.start)
+                    between.append(" ".join(text.tokens[low.end : high.start]))
+                    word.append("")
+                    first.append(i)
+                    second.append(j)
+                    order.append(n_mentions + pair)
+                    pair += 1
+    stacked = sparse.block_array([[matrices[0], None], [None, matrices[1]]], format="csr")[np.array(order, np.int64)]
+    numbers = Vocabulary(map(str, range(max([1, *counts]))), kind="mention")
+    return Batch(
+        offsets=offsets_of([n * n for n in counts]),
+        labels=labels,
+        weights=np.ones(len(texts)) if weights is None else np.asarray(weights, np.float64),
+        columns={
+            "word": Column.of(word),
+            "between": Column.of(between),
+            "first": Column(np.array(first, np.int32), numbers),
+            "second": Column(np.array(second, np.int32), numbers),
+        },
+        features=sparse.csr_array(stacked),
+    )
+
+
+def _ties(variables: tuple[Variables, ...], most: int, *, both_ways: bool) -> tuple[Factors, ...]:
+    """Factors over every pair after its two mentions, and over the two relations between two mentions."""
+    mentions, pairs = variables
+    few = np.diff(mentions.offsets) <= most
+    owner = np.repeat(np.arange(len(few)), np.diff(pairs.offsets))
+    local = np.arange(len(owner)) - pairs.offsets[owner]
+    tied = few[owner]
+    scope = np.column_stack((_of(pairs), local))[tied]
+    made = [factors_over(variables, (ENTITY, ENTITY, RELATION), scope, _cut(owner[tied], len(few)))]
+    if both_ways:
+        both = opposite_pairs(_of(pairs), owner)
+        both = both[tied[both[:, 0]]]
+        both = both[np.argsort(owner[both[:, 0]], kind="stable")]
+        made.append(factors_over(variables, (RELATION, RELATION), local[both], _cut(owner[both[:, 0]], len(few))))
+    return tuple(made)
+
+
+def _cut(owner: IntArray, n: int) -> IntArray:
+    return offsets_of(np.bincount(owner, minlength=n))
+
+
+def _of(pairs: Variables) -> IntArray:
+    """(n, 2): the mentions of every pair."""
+    return np.zeros((0, 2), np.int64) if pairs.arguments is None else pairs.arguments

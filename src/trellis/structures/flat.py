@@ -1,0 +1,112 @@
+"""What structures share that keep one score for every part in a flat array, the parts of an instance in one run.
+
+score(y) = Σ_{parts of y} score(part)
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.structures.parts import Parts, check_change, check_parts
+from trellis.structures.results import PartPosterior
+from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
+
+
+class FlatParts(Parts):
+    """Parts numbered instance by instance: ``part_offsets`` (n_instances + 1,) says where each begins."""
+
+    part_offsets: IntArray
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.part_offsets) - 1
+
+    @property
+    def n_parts(self) -> int:
+        return int(self.part_offsets[-1])
+
+    @abstractmethod
+    def take(self, numbers: IntArray) -> Self:
+        """The parts of these instances, in this order."""
+
+    def shard(self, first: int, last: int) -> Self:
+        return self.take(np.arange(first, last, dtype=np.int64))
+
+    def instance_of(self, parts: IntArray) -> IntArray:
+        return np.searchsorted(self.part_offsets, check_parts(parts, self.n_parts), side="right") - 1
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        instance = self.instance_of(parts)
+        return instance, parts - self.part_offsets[instance]
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        return self.part_offsets[instance] + local
+
+    def sizes(self) -> IntArray:
+        return np.diff(self.part_offsets)
+
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        low, high = int(self.part_offsets[first]), int(self.part_offsets[last])
+        kept = (parts >= low) & (parts < high)
+        return kept, parts[kept] - low
+
+    def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
+        """(n_parts,), or None for nothing."""
+        part, value = check_change(part, value, self.n_parts)
+        if not len(part):
+            return None
+        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64, copy=False)
+
+
+class FlatScores(Structure):
+    """Scores (n_parts,), −inf where a part is forbidden; subclasses bring the outputs over them."""
+
+    def __init__(self, parts: Any, value: Any, *, first: int = 0) -> None:
+        self._parts = parts
+        self.value = check_scores("part", value, (parts.n_parts,))
+        self.first = first
+
+    @property
+    def parts(self) -> Any:
+        return self._parts
+
+    def _over(self, value: FloatArray) -> Self:
+        """The same outputs with other scores, which are checked already."""
+        made = self.__class__.__new__(self.__class__)
+        made._parts, made.value, made.first, made.numbers = self._parts, value, self.first, self.numbers
+        return made
+
+    def take(self, numbers: IntArray) -> Self:
+        made = self._over(self.value[chosen(self._parts.part_offsets, numbers)])
+        made._parts = self._parts.take(numbers)
+        made.first, made.numbers = 0, numbers_of(numbers, self.first, self.numbers)
+        return made
+
+    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
+        return self._over((self.value if change is None else self.value + change) / check_gamma(gamma))
+
+    def flat(self) -> Self:
+        return self._over(np.where(self.value > -np.inf, 0.0, -np.inf))
+
+    def mean(self, other: Self, share: float = 0.5) -> Self:
+        check_alike((len(self), len(self.value)), (len(other), len(other.value)), ("instances", "parts"))
+        return self._over(share * self.value + (1.0 - share) * other.value)
+
+    def expected_score(self, q: PartPosterior, weights: FloatArray) -> float:
+        return float(np.repeat(weights, self._parts.sizes()) @ expect_scores(q.marginal, self.value))
+
+    def _sums(self, used: IntArray) -> FloatArray:
+        """(n_instances,): the scores of these parts, summed."""
+        owner = self._parts.instance_of(used)
+        return np.bincount(owner, self.value[used], minlength=len(self)).astype(np.float64, copy=False)
+
+
+def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
+    """The entries of the instances with these numbers, one after the other."""
+    lengths = np.diff(offsets)[numbers]
+    new = offsets_of(lengths)
+    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)

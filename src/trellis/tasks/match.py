@@ -1,0 +1,272 @@
+"""Matcher: do two texts belong together? Answered through the best alignment of the two (Chang 2011, chapter 5).
+
+    f(x) = max_h w · Φ(x, h) / κ(x) + bias,       yes if f(x) ≥ 0                                        (eq. 5.1)
+
+kind         structure                                             features
+"names"      characters side by side, none crossing                :mod:`trellis.models.matching.string_pairs`
+"sentences"  words and edges of two graphs, mapped or deleted      :mod:`trellis.models.matching.graph_pairs`
+
+Learned are the weights, by LCLR (:mod:`trellis.learn.margin.lclr`), from yes/no answers alone; the alignment comes with
+the answer and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import tokenise
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.margin.indirect import signs
+from trellis.learn.margin.lclr import LCLR
+from trellis.learn.margin.negatives import random_pairs
+from trellis.learn.margin.scorer import sizes_of
+from trellis.metrics.ranking import RankingScores, score_ranking
+from trellis.models.matching import GraphPairs, StringPairs
+from trellis.models.matching.pair_model import Pair, check_pairs
+from trellis.models.matching.word_pairs import SentenceGraph, split_word
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.tasks.parse import Parser
+from trellis.tasks.tag import Tagger
+
+KINDS = ("names", "sentences")
+DEFAULTS = {"names": (10.0, 0.05), "sentences": (0.1, 0.01)}
+"""C and ``inner_tol``, chosen on training data: docs/matching.md."""
+PAIRS_AT_ONCE = 20_000
+"""Pairs that are scored together when candidates are ranked."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The answer for a pair: whether it matches, how clearly, and the alignment that says why.
+
+    score : f(x), from 0 on a match
+    alignment : what stands side by side, "" where it stands beside nothing
+    worth : what each of these adds to the score (edges and the bias add the rest)
+    """
+
+    is_match: bool
+    score: float
+    alignment: list[Pair]
+    worth: list[float]
+
+
+class Matcher(SavedEstimator):
+    """Learns from pairs that match and pairs that do not whether two texts belong together.
+
+    kind : "names" (or other short strings) or "sentences"
+    method : "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
+    C : price of mistakes; None: 10 for names and 0.1 for sentences
+    negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
+        not
+    longest : characters of a segment at most;  wordnet : see :class:`GraphPairs`
+    parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
+        and not of each word to the next
+    max_iter, tol, inner_tol : rounds of LCLR, and how closely each is solved; None: 0.05 for names, 0.01 for sentences
+    random_state : of the random pairs;  n_jobs : threads
+
+    Learned: ``learner_``, ``history_``.
+
+    >>> pairs = [
+    ...     ("dana", "דנה"),
+    ...     ("nadia", "נדיה"),
+    ...     ("dina", "דינה"),
+    ...     ("anna", "אנה"),
+    ...     ("nina", "נינה"),
+    ...     ("ada", "עדה"),
+    ... ]
+    >>> matcher = Matcher("names", negatives=3).fit(pairs)
+    >>> [match.is_match for match in matcher.match([("nadin", "נדין"), ("adina", "נינה")])]
+    [True, False]
+    >>> matcher.match([("adina", "עדינה")])[0].alignment
+    [('a', 'ע'), ('d', 'ד'), ('i', 'י'), ('n', 'נ'), ('a', 'ה')]
+    """
+
+    not_saved = ("parser", "tagger", "wordnet", "n_jobs", "verbose")
+    learner_: LCLR
+
+    def __init__(
+        self,
+        kind: str = "names",
+        *,
+        method: str = "joint",
+        C: float | None = None,
+        negatives: int = 25,
+        longest: int = 1,
+        wordnet: str = "auto",
+        parser: Any = None,
+        tagger: Any = None,
+        max_iter: int = 10,
+        tol: float = 1e-3,
+        inner_tol: float | None = None,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.method = method
+        self.C = C
+        self.negatives = negatives
+        self.longest = longest
+        self.wordnet = wordnet
+        self.parser = parser
+        self.tagger = tagger
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_tol = inner_tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "learner_")
+
+    def fit(self, X: Iterable[Pair], z: Any = None) -> Self:
+        """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match."""
+        self._check_settings()
+        pairs = check_pairs(X)
+        if z is None:
+            if self.kind != "names":
+                raise DataError("sentences need answers: whether the two of a pair match is not to be made up")
+            made = random_pairs(pairs, self._n_negatives(pairs), random_state=self.random_state)
+            pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
+        else:
+            answers = signs(z, pairs)
+        model: Any = StringPairs(longest=self.longest) if self.kind == "names" else GraphPairs(wordnet=self.wordnet)
+        batch = model.encode(self._prepared(pairs), fit=True)
+        model.guess(batch.take(np.flatnonzero(answers > 0)))
+        cost, closely = DEFAULTS[self.kind]
+        self.learner_ = LCLR(
+            model, C=cost if self.C is None else self.C, method=self.method, start="model", max_iter=self.max_iter,
+            tol=self.tol, inner_tol=closely if self.inner_tol is None else self.inner_tol, n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        ).fit(batch, answers)  # fmt: skip
+        self.history_ = self.learner_.history_
+        return self
+
+    def _n_negatives(self, pairs: Sequence[Pair]) -> int:
+        """As many as asked for, or as there are."""
+        left, right = ({pair[side] for pair in pairs} for side in (0, 1))
+        return min(self.negatives * len(pairs), len(left) * len(right) - len(set(pairs)))
+
+    def decision_function(self, X: Iterable[Pair]) -> FloatArray:
+        """f(x) of each pair (n,)."""
+        return self._learner().decision_function(self._prepared(check_pairs(X)))
+
+    def predict(self, X: Iterable[Pair]) -> IntArray:
+        """1 where a pair matches, −1 where it does not."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    def score(self, X: Iterable[Pair], z: Any) -> float:
+        """Share of the answers that ``predict`` gives."""
+        pairs = check_pairs(X)
+        return float(np.mean(self.predict(pairs) == np.where(np.asarray(z) > 0, 1, -1)))
+
+    def match(self, X: Iterable[Pair]) -> list[Match]:
+        """The answer for each pair, with the alignment that it rests on."""
+        learner = self._learner()
+        batch = learner.model_.encode(self._prepared(check_pairs(X)))
+        scores, aligned, sizes = (
+            learner.decision_function(batch),
+            learner.best_structures(batch),
+            sizes_of(learner.model_, batch),
+        )
+        return [
+            Match(score >= 0.0, score, [(a, b) for a, b, _ in own], [worth / size for _, _, worth in own])
+            for score, own, size in zip(scores.tolist(), aligned, sizes.tolist(), strict=True)
+        ]
+
+    def rank(self, left: Sequence[str], candidates: Sequence[str]) -> FloatArray:
+        """f of every left text beside every candidate: (n_left, n_candidates)."""
+        learner, rows = self._learner(), max(1, PAIRS_AT_ONCE // max(len(candidates), 1))
+        table = [np.zeros((0, len(candidates)))]
+        for start in range(0, len(left), rows):
+            some = left[start : start + rows]
+            pairs = self._prepared([(text, candidate) for text in some for candidate in candidates])
+            table.append(learner.decision_function(pairs).reshape(len(some), len(candidates)))
+        return np.concatenate(table)
+
+    def score_ranking(self, X: Iterable[Pair]) -> RankingScores:
+        """Rank all right sides for each left one: how often, and how far up, is one that belongs to it?"""
+        pairs = check_pairs(X)
+        left, right = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
+        together = set(pairs)
+        return score_ranking(self.rank(left, right), [[(a, b) in together for b in right] for a in left])
+
+    def _learner(self) -> LCLR:
+        self._check_fitted()
+        self.learner_.n_jobs = self.n_jobs
+        return self.learner_
+
+    def _prepared(self, pairs: list[Pair]) -> Any:
+        """Pairs as the model reads them: with a parser, graphs of their trees."""
+        if self.kind == "names" or self.parser is None:
+            return pairs
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        graphs = dict(zip(texts, self._parsed(texts), strict=True))
+        return [(graphs[one], graphs[two]) for one, two in pairs]
+
+    def _parsed(self, texts: Sequence[str]) -> list[SentenceGraph]:
+        tokens = [tokenise(text).sentence.words for text in texts]
+        words = [[word for token in own for word in (split_word(token) or [token])] for own in tokens]
+        tagged = self.tagger.predict(Sentence(tuple(own)) for own in words)
+        return [_graph(tree) for tree in self.parser.predict(tagged)]
+
+    def _check_settings(self) -> None:
+        if self.kind not in KINDS:
+            raise UnknownNameError("kind", self.kind, KINDS)
+        self._check_whole(negatives=1)
+        if (self.parser is None) != (self.tagger is None):
+            raise DataError("a parser reads tagged words: give a parser and a tagger, or neither")
+        if self.parser is not None and self.kind == "names":
+            raise DataError("names have no trees: a parser is for sentences")
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        names, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
+        for name, member in (("learner", self.learner_), ("parser", self.parser), ("tagger", self.tagger)):
+            if member is not None:
+                names[name], own = to_archive(member)
+                arrays.update({f"{name}_{key}": value for key, value in own.items()})
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        wanted: dict[str, type] = {"learner": LCLR, "parser": Parser, "tagger": Tagger}
+        if not {"learner"} <= set(names) <= set(wanted):
+            raise DataError(f"expected a learner, and perhaps a parser and a tagger, but found {sorted(names)}")
+        made = {}
+        for name, header in names.items():
+            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
+            made[name] = from_archive(header, own)
+            if not isinstance(made[name], wanted[name]):
+                raise DataError(f"its {name} must be a {wanted[name].__name__}, not a {type(made[name]).__name__}")
+        self.learner_, self.parser, self.tagger = made["learner"], made.get("parser"), made.get("tagger")
+        self._check_settings()
+        expected = StringPairs if self.kind == "names" else GraphPairs
+        if not isinstance(self.learner_.model_, expected):
+            raise DataError(f"a matcher of {self.kind} holds a model of the class {expected.__name__}")
+        self.history_ = self.learner_.history_
+
+
+def _graph(tree: Sentence) -> SentenceGraph:
+    """The words of a tree that are no punctuation, with the edges between them."""
+    kept = [at for at, word in enumerate(tree.words) if any(c.isalnum() for c in word)]
+    number = {at: new for new, at in enumerate(kept)}
+    edges = []
+    for at in kept:
+        head = int(tree.columns["head"][at]) - 1
+        if head in number:
+            edges.append(((number[head], number[at]), tree.columns["deprel"][at]))
+    tags = tree.labels or ()
+    return SentenceGraph(
+        tuple(tree.words[at] for at in kept), tuple(str(tags[at]) for at in kept),
+        tuple(edge for edge, _ in edges), tuple(relation for _, relation in edges),
+    )  # fmt: skip

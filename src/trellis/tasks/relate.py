@@ -1,0 +1,361 @@
+"""Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out.
+
+>>> from trellis.data.related import Mention, RelatedText, Relation
+>>> from trellis.tasks.relate import Relater
+>>> rules = '''
+... [[rule]]
+... name = "one lives in a place"
+... if_relation = "Live_In"
+... then_first = "Peop"
+... then_second = "Loc"
+... '''
+>>> def said(text, *mentions, relations=()):
+...     return RelatedText(tuple(text.split()), mentions, tuple(relations))
+>>> few = [
+...     said("Ann lives in Ely", Mention(0, 1, "Peop"), Mention(3, 4, "Loc"), relations=[Relation(0, 1, "Live_In")]),
+...     said("Bob left Hull", Mention(0, 1, "Peop"), Mention(2, 3, "Loc")),
+... ]
+>>> relater = Relater(rules, min_count=1, max_iter=1, finder=False).fit(few)
+>>> found = relater.predict([said("Cy lives in Ware", Mention(0, 1), Mention(3, 4))])[0]
+>>> [m.type for m in found.mentions], [(r.first, r.second, r.type) for r in found.relations]
+(['Peop', 'Loc'], [(0, 1, 'Live_In')])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.constraints import Constraint, RulesFile, parse_rules
+from trellis.constraints.relations import CountsLike, OnePerPair
+from trellis.constraints.rows import Rows
+from trellis.data.batch import Batch
+from trellis.data.files import FilePath, numbered_lines
+from trellis.data.ragged import IntArray, LabelArray
+from trellis.data.related import Mention, RelatedText, Relation
+from trellis.engine import engine_for
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.history import History
+from trellis.learn.training import Training, rows_of
+from trellis.learn.uem import UEM
+from trellis.metrics.relations import RelationScores, score_relations
+from trellis.models.relation_model import MOST_SUMMED, RelationModel
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.projection import project
+from trellis.search import decode
+from trellis.tasks.mentions import MentionFinder
+
+METHODS = {"uem": None, "pr": 1.0, "supervised": None}
+MOST_EVALUATIONS = 40
+"""Of a sentence's rows by the quasi-Newton solver, after sweeps did not settle them: what is left is small."""
+ANY_NUMBER = 2**30
+"""Of mentions: an argmax is exact whatever their number."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What rules changed in a sentence.
+
+    what : a mention's place, or those of two;  before, after : its type or their relation
+    rules : names of the rules that the model alone breaks there; none: a consequence of others
+    """
+
+    sentence: int
+    what: tuple[int, ...]
+    before: str
+    after: str
+    rules: tuple[str, ...]
+
+
+class Relater(SavedEstimator):
+    """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
+
+    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one;  rules_path : what messages call it
+    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
+    exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
+    max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
+    finder : whether to learn to find mentions too, for sentences that come without
+    projection_tol : by how much rules may be off while it learns, in counts
+
+    Learned: ``model_``, ``constraints_``, ``finder_``, ``history_``.
+    """
+
+    not_saved: ClassVar[tuple[str, ...]] = ("n_jobs", "engine", "verbose")
+    model_: RelationModel
+    finder_: MentionFinder | None
+
+    def __init__(
+        self,
+        rules: str,
+        *,
+        rules_path: str = "rules",
+        method: str = "uem",
+        gamma: float = 0.5,
+        max_iter: int = 4,
+        exact: bool = False,
+        l2: float = 0.3,
+        min_count: int = 2,
+        finder: bool = True,
+        projection_tol: float = 0.01,
+        n_jobs: int | None = None,
+        engine: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rules = rules
+        self.rules_path = rules_path
+        self.method = method
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.exact = exact
+        self.l2 = l2
+        self.min_count = min_count
+        self.finder = finder
+        self.projection_tol = projection_tol
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.verbose = verbose
+
+    @classmethod
+    def from_file(cls, path: FilePath, **settings: Any) -> Self:
+        """A relater with the rules of a file."""
+        text = "\n".join(line for _, line in numbered_lines(path)) + "\n"
+        return cls(text, rules_path=os.fspath(path), **settings)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    # learning
+
+    def fit(self, labelled: Iterable[RelatedText], unlabelled: Iterable[RelatedText] = ()) -> Self:
+        """Learn from sentences with types and relations, and from others, whose mentions are found if not given."""
+        self._check_settings()
+        rules = parse_rules(self.rules, self.rules_path)
+        few = [text for text in labelled if text.tokens]
+        whole = [text for text in few if text.labelled]
+        if not whole:
+            raise DataError("there are no sentences with all types and relations known to learn from")
+        constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
+        finder = MentionFinder().fit(whole) if self.finder else None
+        many = [] if self.method == "supervised" else [text for text in unlabelled if text.tokens]
+        texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
+        model = RelationModel(
+            _declared(rules, "entities"), _declared(rules, "relations"), l2=self.l2, min_count=self.min_count,
+            tied=MOST_SUMMED if self.exact else 0, both_ways=_both_ways(constraints),
+        )  # fmt: skip
+        training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
+        if len(training.free):
+            learner = self.learner(constraints)
+            learner.train(training)
+            self.history_ = learner.history_
+        else:
+            training.learn_supervised()
+            self.history_ = History()
+        self.model_, self.constraints_, self.finder_ = model, constraints, finder
+        return self
+
+    def learner(self, constraints: Sequence[Constraint]) -> UEM:
+        """The learner that these settings ask for."""
+        gamma = METHODS[self.method]
+        return UEM(
+            None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
+            tol=0.0, projection_tol=self.projection_tol, max_evaluations=MOST_EVALUATIONS, track_likelihood=False,
+            n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
+        )  # fmt: skip
+
+    # prediction
+
+    def predict(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> list[RelatedText]:
+        """Sentences with the type of every mention and the relations that hold, and how probable each is.
+
+        The best output under the rules; those that count over a corpus are left out. Mentions are found where a
+        sentence has none given. Probabilities are of the model under the rules.
+        """
+        given = self.with_mentions(texts)
+        if not given:
+            return []
+        batch = self._batch(given)
+        labels = self._best(batch, constrained=constrained)
+        shares = self._probabilities(batch, constrained=constrained)
+        return _answers(self.model_, batch, given, labels, shares)
+
+    def with_mentions(self, texts: Iterable[RelatedText]) -> list[RelatedText]:
+        """Sentences, those without mentions with the ones that are found."""
+        self._check_fitted()
+        return _with_mentions(list(texts), self.finder_)
+
+    def score(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> RelationScores:
+        """Scores of ``predict`` against what the sentences have; their mentions are given."""
+        gold = list(texts)
+        return score_relations(gold, self.predict(gold, constrained=constrained))
+
+    def explain(self, texts: Iterable[RelatedText]) -> list[Change]:
+        """What the rules change in the model's own best outputs, and which of them."""
+        given = self.with_mentions(texts)
+        if not given:
+            return []
+        batch = self._batch(given)
+        model = self._tied(ANY_NUMBER)
+        rows = self._rows(model, batch)
+        plain = self._best(batch, constrained=False)
+        return _changes(model, batch, rows, plain, self._best(batch, constrained=True))
+
+    def _batch(self, texts: Sequence[RelatedText]) -> Batch:
+        """The sentences with nothing known."""
+        bare = [_bare(text) for text in texts]
+        return self.model_.encode(bare)
+
+    def _tied(self, most: int) -> RelationModel:
+        """The same model, whose variables factors tie in sentences of up to so many mentions."""
+        made = RelationModel(**{**self.model_.get_params(deep=False), "tied": most})
+        made.types_, made.sides_, made._features = self.model_.types_, self.model_.sides_, self.model_._features
+        made.label_names_ = self.model_.label_names_
+        return made
+
+    def _rows(self, model: RelationModel, batch: Batch) -> Rows:
+        """The rules that concern single sentences."""
+        return rows_of(model, batch, self.constraints_).canonical().local()
+
+    def _best(self, batch: Batch, *, constrained: bool) -> LabelArray:
+        if not constrained:
+            return np.asarray(self.model_.scores(batch).members().argmax().outputs)
+        model = self._tied(ANY_NUMBER)
+        return np.asarray(decode(model.scores(batch), self._rows(model, batch)).outputs)
+
+    def _probabilities(self, batch: Batch, *, constrained: bool) -> Any:
+        """P(label) of every slot: sums within the rules, in expectation for sentences of many mentions."""
+        model = self._tied(MOST_SUMMED if constrained else 0)
+        scores = model.scores(batch)
+        return project(scores, self._rows(model, batch)).posterior if constrained else scores.infer()
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        names: dict[str, Any] = {
+            "shares": [dict(c.shares or {}) if isinstance(c, CountsLike) else None for c in self.constraints_],
+            "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        members: dict[str, Any] = {"model": self.model_, "finder": None if self.finder_ is None else self.finder_.crf_}
+        for name, member in members.items():
+            names[name] = None
+            if member is not None:
+                names[name], own = to_archive(member)
+                arrays.update({f"{name}_{key}": value for key, value in own.items()})
+        return names, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+
+        def member(name: str) -> Any:
+            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
+            return None if names[name] is None else from_archive(names[name], own)
+
+        model = member("model")
+        if not isinstance(model, RelationModel):
+            raise DataError(f"the model in it must be a RelationModel, not a {type(model).__name__}")
+        rules = list(parse_rules(self.rules, self.rules_path))
+        if len(rules) != len(names["shares"]):
+            raise DataError(f"it has {len(names['shares'])} rules, but its text has {len(rules)}")
+        self.constraints_ = [
+            replace(c, shares={str(k): float(v) for k, v in own.items()}) if isinstance(c, CountsLike) else c
+            for c, own in zip(rules, names["shares"], strict=True)
+        ]
+        self.model_ = model
+        crf = member("finder")
+        self.finder_ = None if crf is None else MentionFinder.of(crf)
+        self.history_ = History.from_json(names["history"])
+
+    def _check_settings(self) -> None:
+        self._check_whole(max_iter=1, min_count=1)
+        self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf))
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+
+
+def _declared(rules: RulesFile, kind: str) -> tuple[str, ...] | None:
+    return rules.kinds.get(kind)
+
+
+def _both_ways(constraints: Sequence[Constraint]) -> bool:
+    return any(isinstance(c, OnePerPair) for c in constraints)
+
+
+def _bare(text: RelatedText) -> RelatedText:
+    """Its mentions, of which nothing is known."""
+    mentions = tuple(Mention(m.start, m.end) for m in text.mentions or ())
+    return RelatedText(text.tokens, mentions, None, text.path, text.line)
+
+
+def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -> list[RelatedText]:
+    """The sentences, those without mentions with the ones that are found."""
+    without = [number for number, text in enumerate(texts) if text.mentions is None]
+    if without and finder is None:
+        text = texts[without[0]]
+        raise DataError(
+            f"sentence {without[0]} has no mentions, and none were learned to be found: give mentions, or learn with "
+            "finder=True",
+            path=text.path,
+            line=text.line,
+        )
+    made = list(texts)
+    if finder is not None and without:
+        for number, text in zip(without, finder.find([texts[n] for n in without]), strict=True):
+            made[number] = text
+    return made
+
+
+def _answers(
+    model: RelationModel, batch: Batch, texts: Sequence[RelatedText], labels: LabelArray, q: Any
+) -> list[RelatedText]:
+    shares, made = model.confidence(batch, labels, q), []
+    for i, (text, (types, ties)) in enumerate(zip(texts, model.decode(batch, labels), strict=True)):
+        n, own = len(types), shares[batch.offsets[i] : batch.offsets[i + 1]]
+        mentions = tuple(
+            Mention(m.start, m.end, kind, float(p)) for m, kind, p in zip(text.mentions or (), types, own, strict=False)
+        )
+        relations = tuple(
+            Relation(a, b, kind, float(own[n + a * (n - 1) + b - (b > a)])) for (a, b), kind in ties.items()
+        )
+        made.append(RelatedText(text.tokens, mentions, relations, text.path, text.line))
+    return made
+
+
+def _changes(model: RelationModel, batch: Batch, rows: Rows, plain: LabelArray, best: LabelArray) -> list[Change]:
+    """Labels that differ, with the rules that the first output breaks where it is changed."""
+    broken = _broken(model, batch, rows, plain)
+    names = [np.array(own) for own in model.types_]
+    owner = np.repeat(np.arange(len(batch)), batch.lengths)
+    first, second = batch.column("first").codes, batch.column("second").codes
+    made = []
+    for slot in np.flatnonzero(plain != best).tolist():
+        is_pair, i = bool(first[slot] >= 0), int(owner[slot])
+        start = int(batch.offsets[i])
+        what = (int(first[slot]), int(second[slot])) if is_pair else (slot - start,)
+        guilty = broken.get(slot, ())
+        kind = names[1] if is_pair else names[0]
+        made.append(Change(i, what, str(kind[plain[slot]]), str(kind[best[slot]]), tuple(sorted(set(guilty)))))
+    return made
+
+
+def _broken(model: RelationModel, batch: Batch, rows: Rows, outputs: LabelArray) -> dict[int, list[str]]:
+    """Names of the rules that an output breaks, by every slot that they see there."""
+    used = model.parts(batch).of(outputs)
+    found: dict[int, list[str]] = {}
+
+    def blame(name: str, guilty: IntArray) -> None:
+        for slot in model.slots_seen(batch, guilty).tolist():
+            found.setdefault(slot, []).append(name)
+
+    for number, some in zip(rows.forbidden.by, rows.forbidden.sets, strict=True):
+        blame(rows.names[number], used[some.contains(used)])
+    over = np.flatnonzero(rows.excess(rows.evaluate(outputs)) > 1e-9)
+    for r in over.tolist():
+        own = rows.part[rows.start[r] : rows.start[r + 1]]
+        blame(rows.names[int(rows.constraint[r])], own[np.isin(own, used)])
+    return found

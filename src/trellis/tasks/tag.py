@@ -1,0 +1,109 @@
+"""A tag for every word: a CRF over the word, its ends, what it is made of and its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError
+from trellis.models.crf import CRF
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+
+
+class Tagger(SavedEstimator):
+    """Learns tags from sentences that have them, such as those of a treebank.
+
+    lower : whether words are told apart without their case, as text without capitals wants it
+    min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
+
+    Learned: ``crf_``.
+
+    >>> from trellis.data.sentence import Sentence
+    >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
+    >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
+    ('N', 'V')
+    """
+
+    crf_: CRF
+
+    def __init__(
+        self,
+        *,
+        lower: bool = False,
+        min_count: int = 2,
+        l2: float = 0.5,
+        max_iter: int = 60,
+        n_jobs: int | None = None,
+        engine: Any = None,
+    ) -> None:
+        self.lower = lower
+        self.min_count = min_count
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.engine = engine
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "crf_")
+
+    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
+        """Learn from sentences whose labels are tags; words without one count as unknown."""
+        text = [s for s in X if s.labels is not None and any(s.labels)]
+        if not text:
+            raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
+        crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
+        self.crf_ = crf.fit([self._described(s.words) for s in text], [list(s.labels or ()) for s in text])
+        return self
+
+    def predict(self, X: Iterable[Sentence]) -> list[Sentence]:
+        """The sentences with tags for labels."""
+        self._check_fitted()
+        self.crf_.n_jobs = self.n_jobs
+        given = list(X)
+        found = self.crf_.predict([self._described(s.words) for s in given])
+        return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
+
+    def score(self, X: Iterable[Sentence], y: object = None) -> float:
+        """Share of the words with a tag that get it."""
+        given = list(X)
+        pairs = [
+            pair
+            for s, found in zip(given, self.predict(given), strict=True)
+            for pair in zip(s.labels or (), found.labels or (), strict=False)
+            if pair[0] is not None
+        ]
+        if not pairs:
+            raise DataError("no word has a tag (UPOS), so there is no accuracy")
+        return sum(one == other for one, other in pairs) / len(pairs)
+
+    def _described(self, words: Sequence[str]) -> list[list[str]]:
+        return [_features(words, i, self.lower) for i in range(len(words))]
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.crf_)
+        return {"crf": header}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        crf = from_archive(names["crf"], arrays)
+        if not isinstance(crf, CRF):
+            raise DataError(f"the model in it must be a CRF, not a {type(crf).__name__}")
+        self.crf_ = crf
+
+
+def _features(words: Sequence[str], i: int, lower: bool) -> list[str]:
+    word, before = words[i].lower(), words[i - 1].lower() if i else "<s>"
+    after = words[i + 1].lower() if i + 1 < len(words) else "</s>"
+    named = {
+        "w": word, "s2": word[-2:], "s3": word[-3:], "s4": word[-4:], "p3": word[:3], "-1": before, "+1": after,
+        "s-1": before[-3:], "s+1": after[-3:], "-1w": f"{before}|{word}", "digit": any(map(str.isdigit, word)),
+        "sign": not any(map(str.isalnum, word)),
+    }  # fmt: skip
+    if not lower:
+        case = "upper" if words[i].isupper() else "title" if words[i][:1].isupper() else "lower"
+        named |= {"case": case, "first": i == 0 and case}
+    return [f"{name}={value}" for name, value in named.items()]

@@ -1,0 +1,169 @@
+"""Generalized expectation: exact gradients, targets that are met, and the same targets run by every method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trellis import load_model
+from trellis.constraints import count, feature, few_labels_per, label, shares, transitions, word
+from trellis.constraints.expression import read_constraint
+from trellis.engine import SerialEngine
+from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn import GE
+from trellis.learn.ge import ExpectationStep
+from trellis.learn.training import Training
+from trellis.models import CRF, HMM, MaxEnt
+
+from .corpora import LABELS, tagged_sentences
+
+TEXT, TAGS = tagged_sentences(30)
+PARTLY = [tags if i < 5 else [None, *tags[1:]] if i == 6 else None for i, tags in enumerate(TAGS)]
+RNG = np.random.default_rng(0)
+ROWS = (RNG.random((60, 5)) < 0.4).astype(float)
+KINDS = ["a", "b", "c"]
+SOME: Any = [str(RNG.choice(KINDS)) if i < 12 else None for i in range(60)]
+
+
+def word_targets() -> list[Any]:
+    return [
+        shares({"D": 0.8, "N": 0.1, "V": 0.1}, where=word == "the"),
+        shares({"N": 0.7, "V": 0.2}, where=word.isin("walk", "dog")),
+        shares({"D": 0.3, "N": 0.4, "V": 0.3}),
+    ]
+
+
+def row_targets() -> list[Any]:
+    return [shares({"a": 0.7, "b": 0.2, "c": 0.1}, where=feature(1)), shares({"a": 0.2, "b": 0.2, "c": 0.6})]
+
+
+def objective_of(model: Any, constraints: list[Any], distance: str | None) -> tuple[Any, Any]:
+    """The objective over labelled, partly labelled and weighted instances, and a place to look at it."""
+    rows = isinstance(model, MaxEnt)
+    X, y = (ROWS, SOME) if rows else (TEXT, PARTLY)
+    weights = np.random.default_rng(1).random(len(X)) + 0.5
+    batch = model.encode(X, y, weights, fit=True)
+    step = ExpectationStep(Training(model, batch, SerialEngine()), constraints, distance)
+    return step.objective, np.random.default_rng(2).normal(size=len(model.weights_)) * 0.5
+
+
+@pytest.mark.parametrize("kind", ["maxent", "crf"])
+@pytest.mark.parametrize("distance", ["l2", "squared", "kl"])
+def test_the_gradient_is_that_of_central_differences(kind: str, distance: str) -> None:
+    model = MaxEnt(KINDS) if kind == "maxent" else CRF(LABELS)
+    targets = [
+        one.penalty(3.0 + i, "l2") for i, one in enumerate(row_targets() if kind == "maxent" else word_targets())
+    ]
+    objective, at = objective_of(model, targets, distance)
+    check_gradient(objective, at)
+
+
+@pytest.mark.parametrize("norm", ["l2", "squared"])
+def test_targets_inside_instances_and_on_transitions_have_gradients_too(norm: str) -> None:
+    targets = [
+        (count("V") >= 1.3).penalty(2.0, norm),
+        (transitions(from_="N", to="V") <= 0.3).penalty(3.0, norm),
+        (transitions(from_="D", to="N").per("corpus") >= 25).penalty(0.5, norm),
+        ((word == "walk") & label("V")).implies(label("V")).constraint().penalty(1.0, norm),
+    ]
+    check_gradient(*objective_of(CRF(LABELS), targets, None))
+
+
+def check_gradient(objective: Any, at: np.ndarray) -> None:
+    value, gradient = objective(at)
+    assert value > 0.0
+    eps = 1e-5
+    for i in np.random.default_rng(3).choice(len(at), size=min(len(at), 25), replace=False):
+        move = np.zeros(len(at))
+        move[i] = eps
+        slope = (objective(at + move)[0] - objective(at - move)[0]) / (2 * eps)
+        assert gradient[i] == pytest.approx(slope, abs=2e-7 * max(1.0, np.abs(gradient).max()))
+
+
+@pytest.mark.parametrize("distance", ["l2", "squared", "kl"])
+def test_label_regularisation_meets_its_targets(distance: str) -> None:
+    target = {"a": 0.2, "b": 0.3, "c": 0.5}
+    learner = GE(MaxEnt(KINDS, l2=0.01), [shares(target).penalty(20.0, "l2")], distance=distance, tol=1e-4)
+    learner.fit(ROWS, SOME)
+    found = learner.predict_proba(ROWS[12:]).mean(axis=0)
+    np.testing.assert_allclose(found, list(target.values()), atol=5e-3)
+    assert max(learner.history_[-1].violation.values()) < 0.1  # tokens, of 48
+
+
+@pytest.mark.parametrize("method", ["ge", "pr", "uem", "codl"])
+@pytest.mark.parametrize("kind", ["maxent", "crf"])
+def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
+    if kind == "crf":
+        targets = [
+            shares({"D": 0.9, "N": 0.05, "V": 0.05}, where=word.isin("the", "a")),
+            shares({"D": 0.05, "N": 0.9, "V": 0.05}, where=word.isin("dog", "cat", "tree")),
+            shares({"D": 0.05, "N": 0.05, "V": 0.9}, where=word.isin("sees", "runs")),
+        ]
+        learner = GE(CRF(LABELS, l2=0.1), [t.penalty(5.0, "l2") for t in targets], method=method, max_iter=3, tol=0.0)
+        # Hard assignments need a start that tells labels apart: a few known ones.
+        assert learner.fit(TEXT, PARTLY if method == "codl" else None).score(TEXT, TAGS) > 0.8
+        return
+    rng = np.random.default_rng(4)
+    hidden = rng.integers(2, size=200)
+    X = (rng.random((200, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(float)
+    y = np.array(["no", "yes"])[hidden]
+    targets = [shares({"yes": 0.8, "no": 0.2}, where=feature(f)).penalty(5.0, "l2") for f in (0, 1)]
+    targets += [shares({"yes": 0.2, "no": 0.8}, where=~feature(f)).penalty(5.0, "l2") for f in (0, 1)]
+    learner = GE(MaxEnt(["no", "yes"], l2=0.5), targets, method=method, max_iter=5, tol=0.0)
+    known: Any = [label if i < 10 else None for i, label in enumerate(y)] if method == "codl" else None
+    learner.fit(X, known)
+    assert learner.score(X, y) > 0.8
+
+
+def test_the_objective_never_falls_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    def fit(rounds: int, path: Any = None) -> GE:
+        made = GE(CRF(LABELS), [t.penalty(20.0, "squared") for t in word_targets()], max_iter=rounds, tol=0.0,
+                  checkpoint=path)  # fmt: skip
+        return made.fit(TEXT, PARTLY, resume=path is not None)
+
+    whole = fit(3)
+    assert np.all(np.diff(whole.history_.objective) >= 0)
+    fit(2, tmp_path / "run")
+    np.testing.assert_array_equal(fit(3, tmp_path / "run").model_.weights_, whole.model_.weights_)
+    whole.save(tmp_path / "ge.trellis")
+    assert load_model(tmp_path / "ge.trellis").predict(TEXT) == whole.predict(TEXT)
+
+
+@pytest.mark.parametrize(
+    "constraint, distance, message",
+    [
+        (shares({"D": 0.5}), None, "has no price"),
+        (shares({"D": 0.5}).penalty(1.0), None, "corners"),
+        ((count("D").per("corpus") <= 4).penalty(1.0, "l2"), "kl", "no target share"),
+        (few_labels_per(word, strength=1.0), None, "few_labels_per"),
+        (count("D") <= 0, None, "impossible"),
+    ],
+)
+def test_what_is_no_target_is_told(constraint: Any, distance: str | None, message: str) -> None:
+    with pytest.raises(ConstraintError, match=message):
+        GE(CRF(LABELS), [constraint], distance=distance).fit(TEXT)
+
+
+def test_settings_that_cannot_be_are_told() -> None:
+    with pytest.raises(DataError, match="log-linear"):
+        GE(HMM(LABELS), []).fit(TEXT)
+    with pytest.raises(DataError, match="goes with method 'ge'"):
+        GE(CRF(LABELS), [], method="pr", distance="kl").fit(TEXT)
+    with pytest.raises(UnknownNameError, match="pr"):
+        GE(CRF(LABELS), [], method="prr").fit(TEXT)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"A": 1.5}, {"A": 0.6, "B": 0.6}, {1: 0.5}, ["A"]])
+def test_shares_that_are_none_are_told(wrong: Any) -> None:
+    with pytest.raises(ConstraintError):
+        shares(wrong)
+
+
+def test_targets_are_written_and_read() -> None:
+    one = shares({"A": 0.25, "B": 1 / 3}, where=feature(3) & ~feature(0))
+    assert read_constraint(one.code()).code() == one.code()
+    with pytest.raises(ConstraintError, match="no feature 9"):
+        GE(MaxEnt(KINDS), [shares({"a": 0.5}, where=feature(9)).penalty(1.0, "l2")]).fit(ROWS)

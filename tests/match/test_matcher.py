@@ -1,0 +1,153 @@
+"""Matcher: yes/no answers through alignments."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from trellis import load_model
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError
+from trellis.metrics.ranking import ranks, score_ranking
+from trellis.tasks.match import Matcher
+from trellis.tasks.parse import Parser
+from trellis.tasks.tag import Tagger
+
+LETTERS = dict(zip("abdegiklmnoprstu", "αβδεγικλμνοπρστυ", strict=True))
+
+
+def names(n, seed=0):
+    """Made-up names and how they are written in other letters, in which a is often left out."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    while len(made) < n:
+        syllables = rng.integers(2, 4)
+        name = "".join(rng.choice(list("bdgklmnprst")) + rng.choice(list("aeiou")) for _ in range(syllables))
+        made[name] = "".join(LETTERS[c] for k, c in enumerate(name) if c != "a" or k == len(name) - 1)
+    return list(made.items())
+
+
+@pytest.fixture(scope="module")
+def matcher():
+    return Matcher(negatives=8, n_jobs=1).fit(names(60))
+
+
+def test_names_are_found_among_others(matcher):
+    fresh = [pair for pair in names(150, seed=1) if pair not in set(names(60))][:40]
+    scores = matcher.score_ranking(fresh)
+    assert scores.accuracy > 0.9
+    assert scores.mrr > 0.93
+    [match] = matcher.match([("damiko", "δμικο")])
+    assert match.is_match
+    assert match.alignment == [("d", "δ"), ("a", ""), ("m", "μ"), ("i", "ι"), ("k", "κ"), ("o", "ο")]
+    assert not matcher.match([("damiko", "λετι")])[0].is_match
+
+
+def test_joint_learning_lowers_the_objective_in_every_round(matcher):
+    objectives = [-entry.objective for entry in matcher.history_]
+    assert len(objectives) > 1
+    assert all(b <= a * (1 + 1e-9) for a, b in pairwise(objectives))
+
+
+def test_a_file_gives_the_same_bits(matcher, tmp_path):
+    matcher.save(tmp_path / "m")
+    again = load_model(tmp_path / "m", n_jobs=1)
+    fresh = names(20, seed=2)
+    np.testing.assert_array_equal(again.decision_function(fresh), matcher.decision_function(fresh))
+    assert again.match(fresh) == matcher.match(fresh)
+
+
+def test_threads_have_no_effect():
+    pairs = names(40)
+    one, two = (Matcher(negatives=5, n_jobs=jobs).fit(pairs) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.learner_.model_.weights_, two.learner_.model_.weights_)
+
+
+@pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")  # the approximation promises nothing
+@pytest.mark.parametrize("method", ["two-stage", "approximate"])
+def test_other_methods_answer_too(method, matcher):
+    other = Matcher(method=method, negatives=8, n_jobs=1).fit(names(60))
+    assert other.method == method
+    fresh = names(40, seed=3)
+    assert np.mean(other.predict(fresh) == 1) > 0.8
+    assert np.any(other.decision_function(fresh) != matcher.decision_function(fresh))
+
+
+def test_segments_are_aligned_where_one_letter_stands_for_two():
+    pairs = [(name.replace("s", "sh"), other) for name, other in names(60)]
+    matcher = Matcher(longest=2, negatives=8, n_jobs=1).fit(pairs)
+    aligned = matcher.match([("shimo", "σιμο")])[0].alignment
+    assert aligned[0] in [("sh", "σ"), ("s", "σ"), ("s", "")]
+    assert "".join(a for a, _ in aligned) == "shimo"
+
+
+def sentences(n, seed=0):
+    """Pairs of sentences that say the same in another order, and pairs with another word or number."""
+    rng = np.random.default_rng(seed)
+    people, things, verbs = ["Ann", "Bob", "Cy", "Dee"], ["roses", "hedges", "ladders", "fences"], ["sold", "bought"]
+    pairs, answers = [], []
+    for k in range(n):
+        who, what, did = rng.choice(people), rng.choice(things), rng.choice(verbs)
+        number = int(rng.integers(2, 30))
+        other = number if k % 2 else number + int(rng.integers(1, 9))
+        pairs.append((f"{who} {did} {number} {what}.", f"{other} {what} were {did} by {who}."))
+        answers.append(1 if k % 2 else -1)
+    return pairs, answers
+
+
+def test_sentences_differ_by_a_number():
+    matcher = Matcher("sentences", C=10.0, wordnet="none", n_jobs=1).fit(*sentences(60))
+    assert matcher.score(*sentences(40, seed=1)) == 1.0
+    [match] = matcher.match([("Ann sold 7 roses.", "7 roses were sold by Ann.")])
+    assert {("7", "7"), ("", "by")} <= set(match.alignment)
+    assert sorted(a for a, _ in match.alignment if a) == ["7", "Ann", "roses", "sold"]
+
+
+def test_edges_are_those_of_a_parser_where_one_is_given(tmp_path):
+    tags = {"sold": "V", "bought": "V", "were": "A", "by": "P"}
+    pairs, answers = sentences(30)
+    words = [side.rstrip(".").split() for pair in pairs for side in pair]
+    tagged = [[tags.get(w, "M" if w.isdigit() else "N") for w in own] for own in words]
+    trees = []
+    for own, named in zip(words, tagged, strict=True):
+        root = named.index("V") + 1
+        heads = tuple("0" if k + 1 == root else str(root) for k in range(len(own)))
+        columns = {"head": heads, "deprel": tuple("root" if h == "0" else "dep" for h in heads)}
+        trees.append(Sentence(tuple(own), tuple(named), columns))
+    parser = Parser(bits=10, min_count=1, n_jobs=1).fit(trees)
+    tagger = Tagger(min_count=1).fit(trees)
+    matcher = Matcher("sentences", parser=parser, tagger=tagger, wordnet="none", C=10.0, n_jobs=1).fit(pairs, answers)
+    assert any(name.startswith("edges relation") for name in matcher.learner_.model_.feature_names_)
+    matcher.save(tmp_path / "m")
+    again = load_model(tmp_path / "m", n_jobs=1)
+    fresh, right = sentences(10, seed=4)
+    np.testing.assert_array_equal(again.decision_function(fresh), matcher.decision_function(fresh))
+    assert again.score(fresh, right) > 0.8
+    with pytest.raises(DataError, match="give a parser and a tagger"):
+        Matcher("sentences", parser=parser).fit(pairs, answers)
+
+
+@pytest.mark.parametrize(
+    "settings, X, z, told",
+    [({"kind": "name"}, [("a", "b")], None, "unknown kind 'name'.*names"),
+     ({"kind": "sentences"}, [("a", "b")], None, "sentences need answers"),
+     ({}, [("a", "b"), ("b", "c")], [1, 1], "all 2 answers are"), ({}, [("a", "b")], [1, 1], "expected an answer"),
+     ({"negatives": 0}, [("a", "b")], None, "negatives must be")],
+)  # fmt: skip
+def test_mistakes_are_named(settings, X, z, told):
+    with pytest.raises(DataError, match=told):
+        Matcher(**settings).fit(X, z)
+
+
+def test_settings_are_scikit_learns():
+    assert clone(Matcher("sentences", C=3.0)).get_params()["C"] == 3.0
+
+
+def test_ties_count_against_the_right_candidate():
+    assert ranks([[1.0, 1.0, 0.0]], [[True, False, False]]).tolist() == [2]
+    assert score_ranking([[1.0, 2.0], [2.0, 1.0]], [[True, False], [True, False]]).mrr == 0.75
+    with pytest.raises(DataError, match="no right candidate"):
+        ranks([[1.0]], [[False]])

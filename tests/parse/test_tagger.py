@@ -1,0 +1,80 @@
+"""Tagger: tags of words it has not seen, files, bare text, and the way from bare text to trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trellis import Tagger, load_model
+from trellis.cli.app import main
+from trellis.data.conllu import read_conllu, write_conllu
+from trellis.data.sentence import Sentence
+from trellis.errors import DataError, NotFittedError
+
+from .toy import treebank
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in arguments])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def tagger() -> Tagger:
+    return Tagger(min_count=1).fit(treebank(60))
+
+
+def test_tags_are_learned_and_saved(tagger, tmp_path):
+    new = treebank(20, seed=5)
+    assert tagger.score(new) > 0.95
+    tagger.save(tmp_path / "t.trellis")
+    bare = [replace(s, labels=None) for s in new]
+    assert load_model(tmp_path / "t.trellis").predict(bare) == tagger.predict(bare)
+
+
+def test_capitals_matter_unless_told_otherwise():
+    text = [Sentence(("a", "Bill"), ("DET", "PROPN")), Sentence(("a", "bill"), ("DET", "NOUN"))] * 5
+    new = [Sentence(("a", "Bill")), Sentence(("a", "bill"))]
+    one, other = (s.labels[1] for s in Tagger(min_count=1).fit(text).predict(new))
+    assert one != other
+    one, other = (s.labels[1] for s in Tagger(min_count=1, lower=True).fit(text).predict(new))
+    assert one == other
+
+
+def test_words_without_tags_are_unknown_and_nothing_to_learn_from_is_told(tagger):
+    some = [Sentence(("dogs", "bark"), ("NOUN", None)), *treebank(20)]
+    assert len(Tagger(min_count=1).fit(some).predict(some)[0].labels) == 2
+    with pytest.raises(DataError, match="no word has a tag"):
+        Tagger().fit([Sentence(("a",))])
+    with pytest.raises(DataError, match="no accuracy"):
+        tagger.score([Sentence(("a",))])
+    with pytest.raises(NotFittedError):
+        Tagger().predict([])
+    assert tagger.predict([Sentence(())])[0].labels == ()
+
+
+def test_from_bare_text_to_trees_of_another_language(tmp_path, capsys):
+    trees = treebank(60)
+    write_conllu(tmp_path / "trees.conllu", trees)
+    for name in ("s.txt", "t.txt"):
+        (tmp_path / name).write_text("".join(" ".join(s.words) + "\n" for s in trees) + "\n")
+    (tmp_path / "links").write_text("".join(" ".join(f"{i}-{i}" for i in range(len(s))) + "\n" for s in trees) + "\n")
+    tags, parser, made = tmp_path / "tags", tmp_path / "parser", tmp_path / "made"
+    trained = ["tag", "train", tmp_path / "trees.conllu", "--min-count", 1, "--save", tags]
+    assert run(*trained, "--dev", tmp_path / "trees.conllu") == 0
+    assert float(capsys.readouterr().out.split()[1]) > 95
+    assert run("tag", "predict", tmp_path / "s.txt", "--model", tags, "-o", tmp_path / "s.conllu") == 0
+    assert len(list(read_conllu(tmp_path / "s.conllu"))) == 60
+    assert run("parse", "train", tmp_path / "trees.conllu", "--bits", 14, "--save", parser, "-q") == 0
+    both = ["-s", tmp_path / "s.txt", "-t", tmp_path / "t.txt", "--source-tagger", tags, "--target-tagger", tags]
+    more = ["--parse", tmp_path / "t.txt", "-o", tmp_path / "out.conllu", "--links", tmp_path / "links"]
+    assert run("transfer", "--source-parser", parser, *both, *more, "--save", made, "-q") == 0
+    found = list(read_conllu(tmp_path / "out.conllu", columns=["head"]))
+    heads = [(s.columns["head"], t.columns["head"]) for s, t in zip(found, trees, strict=True)]
+    right = sum(a == b for one, other in heads for a, b in zip(one, other, strict=True))
+    assert right > 0.8 * sum(map(len, trees))
+    capsys.readouterr()
+    assert run("tag", "predict", tmp_path / "s.txt", "--model", parser) == 2
+    assert "not a tagger" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""Relater, whole: learning, prediction under rules, probabilities, explanations, one file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.engine.isolating import IsolatingEngine
+from trellis import load_model
+from trellis.cli.app import main
+from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
+from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn.training import rows_of
+from trellis.metrics.relations import score_relations
+from trellis.search.prices import penalised_value
+from trellis.tasks.relate import ANY_NUMBER, Relater
+
+from .sample import RULES, bare, sentences
+
+FEW, MANY, GOLD = sentences(12), [bare(t) for t in sentences(24, 12)], sentences(24, 40)
+
+
+def pairs(one, other):
+    return zip(one, other, strict=True)
+
+
+@pytest.fixture(scope="module")
+def relater() -> Relater:
+    return Relater(RULES, min_count=1, max_iter=2).fit(FEW, MANY)
+
+
+def test_it_learns_and_finds_what_it_was_not_told(relater):
+    scores = relater.score([*GOLD])
+    assert scores.entities.total.f1 > 0.9
+    assert scores.strict.total.f1 > 0.8
+    assert len(relater.history_) == 2
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_both_ways_of_the_e_step_learn(exact):
+    made = Relater(RULES, min_count=1, max_iter=1, exact=exact, finder=False).fit(FEW, MANY)
+    assert made.model_.tied == (7 if exact else 0)
+    assert made.score(GOLD).strict.total.f1 > 0.8
+    violated = made.history_[-1].violation
+    assert max(violated.values()) < 0.02
+
+
+def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):
+    given = [bare(t) for t in GOLD[:6]]
+    batch = relater._batch(given)
+    model = relater._tied(ANY_NUMBER)
+    scores, rows = model.scores(batch), relater._rows(model, batch)
+    best = relater._best(batch, constrained=True)
+    value = penalised_value(scores, rows, best)
+    assert np.all(value > -np.inf)
+    sizes = [3] * batch.n_slots  # as many types as relations, None among them
+    for i in range(len(batch)):
+        low, high = int(batch.offsets[i]), int(batch.offsets[i + 1])
+        if high - low > 4:
+            continue
+        for code in np.ndindex(*sizes[low:high]):
+            other = best.copy()
+            other[low:high] = code
+            assert penalised_value(scores, rows, other)[i] <= value[i] + 1e-9
+
+
+def test_probabilities_are_those_of_outputs_that_obey_the_rules(relater):
+    found = relater.predict([bare(t) for t in GOLD])
+    for text in found:
+        for item in (*text.mentions, *text.relations):
+            assert 0.0 < item.probability <= 1.0 + 1e-9
+    # a town of the list is a place for certain
+    towns = [m for t in found for m in t.mentions if t.text_of(m) in ("Ely", "Hull")]
+    assert towns
+    assert all(m.type == "Loc" and m.probability == pytest.approx(1.0) for m in towns)
+
+
+def test_explanations_name_the_rule_that_changed_something(relater):
+    # "lives in" a firm: the words say Live_In, the rule of places, or the types, must give way
+    text = RelatedText(("Ann", "lives", "in", "Acme", "Ltd", "."), (Mention(0, 1), Mention(3, 5)), None)
+    odd = RelatedText(("Hull", "works", "for", "Bolt", "Ltd", "."), (Mention(0, 1), Mention(3, 5)), None)
+    changes = relater.explain([text, odd])
+    plain = relater.predict([text, odd], constrained=False)
+    held = relater.predict([text, odd])
+    differ = sum(a.type != b.type for p, h in pairs(plain, held) for a, b in pairs(p.mentions, h.mentions))
+    assert sum(len(c.what) == 1 for c in changes) == differ
+    known = {c.name for c in relater.constraints_}
+    assert all(set(c.rules) <= known for c in changes)
+    assert all(c.before != c.after for c in changes)
+    if changes:
+        assert any(c.rules for c in changes)
+
+
+def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
+    relater.save(tmp_path / "m.trellis")
+    again = load_model(tmp_path / "m.trellis")
+    texts = [bare(t) for t in GOLD[:8]] + [RelatedText(GOLD[0].tokens)]
+    for one, other in zip(relater.predict(texts), again.predict(texts), strict=True):
+        assert one == other
+        assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
+
+
+def test_engines_give_the_same_bits():
+    settings = {"min_count": 1, "max_iter": 1, "finder": False}
+    one, other = (Relater(RULES, engine=e, **settings).fit(FEW, MANY[:6]) for e in (None, IsolatingEngine()))
+    for name, weights in one.model_.parameters().items():
+        np.testing.assert_array_equal(weights, other.model_.parameters()[name])
+
+
+def test_mentions_are_found_where_none_are_given(relater):
+    found = relater.predict([RelatedText(t.tokens) for t in GOLD])
+    spans = [{(m.start, m.end) for m in t.mentions} for t in found]
+    gold = [{(m.start, m.end) for m in t.mentions} for t in GOLD]
+    right = sum(len(a & b) for a, b in pairs(spans, gold))
+    assert 2 * right / (sum(map(len, spans)) + sum(map(len, gold))) > 0.8
+    with pytest.raises(DataError, match="none were learned to be found"):
+        Relater(RULES, min_count=1, max_iter=1, finder=False, method="supervised").fit(FEW).predict(
+            [RelatedText(("a",))]
+        )
+
+
+def test_mistakes_are_told():
+    with pytest.raises(DataError, match="all types and relations known"):
+        Relater(RULES).fit(MANY)
+    with pytest.raises(UnknownNameError, match="Liv_In"):
+        Relater(RULES.replace('"Live_In", "Work_For"]\nthen', '"Liv_In"]\nthen')).fit(FEW)
+    with pytest.raises(UnknownNameError, match="Town"):
+        Relater(RULES).fit([RelatedText(("a", "b"), (Mention(0, 1, "Town"), Mention(1, 2, "Loc")), ()), *FEW])
+    with pytest.raises(UnknownNameError, match="method"):
+        Relater(RULES, method="emm").fit(FEW)
+    with pytest.raises(DataError, match="two relations from mention 0 to mention 1"):
+        RelatedText(("a", "b"), (Mention(0, 1), Mention(1, 2)), (Relation(0, 1, "x"), Relation(0, 1, "y")))
+
+
+def test_scores_count_tokens_types_and_relations():
+    gold = [RelatedText(("a", "b"), (Mention(0, 1, "P"), Mention(1, 2, "L")), (Relation(0, 1, "in"),))]
+    wrong = [RelatedText(("a", "b"), (Mention(0, 1, "P"), Mention(1, 2, "O")), (Relation(0, 1, "in"),))]
+    scores = score_relations(gold, wrong)
+    assert scores.entities.total.f1 == 0.5
+    assert scores.relations.mean_f1 == 1.0
+    assert scores.strict.total.f1 == 0.0
+    with pytest.raises(DataError, match="not the same in both"):
+        score_relations(gold, [RelatedText(("a", "c"), (), ())])
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt"])
+def test_files_bring_back_what_was_written(name, tmp_path):
+    write_related(tmp_path / name, GOLD)
+    assert list(read_related(tmp_path / name)) == GOLD
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ('{"token": ["a"]}', "expected the key 'tokens'"),
+        ('{"tokens": ["a"], "mentions": [{"start": 0, "end": 2}]}', "covers tokens 0..1, but there are 1"),
+        ('{"tokens": ["a"], "relations": []}', "no 'mentions'"),
+        ('{"tokens": ["a", "b"], "mentions": [{"start": 0}]}', "needs the key 'end'"),
+        ('{"tokens": ["a"], "mentions": [{"start": "0", "end": 1}]}', "must be a whole number"),
+        ("{", "not JSON"),
+    ],
+)
+def test_odd_lines_are_told_with_their_place(line, message, tmp_path):
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"tokens": ["a"], "mentions": []}\n' + line + "\n")
+    with pytest.raises(DataError, match=message) as caught:
+        list(read_related(path))
+    assert caught.value.line == 2
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in arguments])
+    return int(end.value.code or 0)
+
+
+def test_the_command_line_does_the_same(tmp_path, capsys):
+    rules, few, many, gold = (tmp_path / n for n in ("rules.toml", "few.jsonl", "many.jsonl", "gold.jsonl"))
+    rules.write_text(RULES)
+    write_related(few, FEW)
+    write_related(many, MANY[:8])
+    write_related(gold, GOLD[:8])
+    model, out = tmp_path / "m.trellis", tmp_path / "out.jsonl"
+    common = ["--min-count", 1, "--rounds", 1, "--quiet", "--threads", 1]
+    assert run("relate", "train", rules, "-l", few, "-u", many, "--save", model, *common) == 0
+    assert run("relate", "predict", gold, "-m", model, "-o", out, "--quiet") == 0
+    assert run("evaluate", "--relations", gold, out) == 0
+    assert "mean F1" in capsys.readouterr().out
+    record = json.loads(out.read_text().splitlines()[0])
+    assert {"start", "end", "type", "probability"} == set(record["mentions"][0])
+    assert run("relate", "explain", gold, "-m", model) == 0
+    assert "one lives in a place: " in capsys.readouterr().out
+
+
+def test_counts_like_labelled_need_labelled_data(relater):
+    batch = relater._batch(GOLD[:1])
+    from trellis.constraints import counts_like
+
+    with pytest.raises(ConstraintError, match="takes its counts from labelled data"):
+        rows_of(relater.model_, batch, [counts_like(None)])
