@@ -81,7 +81,7 @@ def train(
         ModelKind,
         name_option(
             "--model-kind",
-            help="What is learned. One of: both (an HMM, and a CRF taught by it), hmm, crf",
+            help="What is learned. One of: both (an HMM and a CRF that it taught), hmm, crf (which it taught)",
             panel=LEARNING,
         ),
     ] = ModelKind.BOTH,

@@ -80,8 +80,8 @@ class Extractor(SavedEstimator):
     """Extracts fields from texts: models of label sequences under the constraints of a rules file.
 
     model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
-        :mod:`trellis.tasks.token_features`, likewise; "both": the HMM labels the texts that nobody has, the CRF learns
-        from these labels and from those given, and the product of the two predicts
+        :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
+        labels and from those given; "both": the product of the two predicts
     features : for the CRF, a function (sentence, position) -> more features of a token
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
@@ -181,10 +181,10 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses.learn((t.sentence.words for t in texts), self.min_count)
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         with _naming(free):
-            self.ccm_ = self._ccm(self._crf() if self.model_kind == "crf" else self._hmm()).fit(
+            self.ccm_ = self._ccm(self._hmm()).fit(
                 self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None)
             )
-        if self.model_kind == "both":
+        if self.model_kind != "hmm":
             self._teach(texts)
         return self
 
@@ -248,7 +248,7 @@ class Extractor(SavedEstimator):
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
         crf = self._crf().fit(self.corpus([*whole, *taught]), sample_weight=weights)
-        self.ccm_.model_ = Views([hmm, crf])
+        self.ccm_.model_ = Views([hmm, crf]) if self.model_kind == "both" else crf
 
     def corpus(self, texts: Sequence[Text], *, labels: bool = True) -> Corpus:
         """Texts as the model takes them, with the labels they have unless told otherwise."""
@@ -343,10 +343,12 @@ class Extractor(SavedEstimator):
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
+        kinds = tuple(map(type, views.members))
         expected = {"hmm": (HMM,), "crf": (CRF,), "both": (HMM, CRF)}[self.model_kind]
-        if views.label_names_ != self.label_names_ or tuple(map(type, views.members)) not in (expected, expected[:1]):
-            kinds = " and a ".join(kind.__name__ for kind in expected)
-            raise DataError(f"the model in it must be a {kinds} over {list(self.label_names_)}, and is not")
+        # where there was nothing to teach, the HMM is alone
+        if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
+            wanted = " and a ".join(kind.__name__ for kind in expected)
+            raise DataError(f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not")
         for member in views.members:
             if isinstance(member, CRF):
                 member.features = self._features()
