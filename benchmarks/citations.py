@@ -39,6 +39,7 @@ GAMMAS = (0.1, 0.3, 0.5, 0.7)
 ROWS = (
     ("both, PR: the default", {}, True),
     ("HMM, PR", {"model_kind": "hmm"}, True),
+    ("CRF that it taught", {"model_kind": "crf"}, True),
     ("supervised CRF", {"method": "supervised", "model_kind": "crf"}, False),
     ("supervised CRF + rules", {"method": "supervised", "model_kind": "crf"}, True),
     ("python-crfsuite", None, False),
