@@ -2,6 +2,8 @@
 
     make bench-citations                                    all methods, 5 draws of 5, 10 and 20 labelled, and all 300
     make bench-citations ARGS="--draws 2 --sizes 5 20"      less of it
+    make bench-citations ARGS="--only default crfsuite"     the rows whose names have one of these words
+    make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
     make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
 
 Rules: examples/citations/rules.toml. Settings: those of `trellis train`, chosen on the development set
@@ -14,29 +16,39 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import tempfile
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from trellis.data.tokens import Text
+from trellis.data.tokens import Text, fields_of
+from trellis.metrics.calibration import calibration
+from trellis.tasks.confidence import field_probabilities
 from trellis.tasks.explain import trained_utility
 from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled, read_texts
+from trellis.tasks.token_features import TokenFeatures
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "examples" / "citations" / "rules.toml"
 GAMMAS = (0.1, 0.3, 0.5, 0.7)
 # row: (name, settings, whether rules act in prediction)
 ROWS = (
+    ("both, PR: the default", {}, True),
+    ("HMM, PR", {"model_kind": "hmm"}, True),
+    ("CRF that it taught", {"model_kind": "crf"}, True),
+    ("supervised CRF", {"method": "supervised", "model_kind": "crf"}, False),
+    ("supervised CRF + rules", {"method": "supervised", "model_kind": "crf"}, True),
+    ("python-crfsuite", None, False),
     ("supervised HMM", {"method": "supervised"}, False),
     ("supervised HMM + rules", {"method": "supervised"}, True),
     ("hard EM", {"method": "hard-em"}, False),
     ("EM", {"method": "em"}, False),
     ("CoDL, learned penalties", {"method": "codl"}, True),
     ("CoDL, hard", {"method": "codl", "hard": True}, True),
-    ("PR", {"method": "pr"}, True),
     ("UEM, γ chosen on dev", {"method": "uem"}, True),
 )
 PAPER = {
@@ -45,7 +57,7 @@ PAPER = {
     "hard EM": {5: 64.55, 10: 69.86, 20: 75.35, 300: 87.89},
     "CoDL, learned penalties": {5: 77.65, 10: 81.51, 20: 85.11, 300: 94.32},
     "CoDL, hard": {5: 78.18, 10: 81.11, 20: 85.16, 300: 92.80},
-    "PR": {5: 74.6, 20: 85.1, 300: 94.3},
+    "HMM, PR": {5: 74.6, 20: 85.1, 300: 94.3},
 }
 TABLE_37 = {
     "(none)": (58.48, 64.55), "Start": (58.52, 64.52), "AppearsOnce": (58.69, 65.92), "Punctuation": (63.68, 71.23),
@@ -77,26 +89,55 @@ def _upper(text: Text) -> Text:
     return replace(text, sentence=replace(text.sentence, labels=labels))
 
 
-def accuracy(data: Citations, few: list[Text], settings: dict[str, object], constrained: bool) -> float:
-    if settings["method"] != "uem":
+def accuracy(data: Citations, few: list[Text], settings: dict[str, object] | None, constrained: bool) -> float:
+    if settings is None:
+        return 100 * by_crfsuite(few, data.test)
+    settings = {"model_kind": "hmm", **settings} if settings else settings
+    if settings.get("method") != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
     tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, unlabelled=data.unlabelled) for g in GAMMAS]
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
 
 
-def compare(data: Citations, sizes: list[int], draws: int) -> None:
+def by_crfsuite(few: list[Text], test: list[Text]) -> float:
+    """python-crfsuite by its own settings, with our ready features: no rules, and labelled texts alone."""
+    import pycrfsuite
+
+    describe = TokenFeatures()
+
+    def items(text: Text) -> list[list[str]]:
+        tokens = [{"word": word} for word in text.sentence.words]
+        return [describe(tokens, at) for at in range(len(tokens))]
+
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for text in few:
+        trainer.append(items(text), text.sentence.labels)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.train(f"{folder}/model")
+        tagger = pycrfsuite.Tagger()
+        tagger.open(f"{folder}/model")
+        right = [a == b for t in test for a, b in zip(t.sentence.labels, tagger.tag(items(t)), strict=True)]
+    return float(np.mean(right))
+
+
+def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> None:
     print(f"\nToken accuracy on {len(data.test)} citations (paper; ± standard deviation over {draws} draws)")
     print(f"{'':26}" + "".join(f"{f'{n} labelled':>24}" for n in sizes) + f"{'seconds':>10}")
     for name, settings, constrained in ROWS:
+        if only and not any(word in name for word in only):
+            continue
+        if settings is None and find_spec("pycrfsuite") is None:
+            print(f"{name:26}not installed: pip install python-crfsuite")
+            continue
         begin, cells = time.perf_counter(), []
         for n in sizes:
-            found = [accuracy(data, few, dict(settings), constrained) for few in data.draws(n, draws)]
+            found = [accuracy(data, few, settings, constrained) for few in data.draws(n, draws)]
             spread = f" ±{np.std(found):.1f}" if len(found) > 1 else ""
             paper = PAPER.get(name, {}).get(n)
             cells.append(f"{np.mean(found):.1f}{spread}" + (f" ({paper:.1f})" if paper else " (-)"))
         print(f"{name:26}" + "".join(f"{c:>24}" for c in cells) + f"{time.perf_counter() - begin:>10.0f}", flush=True)
-    print("Paper's column of PR: alternating projections with a CRF (AP-I of Table 3.5).")
+    print("Paper's column of HMM, PR: alternating projections with a CRF (AP-I of Table 3.5).")
 
 
 def utility(data: Citations, draws: int) -> None:
@@ -104,7 +145,9 @@ def utility(data: Citations, draws: int) -> None:
     supervised: dict[str, list[float]] = {}
     semi: dict[str, list[float]] = {}
     for few in data.draws(5, draws):
-        made = Extractor.from_file(RULES, hard=True, max_iter=5).fit(few, unlabelled=data.unlabelled)
+        made = Extractor.from_file(RULES, model_kind="hmm", method="codl", hard=True, max_iter=5).fit(
+            few, unlabelled=data.unlabelled
+        )
         for method, into in (("supervised", supervised), ("codl", semi)):
             for row in trained_utility(made, few, data.unlabelled, data.test, method=method, without=False):
                 into.setdefault(row.name, []).append(100 * row.alone)
@@ -113,12 +156,30 @@ def utility(data: Citations, draws: int) -> None:
         print(f"{name:14}{np.mean(supervised[name]):>12.1f} ({one:.1f}){np.mean(semi[name]):>12.1f} ({two:.1f})")
 
 
+def sureness(data: Citations, sizes: list[int]) -> None:
+    """Probabilities of fields beside how many of them are right, on the development set."""
+    print("\nProbability of fields on the development set (in brackets the share that is right), one draw, the default")
+    for n in sizes:
+        made = Extractor.from_file(RULES).fit(data.draw(n, 0), unlabelled=data.unlabelled)
+        labels = made.predict(data.dev)
+        sure = [p for own in field_probabilities(made, data.dev, labels) for p in own]
+        pairs = zip(data.dev, labels, strict=True)
+        right = [f in fields_of(t, t.sentence.labels) for t, found in pairs for f in fields_of(t, found)]
+        found = calibration(sure, right)
+        bins = "  ".join(f"{one.n} at {one.probability:.2f} ({one.right:.2f})" for one in found.bins)
+        print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
+
+
 def speed(data: Citations) -> None:
     few = data.draw(5, 0)
-    made = Extractor.from_file(RULES, max_iter=2, n_jobs=1).fit(few, unlabelled=data.unlabelled)
+    made = Extractor.from_file(RULES, model_kind="hmm", method="codl", max_iter=2, n_jobs=1).fit(
+        few, unlabelled=data.unlabelled
+    )
     rounds = [entry.seconds for entry in made.ccm_.history_]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    made = Extractor.from_file(RULES, max_iter=10, n_jobs=1).fit(few, unlabelled=data.unlabelled)
+    made = Extractor.from_file(RULES, model_kind="hmm", method="codl", max_iter=10, n_jobs=1).fit(
+        few, unlabelled=data.unlabelled
+    )
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rounds = [entry.seconds for entry in made.ccm_.history_]
     print(
@@ -131,6 +192,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20, 300])
+    parser.add_argument("--calibration", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
     given = parser.parse_args()
@@ -139,9 +202,13 @@ def main() -> None:
         print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")
         return
     data = Citations(folder)
-    speed(data)
+    if not given.only and not given.calibration:
+        speed(data)
+    if given.calibration:
+        sureness(data, given.sizes)
+        return
     if not given.only_utility:
-        compare(data, given.sizes, given.draws)
+        compare(data, given.sizes, given.draws, given.only)
     if given.utility or given.only_utility:
         utility(data, given.draws)
 

@@ -50,14 +50,16 @@ REDUCTION = {
     "WH": "WDT WP WP$ WRB",
 }
 METHODS = {
-    "EM": {"method": "em"},
-    "Sparse (32)": {"method": "sparse", "strength": 32.0},
+    "EM": {"method": "em", "emissions": "table"},
+    "Sparse (32)": {"method": "sparse", "strength": 32.0, "emissions": "table"},
+    "Features": {"method": "em", "emissions": "features"},
+    "Features + 32": {"method": "sparse", "strength": 32.0, "emissions": "features"},
     "VB (0.1)": {"method": "vb", "emission_prior": 0.1, "transition_prior": 0.1},
     "VB (1e-4)": {"method": "vb", "emission_prior": 1e-4, "transition_prior": 0.1},
-    "Sparse (10)": {"method": "sparse", "strength": 10.0},
-    "Sparse (100)": {"method": "sparse", "strength": 100.0},
+    "Sparse (10)": {"method": "sparse", "strength": 10.0, "emissions": "table"},
+    "Sparse (100)": {"method": "sparse", "strength": 100.0, "emissions": "table"},
 }
-ORDER = ["EM", "VB (0.1)", "VB (1e-4)", "Sparse (10)", "Sparse (32)", "Sparse (100)"]
+ORDER = ["EM", "VB (0.1)", "VB (1e-4)", "Sparse (10)", "Sparse (32)", "Sparse (100)", "Features", "Features + 32"]
 PAPER = {  # Graça et al. 2009, Table 2: 1-Many and 1-1, mean (deviation); their PTB is the whole WSJ, 17 tags
     "bosque": {
         "EM": ("64.0 (1.2)", "40.4 (3.0)"), "VB (0.1)": ("60.4 (0.6)", "51.1 (2.3)"),
@@ -78,8 +80,12 @@ CLOSED = {  # classes of words that grammar lists
     "bosque": {"ADP", "AUX", "CCONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SYM"},
     "ptb17": {"CONJ", "DET", "ENDPUNC", "INPUNC", "LPUNC", "POS", "PREP", "PRT", "RPUNC", "TO", "WH"},
 }
+FIRST = ["EM", "Sparse (32)", "Features", "Features + 32"]
+"""Compared before the others."""
 SIZES = [10, 20, 40, 60, 80, 100]
-COLOURS = dict(zip(ORDER, ["#22303c", "#8d6a9f", "#bc8a2e", "#6a994e", "#c8553d", "#2f6f8f"], strict=True))
+COLOURS = dict(
+    zip(ORDER, ["#22303c", "#8d6a9f", "#bc8a2e", "#6a994e", "#c8553d", "#2f6f8f", "#7a7a2e", "#a63d8f"], strict=True)
+)
 
 
 class Corpus:
@@ -173,9 +179,20 @@ def shown(values: np.ndarray, digits: int = 1) -> str:
 def table(corpus: Corpus, results: dict[str, list[dict]], paper: dict) -> None:
     n = len(next(iter(results.values())))
     print(f"\n{corpus.name}: {len(corpus.flat):,} tokens, {corpus.n_tags} tags; mean (deviation) over {n} seeds")
-    heads = ["1-Many", "1-1", "MI (bits)", "l1/linf", "paper 1-Many", "paper 1-1", "p 1-Many", "p MI", "seconds"]
+    heads = [
+        "1-Many",
+        "1-1",
+        "MI (bits)",
+        "l1/linf",
+        "paper 1-Many",
+        "paper 1-1",
+        "p 1-Many",
+        "p MI",
+        "p to sparse",
+        "seconds",
+    ]
     print(f"{'':14}" + "".join(f"{head:>14}" for head in heads))
-    em = results.get("EM")
+    em, sparse = results.get("EM"), results.get("Sparse (32)")
     for method in ORDER:
         if method not in results:
             continue
@@ -187,6 +204,9 @@ def table(corpus: Corpus, results: dict[str, list[dict]], paper: dict) -> None:
                 cells.append("")
             else:
                 cells.append(f"{ttest_rel(column(runs, key), column(em, key)).pvalue:.1e}")
+        new = "emissions" in METHODS[method] and METHODS[method]["emissions"] == "features"
+        compared = new and sparse is not None and n > 1
+        cells.append(f"{ttest_rel(column(runs, 'many'), column(sparse, 'many')).pvalue:.1e}" if compared else "")
         cells.append(f"{column(runs, 'seconds').mean():.0f}")
         print(f"{method:14}" + "".join(f"{cell:>14}" for cell in cells))
 
@@ -195,7 +215,7 @@ def part_table(corpora: list[Corpus], args) -> None:
     """Table 2 and Figure 2."""
     for corpus in corpora:
         results: dict[str, list[dict]] = {}
-        for wave in (["EM", "Sparse (32)"], [m for m in METHODS if m not in ("EM", "Sparse (32)")]):
+        for wave in (FIRST, [m for m in METHODS if m not in FIRST]):
             for seed in range(args.seeds):
                 for method in wave:
                     if args.methods is None or method in args.methods:
@@ -261,29 +281,33 @@ def part_cost(corpora: list[Corpus], args) -> None:
     print(f"\nCost: {corpus.name}, {n:,} tokens, {corpus.n_tags} states, {args.cost_threads} threads")
     short = Inducer(corpus.n_tags, max_iter=2, em_iter=1, random_state=0)
     short.fit(corpus.words[:200])  # compiles
-    wall: dict[str, list[float]] = {"em": [], "sparse": []}
-    processor: dict[str, list[float]] = {"em": [], "sparse": []}
+    costly = {"em": METHODS["EM"], "sparse": METHODS["Sparse (32)"], "features": METHODS["Features"]}
+    wall: dict[str, list[float]] = {method: [] for method in costly}
+    processor: dict[str, list[float]] = {method: [] for method in costly}
     for _ in range(args.repeats):
-        for method in wall:
-            inducer = Inducer(
-                corpus.n_tags, method=method, max_iter=args.rounds, random_state=0, n_jobs=args.cost_threads
-            )
+        for method, settings in costly.items():
+            inducer = Inducer(corpus.n_tags, max_iter=args.rounds, random_state=0, n_jobs=args.cost_threads, **settings)
             begin = time.process_time()
             inducer.fit(corpus.words)
             processor[method].append(time.process_time() - begin)
             wall[method].append(sum(r.seconds for r in inducer.history_))
-    theirs, theirs_processor = hmmlearn_seconds(corpus, max_iter=args.peer_rounds)
-    em, sparse = (min(wall[method]) for method in wall)
-    em_processor, sparse_processor = (min(processor[method]) for method in processor)
+    theirs, theirs_processor = hmmlearn_seconds(corpus, rounds=args.peer_rounds)
+    em, sparse, features = (min(wall[method]) for method in wall)
+    em_processor, sparse_processor, features_processor = (min(processor[method]) for method in processor)
     print(f"{'':10}{'rounds':>8}{'seconds':>10}{'of processors':>16}{'M tokens/s':>12}")
     for name, rounds, a, b in (
         ("EM", args.rounds, em, em_processor),
         ("sparse", args.rounds, sparse, sparse_processor),
+        ("features", args.rounds, features, features_processor),
         ("hmmlearn", args.peer_rounds, theirs, theirs_processor),
     ):
         print(f"{name:10}{rounds:>8}{a:>10.2f}{b:>16.2f}{n * rounds / a / 1e6:>12.2f}")
     print(
         f"sparse / EM: {sparse / em:.2f} by the clock, {sparse_processor / em_processor:.2f} of processors (at most 4)"
+    )
+    print(
+        f"features / EM: {features / em:.2f} by the clock, {features_processor / em_processor:.2f} of processors "
+        "(at most 4)"
     )
     share = args.rounds / args.peer_rounds
     print(

@@ -13,6 +13,8 @@ from trellis.errors import DataError
 
 BEGINS = {
     "align": "trellis.tasks.align.Aligner._train",
+    "check": "trellis.tasks.check.check_rules",
+    "errors": "trellis.tasks.field_errors.confusions",
     "train": "trellis.tasks.extract.Extractor.fit",
     "predict": "trellis.tasks.relaxed.predict_relaxed",
     "explain": "trellis.tasks.explain.explain",
@@ -37,6 +39,8 @@ BEGINS = {
 """Command -> where its work starts."""
 REST = {
     "align": ["-s", "s", "-t", "t"],
+    "check": ["rules.toml", "few.tsv"],
+    "errors": ["few.tsv", "other.tsv"],
     "train": ["rules.toml", "-l", "few.tsv", "-u", "text.txt"],
     "predict": ["-m", "m", "text.txt"],
     "explain": ["-m", "m", "few.tsv"],
@@ -73,6 +77,7 @@ def folder(tmp_path_factory, monkeypatch):
     path = tmp_path_factory.mktemp("work")
     train(path)
     (path / "s").write_text("a b\nb a\n")
+    (path / "other.tsv").write_text((path / "few.tsv").read_text().replace("NAME", "YEAR"))
     (path / "t").write_text("x y\ny x\n")
     (path / "pairs").write_text("ab\txy\nba\tyx\n")
     monkeypatch.chdir(path)
@@ -203,7 +208,7 @@ def test_the_history_of_a_run_is_written_where_it_is_asked_for(command, folder):
 def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, capfd):
     assert run(*line(command, "--save", "own"), "-q", "--threads", 1) == 0
     text = ["-s", "s", "-t", "t"] if command == "align" else ["s"]
-    values = {"--constraint": "none", "--method": "em", "--no-variational": None}
+    values = {"--constraint": "none", "--method": "em", "--emissions": "table", "--no-variational": None}
     files = {"--save", "--history", "--priors", "--closed", "--dictionary", "--labelled"}
     learning = {name for name, flag in flags(command).items() if flag.panel == "Learning"}
     for name in sorted(learning | (files & set(flags(command)))):
@@ -235,11 +240,11 @@ def test_info_says_what_a_model_holds(folder, capfd):
     shown = capfd.readouterr().out
     assert "class         Extractor" in shown
     assert "labels        NAME, YEAR" in shown
-    assert "method = 'codl'" in shown
+    assert "model_kind = 'both'" in shown
     assert run("info", "-m", "m", "--json") == 0
     record = json.loads(capfd.readouterr().out)
     assert record["class"] == "Extractor"
-    assert record["model in it"] == "HMM"
+    assert record["model in it"] == "HMM and CRF"
     assert record["bytes"] == os.path.getsize("m")
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.hostile.command import RULES, run, train
+from tests.hostile.command import FEW, RULES, run, train
 from trellis.data.tokens import tokenise
 from trellis.errors import InfeasibleError
 from trellis.tasks.extract import Extractor
@@ -22,7 +22,7 @@ WORDS = '[[rule]]\nname = "words are names"\nif_word_matches = "^[a-z]+$"\nthen_
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("odd")
-    train(path, STRICT + WORDS)
+    train(path, STRICT + WORDS, FEW, "--model-kind", "hmm")
     return path
 
 

@@ -92,7 +92,7 @@ def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
     arguments = ["train", folder / "rules.toml", "-l", folder / "few.tsv", "-u", folder / "text.txt", "--rounds", 1]
     assert run(*arguments, "--save", tmp_path / "m", "--dev", folder / "gold.tsv") == 0
     err = capfd.readouterr().err
-    assert "constraint-driven learning: 1/1" in err
+    assert "learning: 1/1" in err
     assert "dev 0." in err
     assert "12 rules, 5 labelled and 80 other texts" in err
     assert run(*arguments, "--save", tmp_path / "m", "-q") == 0

@@ -29,7 +29,7 @@ def test_without_strength_sparse_is_em_bit_for_bit():
 
 
 def test_em_is_the_plain_learner_bit_for_bit():
-    inducer = Inducer(4, method="em", **SMALL).fit(TEXT)
+    inducer = Inducer(4, method="em", emissions="table", **SMALL).fit(TEXT)
     hmm = HMM(4, transition_prior=1.0, emission_prior=1.0)
     hmm.encode(TEXT, fit=True)
     hmm.randomize(np.random.default_rng(0))

@@ -28,6 +28,8 @@ from trellis._version import __version__
 from trellis.cli import (
     aggregate,
     align,
+    check,
+    errors,
     evaluate,
     explain,
     fast_align,
@@ -61,6 +63,7 @@ app = typer.Typer(
 
 # One line per command. Its module is imported for --help too, so what is heavy is imported inside the function.
 app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words))(align.align)
+app.command(cls=answering())(check.check)
 app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)
 app.command(cls=answering())(explain.explain)
@@ -73,6 +76,7 @@ app.command(cls=answering())(transfer.transfer)
 app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.add_typer(relate.relate, name="relate")
 app.command(cls=answering())(evaluate.evaluate)
+app.command(cls=answering())(errors.errors)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(propose.propose)
 app.command(cls=answering())(info.info)

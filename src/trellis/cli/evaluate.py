@@ -78,15 +78,9 @@ def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
 
 def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.fields import score_fields
-    from trellis.tasks.extract_files import read_labelled
+    from trellis.tasks.extract_files import read_beside
 
-    truth, found = ([t for t in read_labelled(path) if len(t)] for path in (gold, output))
-    for number, (one, other) in enumerate(zip(truth, found, strict=False)):
-        if one.sentence.words != other.sentence.words:
-            raise DataError(
-                f"text {number + 1} is not the same in both: {one.text[:40]!r} ({gold}, line {one.sentence.line}) and "
-                f"{other.text[:40]!r} ({output}, line {other.sentence.line}). Predict from the tokens of {gold} itself"
-            )
+    truth, found = read_beside(gold, output)
     scores = score_fields(*([t.sentence.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
     rows = [
         ("accuracy", f"{100 * scores.accuracy:.2f} of {scores.n_tokens} tokens"),

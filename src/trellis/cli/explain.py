@@ -53,13 +53,13 @@ def explain(
     from trellis.tasks.explain import explain as report
     from trellis.tasks.explain import trained_utility, utility
     from trellis.tasks.extract import Extractor
-    from trellis.tasks.extract_files import read_labelled, read_texts
+    from trellis.tasks.extract_files import read_either, read_labelled, read_texts
 
     read = {"--model": model, "text": text, "--labelled": labelled, "--unlabelled": unlabelled}
     check_files(read, {"--output": output})
     extractor = Extractor.load(model, n_jobs=jobs(threads))
     columns = {"word_column": word_column, "label_column": label_column}
-    texts = _texts(text, word_column, label_column)
+    texts = read_either(text, **columns)
     has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))
     if (labelled or unlabelled) and not has_labels:
         raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")
@@ -76,27 +76,12 @@ def explain(
         if many:
             if not quiet:
                 typer.echo(f"training {2 * len(rules) + 2} times ...", err=True)
-            tables[extractor.method] = trained_utility(extractor, few, many, texts)
+            tables[extractor.method_] = trained_utility(extractor, few, many, texts)
     if wants_json(output, json):
         print_lines(output, _json_lines(rules, tables))
     else:
         with console_for(output) as console:
             _print(console, rules, tables)
-
-
-def _texts(path: str, word_column: int, label_column: int) -> Any:
-    """With labels where the file has a place for them."""
-    from trellis.data.files import numbered_lines
-    from trellis.tasks.extract_files import kind_of, read_labelled, read_texts
-
-    kind = kind_of(path)
-    if kind == "columns":
-        first = next((line for _, line in numbered_lines(path) if line.strip()), "")
-        if first.count("\t") < label_column:
-            return read_texts(path, word_column=word_column)
-    if kind == "text":
-        return read_texts(path)
-    return read_labelled(path, word_column=word_column, label_column=label_column)
 
 
 def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Utility]]) -> None:

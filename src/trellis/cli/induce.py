@@ -55,6 +55,13 @@ class Method(StrEnum):
     VB = "vb"
 
 
+class Emissions(StrEnum):
+    """What a word is to the HMM."""
+
+    FEATURES = "features"
+    TABLE = "table"
+
+
 class Decoding(StrEnum):
     """How states are read off."""
 
@@ -79,6 +86,14 @@ def induce(
             panel=LEARNING,
         ),
     ] = Method.SPARSE,
+    emissions: Annotated[
+        Emissions | None,
+        name_option(
+            "--emissions",
+            help="Words share features, or stand alone. One of: features, table. Default: features; vb: table.",
+            panel=LEARNING,
+        ),
+    ] = None,
     strength: Annotated[
         float, number_option("--strength", min=0.0, help="σ of posterior sparsity; 0: EM.", panel=LEARNING)
     ] = 32.0,
@@ -87,8 +102,14 @@ def induce(
     ] = 11,
     rounds: Annotated[int, ROUNDS] = 200,
     em_rounds: Annotated[
-        int, number_option("--em-rounds", min=0, help="How many of the rounds are EM, before sparsity.", panel=LEARNING)
-    ] = 30,
+        int | None,
+        number_option(
+            "--em-rounds",
+            min=0,
+            help="How many of the rounds are EM, before sparsity. Default: half; with a table 30.",
+            panel=LEARNING,
+        ),
+    ] = None,
     dual_steps: Annotated[
         int, number_option("--dual-steps", min=1, help="Dual steps per round, towards its optimum.", panel=LEARNING)
     ] = 1,
@@ -153,7 +174,8 @@ def induce(
         names = sorted(found)
     inducer = Inducer(
         names, method=method.value, strength=strength, frequent=frequent, max_iter=rounds, em_iter=em_rounds,
-        dual_steps=dual_steps, emission_prior=emission_prior, transition_prior=transition_prior, min_count=min_count,
+        dual_steps=dual_steps, emissions=None if emissions is None else emissions.value,
+        emission_prior=emission_prior, transition_prior=transition_prior, min_count=min_count,
         closed_classes=None if closed is None else _word_tags(closed), tag_dictionary=tags, gamma=gamma,
         decoding=decoding.value, n_jobs=jobs(threads), engine=engine, random_state=seed, verbose=not quiet,
     )  # fmt: skip
@@ -168,8 +190,9 @@ def induce(
 TRAINING = {
     name: "--" + name.replace("_", "-")
     for name in (
-        "states", "save", "method", "strength", "frequent", "rounds", "em_rounds", "dual_steps", "emission_prior",
-        "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary", "history",
+        "states", "save", "method", "emissions", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
+        "emission_prior", "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary",
+        "history",
     )
 }  # fmt: skip
 """Options that training alone reads."""

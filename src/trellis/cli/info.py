@@ -85,12 +85,13 @@ def _model(path: str) -> dict[str, Any]:
     configuration = archive.header.get("configuration", {})
     functions = {name: _absent for name, value in configuration.items() if missing_function(value) is not None}
     loaded = load_model(path, **functions)
-    inner = archive.header["learned"].get("model", {})
+    learned = archive.header["learned"]
+    inner = [one["class"] for one in (learned.get("model"), *learned.get("models", ())) if one and "class" in one]
     names = getattr(loaded, "label_names_", None)
     return {
         "file": path,
         "class": archive.header["class"],
-        **({"model in it": inner["class"]} if "class" in inner else {}),
+        **({"model in it": " and ".join(inner)} if inner else {}),
         **({} if names is None else {"labels": list(map(str, names))}),
         "parameters": sum(array.size for array in archive.arrays.values()),
         "bytes": Path(path).stat().st_size,

@@ -2,7 +2,7 @@
 
 As many results come out as texts went in. A text that cannot be read has an empty one, a text that cannot obey the
 rules breaks as little of them as can be; JSON lines say so beside it (``odd``, ``relaxed``), and how many there were is
-told at the end.
+told at the end. Fields come with their probability in JSON and for reading, but for texts whose rules were relaxed.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def predict(
     `trellis predict -m fields.trellis new.txt -o fields.jsonl`
     """
     from trellis.data.files import shown
+    from trellis.tasks.confidence import field_probabilities
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import check_labels_writable, no_tokens, read_texts, unwritable, write_extracted
     from trellis.tasks.relaxed import predict_relaxed
@@ -113,10 +114,15 @@ def predict(
     results = list(zip(texts, found.labels, strict=True))
     relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
     remarks = _remarks(odd, relaxed)
+    sure: dict[int, list[float]] = {}
+    if kind != "columns":
+        fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
+        some = [texts[number] for number in fine], [found.labels[number] for number in fine]
+        sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=not no_rules), strict=True))
     if kind == "view":
-        _view(output, results, extractor.label_names_.names, remarks)
+        _view(output, results, extractor.label_names_.names, remarks, sure)
     else:
-        write_extracted(output, results, kind, remarks)
+        write_extracted(output, results, kind, remarks, sure)
     _tell(len(texts), dict(sorted(odd.items())), "could not be read and got an empty result")
     why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
     named = {number: _place(texts[number], number) + why[number] for number in sorted(why)}
@@ -155,35 +161,52 @@ def _tell(total: int, which: Mapping[int, str], what: str) -> None:
     typer.echo(visible("\n".join([f"Warning: {len(which)} of {total} texts {what}:", *lines])), err=True)
 
 
-def _view(output: str, results: list[Result], names: tuple[str, ...], remarks: Mapping[int, Mapping[str, Any]]) -> None:
+Sure = Mapping[int, Sequence[float]]
+"""Probabilities of the fields of texts, by number."""
+
+
+def _view(
+    output: str,
+    results: list[Result],
+    names: tuple[str, ...],
+    remarks: Mapping[int, Mapping[str, Any]],
+    sure: Sure,
+) -> None:
     from trellis.data.files import writing
 
     if output == "-":
-        _show_all(plain_console(soft_wrap=True), results, names, remarks)
+        _show_all(plain_console(soft_wrap=True), results, names, remarks, sure)
         return
     with writing(output) as out:
-        _show_all(plain_console(file=out, soft_wrap=True, color_system=None), results, names, remarks)
+        _show_all(plain_console(file=out, soft_wrap=True, color_system=None), results, names, remarks, sure)
 
 
 def _show_all(
-    console: Console, results: list[Result], names: tuple[str, ...], remarks: Mapping[int, Mapping[str, Any]]
+    console: Console,
+    results: list[Result],
+    names: tuple[str, ...],
+    remarks: Mapping[int, Mapping[str, Any]],
+    sure: Sure,
 ) -> None:
     for number, (text, labels) in enumerate(results):
-        _show(console, text, labels, names)
+        _show(console, text, labels, names, sure.get(number))
         for kind, why in remarks.get(number, {}).items():
             said = why if kind == "odd" else f"relaxed: {', '.join(why)}"
             console.print(visible(f"({said})"), style="dim")
         console.print()
 
 
-def _show(console: Console, text: Text, labels: Sequence[str], names: tuple[str, ...]) -> None:
-    """A field per line, its label before it."""
+def _show(
+    console: Console, text: Text, labels: Sequence[str], names: tuple[str, ...], sure: Sequence[float] | None
+) -> None:
+    """A field per line, its label before it and its probability after it."""
     from rich.text import Text as Styled
 
     from trellis.data.tokens import fields_of
 
     width = max((len(visible(name)) for name in names), default=0)
-    for field in fields_of(text, labels):
+    for number, field in enumerate(fields_of(text, labels)):
         colour = COLOURS[names.index(field.label) % len(COLOURS)]
         label, content = visible(field.label), visible(text.text[field.start : field.end])
-        console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour)))
+        share = "" if sure is None else f"  {100 * sure[number]:.0f} %"
+        console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour), (share, "dim")))

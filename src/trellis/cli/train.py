@@ -45,6 +45,14 @@ ANSWERS = {
 }
 
 
+class ModelKind(StrEnum):
+    """What is learned."""
+
+    BOTH = "both"
+    HMM = "hmm"
+    CRF = "crf"
+
+
 class Method(StrEnum):
     """How unlabelled text is learned from."""
 
@@ -62,8 +70,21 @@ def train(
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     method: Annotated[
-        Method, name_option("--method", help=f"{METHOD} One of: codl, pr, uem, hard-em, em, supervised", panel=LEARNING)
-    ] = Method.CODL,
+        Method | None,
+        name_option(
+            "--method",
+            help=f"{METHOD} One of: pr, codl, uem, hard-em, em, supervised. Default: pr; with --k-best codl",
+            panel=LEARNING,
+        ),
+    ] = None,
+    model_kind: Annotated[
+        ModelKind,
+        name_option(
+            "--model-kind",
+            help="What is learned. One of: both (an HMM and a CRF that it taught), hmm, crf (which it taught)",
+            panel=LEARNING,
+        ),
+    ] = ModelKind.BOTH,
     rounds: Annotated[int, ROUNDS] = 5,
     gamma: Annotated[float | None, GAMMA] = None,
     beta: Annotated[
@@ -108,7 +129,8 @@ def train(
 
     extractor = Extractor.from_file(
         rules,
-        method=method.value,
+        model_kind=model_kind.value,
+        method=None if method is None else method.value,
         gamma=gamma,
         beta=beta,
         max_iter=rounds,
@@ -146,7 +168,7 @@ def train(
     if not quiet:
         typer.echo(
             f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
-            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {method.value}: {save}",
+            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {extractor.method_}: {save}",
             err=True,
         )
     if unlabelled and not many:

@@ -4,7 +4,8 @@
 
 There is no stop probability: sentences have the lengths they have. M-steps are those of
 :mod:`trellis.models.dirichlet`, so that EM, MAP-EM and variational Bayes (Graça et al. 2009, sec. 4) differ in two
-constructor arguments.
+constructor arguments. ``emissions`` says what stands behind emission[x, y]: a table with a number for each pair, or
+weights of features that words share (:mod:`trellis.models.emissions`).
 """
 
 from __future__ import annotations
@@ -22,20 +23,24 @@ from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
-from trellis.errors import DataError
+from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
+from trellis.models.gaussian import check_l2
 from trellis.models.kernels import counting
 from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
 from trellis.models.row_counts import RowCounts
-from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
 SYMBOL = "symbol"
 """Column of a batch with the word's number in the model; the column "word" keeps the word itself."""
+
+EMISSIONS = ("table", "features")
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,15 @@ class HMM(SequenceModel):
     transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
         likelihood gives what was never seen no probability: slightly more than 1 leaves everything possible
     variational : variational Bayes in place of the mode; α may then be below 1
+    emissions : "table": a probability for each word and label; "features": log-linear in endings, digits, hyphens,
+        capitals and marks of the word, and in the word itself if it was seen ``min_count`` times; or a function from a
+        word to features of your own. Then every word is a symbol, also new ones, and ``unknown`` is not used
+    l2 : with features, strength of the Gaussian prior of their weights, 1 / σ²; it has the place of ``emission_prior``
     n_jobs : threads of ``predict`` and its like; −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, ``emission_`` (n_symbols, K) columns sum to 1 (with
-    ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies.
+    ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies; with features also
+    ``weights_`` (n_features, K) and ``feature_names_``.
 
     >>> hmm = HMM(min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
     >>> _ = hmm.fit([["the", "dog", "barks"], ["dogs", "bark"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
@@ -86,6 +96,12 @@ class HMM(SequenceModel):
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0),
         "emission": ArrayOf(np.float64, ("symbols", "labels"), low=0.0),
     }
+    ARRAYS_OF_FEATURES: ClassVar = {
+        "start": ARRAYS["start"],
+        "transition": ARRAYS["transition"],
+        "weights": ArrayOf(np.float64, ("features", "labels")),
+    }
+    _log_linear: LogLinearEmissions | None = None
 
     def __init__(
         self,
@@ -98,6 +114,8 @@ class HMM(SequenceModel):
         transition_prior: float = 1.01,
         emission_prior: float = 1.01,
         variational: bool = False,
+        emissions: str | WordDescription = "table",
+        l2: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = labels
@@ -108,6 +126,8 @@ class HMM(SequenceModel):
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
         self.variational = variational
+        self.emissions = emissions
+        self.l2 = l2
         self.n_jobs = n_jobs
 
     # text in
@@ -135,8 +155,12 @@ class HMM(SequenceModel):
         if fit:
             self._check_settings()
             self.label_names_ = self._learn_label_names(X, y)
-            self.symbols_ = learn_symbols(words, self.min_count, self.unknown)
+            by_table = self.emissions == "table"
+            self.symbols_ = learn_symbols(words, self.min_count if by_table else 1, self.unknown if by_table else None)
             self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
+            if not by_table:
+                seen = np.bincount(symbol_column(words, self.symbols_).codes, minlength=len(self.symbols_))
+                self._describe_words(LogLinearEmissions.learn(self.symbols_, seen, self._description(), self.min_count))
             self.reset()
         return replace(
             batch,
@@ -144,7 +168,25 @@ class HMM(SequenceModel):
             columns={**batch.columns, SYMBOL: self._symbol_column(words, batch)},
         )
 
+    def _description(self) -> WordDescription:
+        missing = missing_function(self.emissions)
+        if missing is not None:
+            raise DataError(
+                f"this model was trained with the features of words that {missing} gives, which its file cannot hold: "
+                "load_model(path, emissions=...) with that function"
+            )
+        return word_features if isinstance(self.emissions, str) else self.emissions
+
+    def _describe_words(self, names: Vocabulary) -> None:
+        self.feature_names_ = names
+        self._log_linear = LogLinearEmissions(self.symbols_, names, self._description(), self._allowed, self.l2)
+        self.weights_ = np.zeros((len(names), len(self.label_names_)))
+
     def _symbol_column(self, words: Column, batch: Batch) -> Column:
+        if self._log_linear is not None:
+            new = [w for w in words.vocabulary if w not in self.symbols_]
+            known = Vocabulary([*self.symbols_, *new], kind="word") if new else self.symbols_
+            return symbol_column(words, known)
         coded = symbol_column(words, self.symbols_)
         found = first_unknown(batch, words, coded)
         if found is not None and not self.emission_[self.symbols_.number(found[0])].any():
@@ -159,8 +201,15 @@ class HMM(SequenceModel):
 
     def scores(self, batch: Batch) -> Chain:
         """log p(x, y) over the parts of the batch."""
-        symbols = self._symbols(batch)
-        return Chain.over(self._tables, batch.offsets, node_index=symbols, first=batch.first)
+        symbols, new = self._coded(batch)
+        tables = self._tables if not new else self._with_new(self._tables, new)
+        return Chain.over(tables, batch.offsets, node_index=symbols, first=batch.first)
+
+    def _with_new(self, tables: ChainTables, words: Sequence[str]) -> ChainTables:
+        """With a row for each word that was not in training."""
+        assert self._log_linear is not None
+        rows = self._log_linear.of_new(words, self.weights_, self._log_z)
+        return ChainTables.of_probabilities(np.concatenate([self.emission_, rows]), self.transition_, self.start_)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> HMMStatistics:
         """Expected counts of a posterior whose edge counts are weighted already."""
@@ -179,7 +228,10 @@ class HMM(SequenceModel):
         """M-step: counts are all it needs, so the data is not looked at again."""
         start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
         emission = statistics.emission.table()
-        if self.variational:
+        if self._log_linear is not None:
+            self.weights_ = self._log_linear.fit(emission, self.weights_)
+            self._set_labels(statistics)
+        elif self.variational:
             self._set_concentrations(
                 dirichlet.concentration(start, self.transition_prior),
                 dirichlet.concentration(transition, self.transition_prior),
@@ -195,33 +247,50 @@ class HMM(SequenceModel):
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all label sequences that the tag dictionary allows are equally likely."""
         k = len(self.label_names_)
-        allowed = np.ones((len(self.symbols_), k)) if self._allowed is None else self._allowed
+        symbols, new = self._coded(batch)
+        allowed = np.ones((len(self.symbols_) + len(new), k))
+        if self._allowed is not None:
+            allowed[: len(self.symbols_)] = self._allowed
         tables = ChainTables.of_probabilities(allowed, np.ones((k, k)))
-        return Chain.over(tables, batch.offsets, node_index=self._symbols(batch), first=batch.first)
+        return Chain.over(tables, batch.offsets, node_index=symbols, first=batch.first)
 
     def log_prior(self) -> float:
-        """Log-density of the Dirichlet priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
+        """Log-density of the priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
         if self.variational:
             return -(
                 dirichlet.divergence(self._concentrations[0], self.transition_prior)
                 + dirichlet.divergence(self._concentrations[1], self.transition_prior)
                 + dirichlet.divergence(self._concentrations[2], self.emission_prior)
             )
+        if self._log_linear is not None:
+            of_emission = self._log_linear.log_prior(self.weights_)
+        else:
+            of_emission = dirichlet.log_density(self.emission_, self.emission_prior, self._allowed)
         return (
             dirichlet.log_density(self.start_, self.transition_prior)
             + dirichlet.log_density(self.transition_, self.transition_prior)
-            + dirichlet.log_density(self.emission_, self.emission_prior, self._allowed)
+            + of_emission
         )
 
     # parameters
 
     def reset(self) -> None:
         """Uniform parameters over what is allowed."""
+        if self._log_linear is not None:
+            self.weights_ = np.zeros_like(self.weights_)
         self.update(self.pseudo_counts(np.zeros))
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """Parameters from pseudo-counts 1 + scale · U(0, 1), as in the experiments of Ganchev et al. 2010."""
-        self.update(self.pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape)))
+        """Parameters from pseudo-counts 1 + scale · U(0, 1), as in the experiments of Ganchev et al. 2010.
+
+        Weights of features are drawn from N(0, scale²): counts would say the same of all that share one.
+        """
+        counts = self.pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape))
+        if self._log_linear is None:
+            self.update(counts)
+            return
+        self.weights_ = scale * rng.standard_normal(self.weights_.shape)
+        self._set_labels(counts)
 
     def pseudo_counts(self, draw: Callable[[tuple[int, ...]], FloatArray]) -> HMMStatistics:
         """Counts drawn by a function of a shape, nothing where the tag dictionary does not allow the label."""
@@ -234,9 +303,11 @@ class HMM(SequenceModel):
     def parameters(self) -> dict[str, FloatArray]:
         """The probabilities, or with ``variational`` the Dirichlet parameters of q(θ).
 
-        "start" (K,), "transition" (K, K), "emission" (n_symbols, K)
+        "start" (K,), "transition" (K, K), "emission" (n_symbols, K), or with features "weights" (n_features, K)
         """
         self._check_fitted()
+        if self._log_linear is not None:
+            return {"start": self.start_, "transition": self.transition_, "weights": self.weights_}
         if self.variational:
             start, transition, emission = self._concentrations
             return {"start": start[:, 0], "transition": transition.T, "emission": emission}
@@ -244,20 +315,41 @@ class HMM(SequenceModel):
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
-        tables = as_parameters(self.ARRAYS, parameters, symbols=len(self.symbols_), labels=len(self.label_names_))
+        table, sizes = self._table_of_arrays()
+        tables = as_parameters(table, parameters, **sizes)
         start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].T)
+        if self._log_linear is not None:
+            self.weights_ = tables["weights"]
+            self._set_weights(_summing_to_one("start", start), _summing_to_one("rows of transition", transition))
+            return
         emission = tables["emission"]
         if self._allowed is not None and np.any(emission[~self._allowed]):
             raise DataError("emission gives probability to a label that the tag dictionary does not allow")
         if self.variational:
             self._set_concentrations(start, transition, emission)
             return
-        for name, table in (("start", start), ("rows of transition", transition), ("columns of emission", emission)):
-            sums = table.sum(axis=0)
-            wrong = (np.abs(sums - 1.0) > 1e-6) & (sums != 0.0)
-            if np.any(wrong):
-                raise DataError(f"{name} must sum to 1 (got {sums[wrong][0]:.6g})")
+        for name, given in (("start", start), ("rows of transition", transition), ("columns of emission", emission)):
+            _summing_to_one(name, given)
         self._set_probabilities(start, transition, emission)
+
+    def _table_of_arrays(self) -> tuple[dict[str, ArrayOf], dict[str, int]]:
+        k = len(self.label_names_)
+        if self._log_linear is not None:
+            return self.ARRAYS_OF_FEATURES, {"features": len(self.feature_names_), "labels": k}
+        return self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
+
+    def _set_labels(self, statistics: HMMStatistics) -> None:
+        """Start and transitions from counts, emissions from ``weights_``."""
+        start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        self._set_weights(
+            dirichlet.mode(start, self.transition_prior), dirichlet.mode(transition, self.transition_prior)
+        )
+
+    def _set_weights(self, start: FloatArray, transition_t: FloatArray) -> None:
+        """Emissions of ``weights_``, beside distributions of labels as columns."""
+        assert self._log_linear is not None
+        emission, self._log_z = self._log_linear.probabilities(self.weights_)
+        self._set_probabilities(start, transition_t, emission)
 
     def _set_probabilities(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
         """Distributions as columns, as :mod:`dirichlet` has them."""
@@ -327,26 +419,49 @@ class HMM(SequenceModel):
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         parameters = self.parameters()
         names = {"labels": vocabulary_to_json(self.label_names_), "symbols": vocabulary_to_json(self.symbols_)}
+        if self._log_linear is not None:
+            names["features"] = vocabulary_to_json(self.feature_names_)
         return names, dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
         self.label_names_ = vocabulary_from_json(names["labels"])
         self.symbols_ = vocabulary_from_json(names["symbols"])
-        arrays = check_arrays(self.ARRAYS, arrays, symbols=len(self.symbols_), labels=len(self.label_names_))
         self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
-        self.set_parameters(arrays)
+        if self.emissions != "table":
+            self._describe_words(vocabulary_from_json(names["features"]))
+        table, sizes = self._table_of_arrays()
+        self.set_parameters(check_arrays(table, arrays, **sizes))
+
+    def _coded(self, batch: Batch) -> tuple[LabelArray, Sequence[str]]:
+        """Numbers of the words, and the words that those beyond the model's own stand for."""
+        column, own = batch.column(SYMBOL), self.symbols_
+        if column.vocabulary is own or column.vocabulary == own:
+            return column.codes, ()
+        if self._log_linear is None or column.vocabulary.names[: len(own)] != own.names:
+            raise DataError("the batch was coded with other words than this model's: make it with its encode")
+        return column.codes, column.vocabulary.names[len(own) :]
 
     def _symbols(self, batch: Batch) -> LabelArray:
-        column = batch.column(SYMBOL)
-        if column.vocabulary is not self.symbols_ and column.vocabulary != self.symbols_:
-            raise DataError("the batch was coded with other words than this model's: make it with its encode")
-        return column.codes
+        codes, new = self._coded(batch)
+        if new:
+            raise DataError(
+                f"the word {new[0]!r} was not among those that this model's features were learned from, so nothing "
+                "can be counted for it: fit a new model on all the text"
+            )
+        return codes
 
     def _check_settings(self) -> None:
         dirichlet.check_prior("transition_prior", self.transition_prior, variational=self.variational)
         dirichlet.check_prior("emission_prior", self.emission_prior, variational=self.variational)
         self._check_whole(min_count=1)
+        if isinstance(self.emissions, str) and self.emissions not in EMISSIONS:
+            raise UnknownNameError("emissions", self.emissions, EMISSIONS)
+        check_l2(self.l2)
+        if self.emissions != "table":
+            if self.variational:
+                raise DataError("variational Bayes is for emissions='table': weights of features have a Gaussian prior")
+            return
         if self.unknown is None and self.min_count > 1:
             raise DataError(f"min_count={self.min_count} needs a symbol for rarer words: give unknown='<unk>'")
 
@@ -356,6 +471,14 @@ def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, w
         return Batch.from_sentences(X, y, label_names=names, weights=weights)
     except TypeError as error:
         raise DataError(f"words must be strings: {error}") from error
+
+
+def _summing_to_one(name: str, columns: FloatArray) -> FloatArray:
+    sums = columns.sum(axis=0)
+    wrong = (np.abs(sums - 1.0) > 1e-6) & (sums != 0.0)
+    if np.any(wrong):
+        raise DataError(f"{name} must sum to 1 (got {sums[wrong][0]:.6g})")
+    return columns
 
 
 def _log(probabilities: FloatArray) -> FloatArray:

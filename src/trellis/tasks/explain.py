@@ -61,7 +61,7 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
     if not constraints:
         return []
     heard = {label for t in texts for label in t.sentence.labels or ()} <= {None, *extractor.label_names_}
-    batch = model.encode(extractor.corpus(texts, labels=heard))
+    batch = extractor.batch(texts, labels=heard)
     rows = soft_rows(constraints, batch, model)
 
     def violations(labels: LabelArray) -> FloatArray:
@@ -113,7 +113,7 @@ def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) 
     if not given or not strict:
         return {}
     model = extractor.ccm_.model_
-    batch = model.encode(extractor.corpus(given))
+    batch = extractor.batch(given)
     seen = count_violations(soft_rows(strict, batch, model), batch)
     return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
+from trellis.data.batch import Batch
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.tokens import Field, Text, TextLike, as_texts, fields_of
@@ -43,15 +44,23 @@ from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.learn.labelling import Labelling
 from trellis.learn.penalties import check_penalties
-from trellis.models import HMM
+from trellis.models import CRF, HMM
+from trellis.models.features import FeatureFunction
 from trellis.models.hints import check_hints
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, missing_function
+from trellis.models.views import Views
+from trellis.tasks.token_features import TokenFeatures
 from trellis.tasks.word_classes import OTHER, WordClasses
 
+BY_RULES = ("codl", "pr", "uem")
+"""Methods in which rules act on the texts that are learned from."""
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
+MODEL_KINDS = ("both", "hmm", "crf")
+TAUGHT = 0.3
+"""Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
 
 class _Names(TypedDict):
@@ -64,21 +73,27 @@ class _Names(TypedDict):
     penalties: dict[str, float]
     duals: dict[str, float]
     history: list[dict[str, Any]]
-    model: dict[str, Any]
+    models: list[dict[str, Any]]
 
 
 class Extractor(SavedEstimator):
-    """Extracts fields from texts: an HMM over word classes, constraints from a rules file, learned by a CCM's methods.
+    """Extracts fields from texts: models of label sequences under the constraints of a rules file.
 
+    model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
+        :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
+        labels and from those given; "both": the product of the two predicts
+    features : for the CRF, a function (sentence, position) -> more features of a token
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`
+    method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
+        and "codl" where there is a k_best
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
     random_state : of the start where nothing is labelled
 
-    Learned: ``ccm_`` (with ``model``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
+    Learned: ``ccm_`` (with ``model_``, of "both" the product as Views, ``penalties_``, ``history_``),
+    ``classes_of_words_``, ``label_names_``.
     """
 
     not_saved = (*SavedEstimator.not_saved, "files")
@@ -89,7 +104,9 @@ class Extractor(SavedEstimator):
         *,
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
-        method: str = "codl",
+        model_kind: str = "both",
+        features: FeatureFunction | None = None,
+        method: str | None = None,
         gamma: float | None = None,
         beta: float | None = 0.7,
         max_iter: int = 5,
@@ -108,6 +125,8 @@ class Extractor(SavedEstimator):
         self.rules = rules
         self.rules_path = rules_path
         self.files = files
+        self.model_kind = model_kind
+        self.features = features
         self.method = method
         self.gamma = gamma
         self.beta = beta
@@ -158,9 +177,24 @@ class Extractor(SavedEstimator):
         texts = [text for text in (*labelled, *as_texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
-        self.label_names_ = _label_names(rules, labelled)
+        self.label_names_ = label_names(rules, labelled)
         self.classes_of_words_ = WordClasses.learn((t.sentence.words for t in texts), self.min_count)
-        model = HMM(
+        free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
+        with _naming(free):
+            self.ccm_ = self._ccm(self._hmm()).fit(
+                self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None)
+            )
+        if self.model_kind != "hmm":
+            self._teach(texts)
+        return self
+
+    @property
+    def method_(self) -> str:
+        """How it learns."""
+        return self.method or ("pr" if self.k_best == 1 else "codl")
+
+    def _hmm(self) -> HMM:
+        return HMM(
             list(self.label_names_),
             min_count=1,
             unknown=OTHER,
@@ -168,10 +202,24 @@ class Extractor(SavedEstimator):
             transition_prior=self.transition_prior,
             emission_prior=self.emission_prior,
         )
-        ccm = CCM(
+
+    def _crf(self) -> CRF:
+        return CRF(list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine)
+
+    def _features(self) -> TokenFeatures:
+        missing = missing_function(self.features)
+        if missing is not None:
+            raise DataError(
+                f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
+                "load_model(path, features=...) with that function"
+            )
+        return TokenFeatures(self.features)
+
+    def _ccm(self, model: Any) -> CCM:
+        return CCM(
             model,
             self.constraints_,
-            method=self.method,
+            method=self.method_,
             gamma=self.gamma,
             beta=self.beta,
             max_iter=self.max_iter,
@@ -184,10 +232,23 @@ class Extractor(SavedEstimator):
             engine=self.engine,
             verbose=self.verbose,
         )
-        free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
-        with _naming(free):
-            self.ccm_ = ccm.fit(self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None))
-        return self
+
+    def _teach(self, texts: Sequence[Text]) -> None:
+        """A CRF from the labels that are known and from those that the trained HMM gives the other texts."""
+        hmm, taught = self.ccm_.model_, []
+        known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
+        others = [t for t, whole in zip(texts, known, strict=True) if not whole]
+        if self.method_ != "supervised" and others:
+            for text, found in zip(others, self.predict(others, constrained=self.method_ in BY_RULES), strict=True):
+                given = text.sentence.labels or (None,) * len(text)
+                labels = tuple(b if a is None else a for a, b in zip(given, found, strict=True))
+                taught.append(replace(text, sentence=replace(text.sentence, labels=labels)))
+        whole = [t for t, complete in zip(texts, known, strict=True) if complete]
+        if not whole and not taught:
+            return
+        weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
+        crf = self._crf().fit(self.corpus([*whole, *taught]), sample_weight=weights)
+        self.ccm_.model_ = Views([hmm, crf]) if self.model_kind == "both" else crf
 
     def corpus(self, texts: Sequence[Text], *, labels: bool = True) -> Corpus:
         """Texts as the model takes them, with the labels they have unless told otherwise."""
@@ -198,6 +259,12 @@ class Extractor(SavedEstimator):
             return corpus_of(sentences, label_names=self.label_names_)
         except UnknownNameError as error:
             raise _hinted(error, texts, self.label_names_) from None
+
+    def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
+        """Texts in the codes of the trained model."""
+        corpus, model = self.corpus(texts, labels=labels), self.ccm_.model_
+        found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
+        return found
 
     # prediction
 
@@ -217,8 +284,7 @@ class Extractor(SavedEstimator):
         if constrained:
             compile_ahead("predict")
         with _naming(texts):
-            batch = self.ccm_.model_.encode(self.corpus(texts, labels=False))
-            return self.ccm_.decode(batch, constrained=constrained)
+            return self.ccm_.decode(self.batch(texts, labels=False), constrained=constrained)
 
     def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
         """Each text with its fields."""
@@ -250,7 +316,8 @@ class Extractor(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        header, arrays = to_archive(self.ccm_.model_)
+        model = self.ccm_.model_
+        headers, arrays = (model if isinstance(model, Views) else Views([model])).learned()
         names = _Names(
             without=self.without_,
             files=self.files_,
@@ -260,11 +327,13 @@ class Extractor(SavedEstimator):
             duals=self.ccm_.duals_,
             # without times: the same data gives the same file
             history=[{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
-            model=header,
+            models=headers,
         )
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        if "model" in names:
+            raise DataError("extractors of before held one model alone: train it anew with trellis train")
         check_hints(_Names, names, "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
@@ -273,16 +342,26 @@ class Extractor(SavedEstimator):
         self.constraints_ = _chosen(rules, self.without_)
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
-        model = from_archive(names["model"], arrays)
-        if not isinstance(model, HMM) or model.label_names_ != self.label_names_:
-            raise DataError(f"the model in it must be an HMM over {list(self.label_names_)}, and is not")
+        views = Views.restored(names["models"], arrays, None)
+        kinds = tuple(map(type, views.members))
+        expected = {"hmm": (HMM,), "crf": (CRF,), "both": (HMM, CRF)}[self.model_kind]
+        # where there was nothing to teach, the HMM is alone
+        if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
+            wanted = " and a ".join(kind.__name__ for kind in expected)
+            raise DataError(f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not")
+        for member in views.members:
+            if isinstance(member, CRF):
+                member.features = self._features()
+        model = views if len(views.members) > 1 else views.members[0]
         penalties = check_penalties(names["penalties"], named(self.constraints_))
-        self.ccm_ = CCM(model, self.constraints_, method=self.method, beam=self.beam, n_jobs=self.n_jobs)
+        self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
         self.ccm_.model_ = model
         self.ccm_.penalties_, self.ccm_.duals_ = penalties, dict(names["duals"])
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
+        if self.model_kind not in MODEL_KINDS:
+            raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
@@ -295,7 +374,7 @@ def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
     return [c for c in rules if c.name not in without]
 
 
-def _label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
+def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
     """Those the rules declare, else those of the labelled texts."""
     if rules.labels is not None:
         return Vocabulary(rules.labels, kind="label")

@@ -47,6 +47,35 @@ def read_texts(path: FilePath, *, word_column: int = 0, odd: dict[int, str] | No
     return list(_json_texts(path)) if kind == "json" else list(read_raw(path))
 
 
+def read_either(path: FilePath, *, word_column: int = 0, label_column: int = 1) -> list[Text]:
+    """Texts with their labels where the file has a place for them."""
+    kind = kind_of(path)
+    if kind == "columns":
+        first = next((line for _, line in numbered_lines(path) if line.strip()), "")
+        if first.count("\t") < label_column:
+            return read_texts(path, word_column=word_column)
+    if kind == "text":
+        return read_texts(path)
+    return read_labelled(path, word_column=word_column, label_column=label_column)
+
+
+def read_beside(
+    gold: str, output: str, *, word_column: int = 0, label_column: int = 1
+) -> tuple[list[Text], list[Text]]:
+    """Labelled texts of gold and of an output that must have the same tokens; blank ones are left out of both."""
+    columns = {"word_column": word_column, "label_column": label_column}
+    truth, found = ([t for t in read_labelled(path, **columns) if len(t)] for path in (gold, output))
+    for number, (one, other) in enumerate(zip(truth, found, strict=False)):
+        if one.sentence.words != other.sentence.words:
+            raise DataError(
+                f"text {number + 1} is not the same in both: {one.text[:40]!r} ({gold}, line {one.sentence.line}) and "
+                f"{other.text[:40]!r} ({output}, line {other.sentence.line}). Predict from the tokens of {gold} itself"
+            )
+    if len(truth) != len(found):
+        raise DataError(f"gold has {len(truth)} texts but the output has {len(found)}: they must be of the same texts")
+    return truth, found
+
+
 def _kept(texts: Iterator[Text | DataError], odd: dict[int, str]) -> list[Text]:
     found: list[Text] = []
     first: DataError | None = None
@@ -239,10 +268,11 @@ def write_extracted(
     texts: Iterable[tuple[Text, Sequence[str]]],
     kind: str,
     remarks: Mapping[int, Mapping[str, Any]] | None = None,
+    probabilities: Mapping[int, Sequence[float]] | None = None,
 ) -> None:
     """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
 
-    remarks : further keys of the JSON of a text, by its number
+    remarks : further keys of the JSON of a text, by its number;  probabilities : of its fields, likewise
     """
     if kind == "columns":
         labelled = (replace(t.sentence, labels=tuple(y), columns={}, comments=()) for t, y in texts)
@@ -250,14 +280,16 @@ def write_extracted(
         return
     with writing(path) as out:
         for number, (text, labels) in enumerate(texts):
-            record = {**json_record(text, labels), **(remarks or {}).get(number, {})}
+            record = {**json_record(text, labels, (probabilities or {}).get(number)), **(remarks or {}).get(number, {})}
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def json_record(text: Text, labels: Sequence[str]) -> dict[str, Any]:
-    """The text, its fields by characters of the text, and tokens with labels."""
-    fields = [
+def json_record(text: Text, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:
+    """The text, its fields by characters of the text, with their probabilities where known, and tokens with labels."""
+    fields: list[dict[str, Any]] = [
         {"label": f.label, "start": f.start, "end": f.end, "text": text.text[f.start : f.end]}
         for f in fields_of(text, labels)
     ]
+    for field, probability in zip(fields, probabilities or (), strict=False):
+        field["probability"] = round(probability, 4)
     return {"text": text.text, "fields": fields, "tokens": list(text.sentence.words), "labels": list(labels)}

@@ -40,6 +40,7 @@ from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 DECODINGS = ("posterior", "viterbi")
+EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
 """Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
 
@@ -50,8 +51,12 @@ class Inducer(Estimator):
     labels : how many states, or their names
     method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
     strength, frequent : σ, and from how many occurrences on a word is regularised
-    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity
+    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity; None: 30 with a table, and
+        half of them with features, which take longer to find their classes
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
+    emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
+        itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
+    l2 : strength of the prior of the weights of features
     emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
     min_count : rarer words are emitted as one unknown word; 1: every word is itself
     closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word is
@@ -74,8 +79,10 @@ class Inducer(Estimator):
         strength: float = 32.0,
         frequent: int = FREQUENT,
         max_iter: int = 200,
-        em_iter: int = 30,
+        em_iter: int | None = None,
         dual_steps: int = 1,
+        emissions: str | None = None,
+        l2: float = 1.0,
         emission_prior: float | None = None,
         transition_prior: float | None = None,
         min_count: int = 2,
@@ -98,6 +105,8 @@ class Inducer(Estimator):
         self.max_iter = max_iter
         self.em_iter = em_iter
         self.dual_steps = dual_steps
+        self.emissions = emissions
+        self.l2 = l2
         self.emission_prior = emission_prior
         self.transition_prior = transition_prior
         self.min_count = min_count
@@ -135,7 +144,10 @@ class Inducer(Estimator):
             model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine)
         )  # fmt: skip
         constraints = self._constraints()
-        plain = self.max_iter if not constraints else min(self.em_iter, self.max_iter)
+        plain = self.max_iter
+        if constraints:
+            first = EM_ROUNDS if self.emissions_ == "table" else self.max_iter // 2
+            plain = min(first if self.em_iter is None else self.em_iter, self.max_iter)
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
@@ -206,6 +218,11 @@ class Inducer(Estimator):
             return ()
         return (few_labels_per(word, strength=self.strength, min_count=self.frequent),)
 
+    @property
+    def emissions_(self) -> str:
+        """What the model's emissions are made of."""
+        return self.emissions or ("table" if self.method == "vb" else "features")
+
     def _hmm_settings(self, X: Any) -> dict[str, Any]:
         variational = self.method == "vb"
         default = 0.1 if variational else 1.0
@@ -217,6 +234,8 @@ class Inducer(Estimator):
             "emission_prior": default if self.emission_prior is None else self.emission_prior,
             "transition_prior": default if self.transition_prior is None else self.transition_prior,
             "variational": variational,
+            "emissions": self.emissions_,
+            "l2": self.l2,
             "n_jobs": self.n_jobs,
         }
         if self.closed_classes:

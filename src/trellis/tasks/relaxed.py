@@ -131,7 +131,7 @@ def _broken(extractor: Extractor, texts: Sequence[Text], labels: list[list[str]]
     """Place of a text -> hard rules that its labels break."""
     strict = [c for c in _rules(extractor) if c.strength.kind in STRICT]
     model = extractor.ccm_.model_
-    batch = model.encode(extractor.corpus(texts, labels=False))
+    batch = extractor.batch(texts, labels=False)
     codes = extractor.label_names_.encode([label for own in labels for label in own])
     rows = soft_rows(strict, batch, model)
     if not len(rows):

@@ -1,0 +1,68 @@
+"""``trellis check``: what the rules of a file would do in texts, before any training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import console_for, print_lines, visible
+from trellis.cli.options import Json, LabelColumn, Output, WordColumn, wants_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trellis.tasks.check import RuleCheck
+
+SHOWN = 4
+"""So many words of a rule are shown."""
+
+
+def check(
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/rules.md says what can stand in it.")],
+    text: Annotated[str, typer.Argument(help="Texts: raw, .tsv or .jsonl, with labels or without; `-`: stdin.")] = "-",
+    output: Output = "-",
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    json: Json = False,
+) -> None:
+    """Show where each rule applies in texts, which never does, and which the labels break.
+
+    `trellis check rules.toml text.txt` needs no model.
+    """
+    from json import dumps
+
+    from trellis.constraints import parse_rules
+    from trellis.data.files import numbered_lines
+    from trellis.tasks.check import check_rules
+    from trellis.tasks.extract import label_names
+    from trellis.tasks.extract_files import read_either
+
+    check_files({"rules": rules, "text": text}, {"--output": output})
+    parsed = parse_rules("\n".join(line for _, line in numbered_lines(rules)) + "\n", rules)
+    texts = read_either(text, word_column=word_column, label_column=label_column)
+    found = check_rules(parsed, texts, label_names(parsed, texts))
+    if wants_json(output, json):
+        lines = ({**vars(one), "words": dict(one.words), "first": one.first and one.first + 1} for one in found)
+        print_lines(output, (dumps(line, ensure_ascii=False) for line in lines))
+        return
+    with console_for(output) as console:
+        _print(console, found, len(texts))
+
+
+def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{len(found)} rules in {n_texts} texts", title_justify="left")
+    for name in ("rule", "places", "texts", "broken by labels", "at"):
+        table.add_column(name, justify="left" if name in ("rule", "at") else "right")
+    for one in found:
+        words = [f"{word} ({n})" if n > 1 else word for word, n in one.words[:SHOWN]]
+        more = ["..."] if len(one.words) > SHOWN else []
+        broken = "" if one.broken is None else str(one.broken)
+        table.add_row(visible(one.name), str(one.places), str(one.texts), broken, visible("  ".join([*words, *more])))
+    console.print(table)
+    never = [one.name for one in found if not one.places]
+    if never:
+        console.print(visible(f"Never applies: {', '.join(never)}"), soft_wrap=True)

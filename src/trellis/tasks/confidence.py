@@ -1,0 +1,104 @@
+"""How sure an extractor is of a field: its probability under the model's posterior, projected onto the rules.
+
+    q = argmin_q  Σ T q log q − q·scores + Σ ρ E_q[violations]                    (unified EM's E-step at γ = T)
+    P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)
+                                    =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
+
+T is 1, and 2 where two models are multiplied: both have seen the same text, so that their product counts its evidence
+twice, and their geometric mean once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.tokens import Text, fields_of
+from trellis.engine import shards_of, threads_for
+from trellis.learn.ccm import LARGEST_DUAL
+from trellis.learn.expectation import Solving, projector_of
+from trellis.learn.penalties import with_penalties
+from trellis.learn.training import rows_of, scores_of
+from trellis.models.model import bare
+from trellis.projection import Item, ShardAnswer
+from trellis.tasks.extract import Extractor
+
+AGAINST = 60.0
+"""What the score of a label loses that is not asked for: e^−60 is as good as never."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of tokens in the texts of a shard, each with one label.
+
+    instance, first, last, label : (n,)
+    """
+
+    instance: IntArray
+    first: IntArray
+    last: IntArray
+    label: IntArray
+
+
+@dataclass(frozen=True)
+class _OfShard:
+    """Q(a, b) of the runs of every shard, found by its first instance; a run that leaves its text has none."""
+
+    runs: dict[int, Runs]
+
+    def __call__(self, item: Item, answer: ShardAnswer) -> FloatArray:
+        runs, offsets = self.runs[item.data.first], item.data.offsets
+        q = item.rows.q_scores(answer)
+        found = np.zeros(len(runs.instance))
+        inside = np.flatnonzero((runs.first >= 0) & (runs.last <= np.diff(offsets)[runs.instance]))
+        if not len(inside):
+            return found
+        own = q.take(runs.instance[inside])
+        at = np.concatenate([[0], np.cumsum(np.diff(offsets)[runs.instance[inside]])])
+        run = np.repeat(np.arange(len(inside)), (runs.last - runs.first)[inside])
+        within = np.arange(len(run)) - np.searchsorted(run, run)
+        slot = at[run] + runs.first[inside][run] + within
+        others = np.arange(len(own.parts.grid()[0][0])) != runs.label[inside][run][:, None]
+        parts = own.parts.grid()[0][slot][others]
+        # and not −inf: a run that the strict rules do not allow has an answer too, which is nearly 0
+        given = own.add(parts, np.full(len(parts), -AGAINST)).infer().log_partition
+        found[inside] = np.exp(given - q.infer().log_partition[runs.instance[inside]])
+        return found
+
+
+def field_probabilities(
+    extractor: Extractor, texts: Sequence[Text], labels: Sequence[Sequence[str]], *, constrained: bool = True
+) -> list[list[float]]:
+    """The probability of every field that labels give each text, in the order of :func:`fields_of`.
+
+    The texts must be such that can obey the strict rules. constrained : whether the rules are looked at
+    """
+    if not any(map(len, texts)):
+        return [[] for _ in texts]
+    ccm, numbers = extractor.ccm_, extractor.label_names_
+    constraints = extractor.constraints_ if constrained else []
+    fields = [fields_of(t, y) for t, y in zip(texts, labels, strict=True)]
+    batch = extractor.batch(texts, labels=False)
+    rho = np.minimum([ccm.penalties_[c.name] for c in constraints], LARGEST_DUAL)
+    rows = rows_of(ccm.model_, batch, with_penalties(constraints, rho)).canonical().local()
+    shards = shards_of(batch)
+    flat = [
+        (i, f.first - before, f.last + after, numbers.number(f.label))
+        for i, own in enumerate(fields) for f in own for before in (0, 1) for after in (0, 1)
+    ]  # fmt: skip
+    table = np.array(flat, dtype=np.int64).reshape(len(flat), 4)
+    runs = {}
+    for shard in shards:
+        low, high = shard.instances.start, shard.instances.stop
+        mine = table[(table[:, 0] >= low) & (table[:, 0] < high)]
+        runs[low] = Runs(mine[:, 0] - low, mine[:, 1], mine[:, 2], mine[:, 3])
+    projector = projector_of(rows, [s.of(batch) for s in shards], threads_for(extractor.n_jobs), Solving(1e-2, 50))
+    temperature = float(getattr(ccm.model_, "copies", 1))
+    outcome = projector.run(partial(scores_of, bare(ccm.model_)), temperature, then=_OfShard(runs), warn=False)
+    q = np.concatenate([np.zeros(0), *outcome.results]).reshape(-1, 4)
+    found = iter(np.clip(q[:, 0] - q[:, 1] - q[:, 2] + q[:, 3], 0.0, 1.0).tolist())
+    return [[next(found) for _ in own] for own in fields]

@@ -1,0 +1,51 @@
+"""Where an output differs from gold: runs of tokens with one wrong label, the commonest confusions first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from trellis.data.tokens import Text
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Tokens first..last−1 of a text, which gold calls one thing and the output another."""
+
+    text: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """All places where ``gold`` was taken for ``found``; tokens : how many those are."""
+
+    gold: str
+    found: str
+    tokens: int
+    mistakes: tuple[Mistake, ...]
+
+
+def confusions(gold: Sequence[Text], output: Sequence[Text]) -> list[Confusion]:
+    """Of texts with the same tokens; a gold label that is not known is not judged.
+
+    >>> from trellis.data.tokens import as_texts
+    >>> truth = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
+    >>> found = as_texts(["Ann Lee 1999"], [["NAME", "YEAR", "YEAR"]])
+    >>> confusions(truth, found)
+    [Confusion(gold='NAME', found='YEAR', tokens=1, mistakes=(Mistake(text=0, first=1, last=2),))]
+    """
+    places: dict[tuple[str, str], list[Mistake]] = {}
+    for number, (one, other) in enumerate(zip(gold, output, strict=True)):
+        labels = one.sentence.labels or (None,) * len(one)
+        answers = other.sentence.labels or (None,) * len(other)
+        at = 0
+        for (truth, answer), run in groupby(zip(labels, answers, strict=True)):
+            end = at + len(list(run))
+            if truth is not None and truth != answer:
+                places.setdefault((truth, answer or "_"), []).append(Mistake(number, at, end))
+            at = end
+    found = [Confusion(*pair, sum(m.last - m.first for m in own), tuple(own)) for pair, own in places.items()]
+    return sorted(found, key=lambda one: (-one.tokens, one.gold, one.found))

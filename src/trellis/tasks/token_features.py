@@ -1,0 +1,56 @@
+"""What a CRF sees of a token, ready made: the word and its form, affixes, neighbours, and the place in the text.
+
+Features of your own are added by a function (sentence, position) -> description, see :mod:`trellis.models.features`;
+the tokens it is given are dictionaries with the columns of the text, "word" among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trellis.models.features import FeatureFunction, named_values
+from trellis.tasks.word_classes import word_class
+
+NEIGHBOURS = (-2, -1, 0, 1, 2)
+LAST = 4
+"""Places from the beginning and from the end of a text that are told apart."""
+
+
+@dataclass(frozen=True)
+class TokenFeatures:
+    """The features, those of ``more`` after the ready ones.
+
+    >>> TokenFeatures()([{"word": "Ann"}, {"word": ","}], 0)[:4]
+    ['word-2=', 'word-1=', 'word+0=ann', 'form+0=<Xx>']
+    """
+
+    more: FeatureFunction | None = None
+
+    def __call__(self, sentence: Sequence[Mapping[str, Any]], at: int) -> list[Any]:
+        found = list(_ready([token["word"] for token in sentence[max(at - 2, 0) : at + 3]], min(at, 2)))
+        n = len(sentence)
+        found += [f"tenth={10 * at // n}", f"from start={min(at, LAST)}", f"from end={min(n - 1 - at, LAST)}"]
+        if self.more is not None:
+            # names of one's own cannot meet the ready ones
+            found += [f"own {name}" for name, value in named_values(self.more(sentence, at)) if value]
+        return found
+
+
+def _ready(words: Sequence[str], at: int) -> Iterator[str]:
+    """Of the words around a token, which is ``at`` in them."""
+    low = [word.lower() for word in words]
+    for step in NEIGHBOURS:
+        if 0 <= at + step < len(words):
+            yield f"word{step:+d}={low[at + step]}"
+            yield f"form{step:+d}={word_class(words[at + step])}"
+        else:
+            yield f"word{step:+d}="
+    for n in (2, 3):
+        yield f"begins={low[at][:n]}"
+        yield f"ends={low[at][-n:]}"
+    if at > 0:
+        yield f"before={low[at - 1]} {low[at]}"
+    if at + 1 < len(low):
+        yield f"after={low[at]} {low[at + 1]}"
