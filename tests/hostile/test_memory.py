@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from tests.hostile.command import run
+from trellis.engine.compiling import Plan, compile_in_children
+from trellis.engine.kernel_list import read_kernels
 
 PEAK = (
     "import resource, subprocess, sys\n"
@@ -48,6 +50,15 @@ def written(folder, n_labels, n_texts, length, rules):
         run("predict", "-m", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0
     )  # what it compiles is kept
     return "-m", folder / "m", folder / "text.txt"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """What a compiler needs is not measured."""
+    kernels = read_kernels()
+    missing = kernels.missing(["train-codl", "train-pr", "fast-chain", "predict"])
+    if missing:
+        compile_in_children(Plan(kernels, missing))
 
 
 def peak(*arguments):

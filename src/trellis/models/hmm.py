@@ -315,7 +315,7 @@ class HMM(SequenceModel):
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
-        table, sizes = self._table_of_arrays()
+        table, sizes = self._table_of_arrays(None if self._log_linear is None else self.feature_names_)
         tables = as_parameters(table, parameters, **sizes)
         start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].T)
         if self._log_linear is not None:
@@ -332,10 +332,10 @@ class HMM(SequenceModel):
             _summing_to_one(name, given)
         self._set_probabilities(start, transition, emission)
 
-    def _table_of_arrays(self) -> tuple[dict[str, ArrayOf], dict[str, int]]:
+    def _table_of_arrays(self, features: Vocabulary | None) -> tuple[dict[str, ArrayOf], dict[str, int]]:
         k = len(self.label_names_)
-        if self._log_linear is not None:
-            return self.ARRAYS_OF_FEATURES, {"features": len(self.feature_names_), "labels": k}
+        if features is not None:
+            return self.ARRAYS_OF_FEATURES, {"features": len(features), "labels": k}
         return self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
 
     def _set_labels(self, statistics: HMMStatistics) -> None:
@@ -427,11 +427,13 @@ class HMM(SequenceModel):
         self._check_settings()
         self.label_names_ = vocabulary_from_json(names["labels"])
         self.symbols_ = vocabulary_from_json(names["symbols"])
+        features = None if self.emissions == "table" else vocabulary_from_json(names["features"])
+        table, sizes = self._table_of_arrays(features)
+        arrays = check_arrays(table, arrays, **sizes)  # before anything of the size that names claim is made
         self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
-        if self.emissions != "table":
-            self._describe_words(vocabulary_from_json(names["features"]))
-        table, sizes = self._table_of_arrays()
-        self.set_parameters(check_arrays(table, arrays, **sizes))
+        if features is not None:
+            self._describe_words(features)
+        self.set_parameters(arrays)
 
     def _coded(self, batch: Batch) -> tuple[LabelArray, Sequence[str]]:
         """Numbers of the words, and the words that those beyond the model's own stand for."""

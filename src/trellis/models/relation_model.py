@@ -118,7 +118,10 @@ class RelationModel(SavedEstimator):
     sides_: tuple[SlotMaxEnt, SlotMaxEnt]
     types_: tuple[tuple[str, ...], tuple[str, ...]]
     label_names_: Vocabulary
-    ARRAYS: ClassVar[dict[str, ArrayOf]] = {kind: ArrayOf(np.float64, (f"{kind}_weights",)) for kind in KINDS}
+    # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
+    ARRAYS: ClassVar[dict[str, ArrayOf]] = {
+        kind: ArrayOf(np.float64, (f"{kind}_weights",), low=-1e6, high=1e6) for kind in KINDS
+    }
     _features: tuple[Vocabulary, ...]
 
     def __init__(

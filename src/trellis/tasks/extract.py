@@ -87,7 +87,7 @@ class Extractor(SavedEstimator):
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
-        and "codl" where there is a k_best
+        and "codl" where there is a k_best, or no round
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior : of the HMM
     random_state : of the start where nothing is labelled
@@ -191,7 +191,7 @@ class Extractor(SavedEstimator):
     @property
     def method_(self) -> str:
         """How it learns."""
-        return self.method or ("pr" if self.k_best == 1 else "codl")
+        return self.method or ("pr" if self.k_best == 1 and self.max_iter > 0 else "codl")
 
     def _hmm(self) -> HMM:
         return HMM(
