@@ -15,6 +15,7 @@ from tests.align.toy import toy_text
 from tests.engine.isolating import IsolatingEngine
 from tests.extract.samples import rules_of, write_samples
 from trellis.cli.app import main
+from trellis.engine import choice
 from trellis.engine.dask import DaskEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
@@ -76,14 +77,17 @@ def test_any_number_of_threads(command: str, threads: int) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_copies_of_everything(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = alone(command)
-    monkeypatch.setitem(__import__("trellis.engine.choice").engine.choice._clusters, "copy://", IsolatingEngine())
+    monkeypatch.setitem(choice._clusters, "copy://", IsolatingEngine())
     assert written(command, "--engine", "copy://") == expected
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     engine = DaskEngine.local(2)
+    address = engine.client.scheduler.address
     yield engine
+    if address in choice._clusters:
+        choice._clusters.pop(address).close()  # else it would look for its scheduler in the background for ever
     engine.close()
 
 
