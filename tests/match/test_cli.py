@@ -116,3 +116,7 @@ def test_a_model_of_another_kind_is_refused(trained, tmp_path, capfd):
     HMM(min_count=1).fit([["a"]], [["X"]]).save(tmp_path / "hmm")
     assert run("match", "predict", trained / "names.tsv", "-m", tmp_path / "hmm") == 2
     assert "holds 'HMM', not 'Matcher'" in capfd.readouterr().err
+    files = ["--parser", tmp_path / "hmm", "--tagger", tmp_path / "hmm", "--save", tmp_path / "new"]
+    assert run("match", "train", trained / "names.tsv", "--kind", "sentences", *files) == 2
+    assert "holds 'HMM', not 'Parser'" in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -135,7 +135,8 @@ def test_edges_are_those_of_a_parser_where_one_is_given(tmp_path):
     [({"kind": "name"}, [("a", "b")], None, "unknown kind 'name'.*names"),
      ({"kind": "sentences"}, [("a", "b")], None, "sentences need answers"),
      ({}, [("a", "b"), ("b", "c")], [1, 1], "all 2 answers are"), ({}, [("a", "b")], [1, 1], "expected an answer"),
-     ({"negatives": 0}, [("a", "b")], None, "negatives must be")],
+     ({"negatives": 0}, [("a", "b")], None, "negatives must be"),
+     ({"kind": "sentences", "parser": Tagger(), "tagger": Tagger()}, [("a", "b")] * 2, [1, -1], "must be a Parser")],
 )  # fmt: skip
 def test_mistakes_are_named(settings, X, z, told):
     with pytest.raises(DataError, match=told):

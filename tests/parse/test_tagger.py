@@ -77,4 +77,4 @@ def test_from_bare_text_to_trees_of_another_language(tmp_path, capsys):
     assert right > 0.8 * sum(map(len, trees))
     capsys.readouterr()
     assert run("tag", "predict", tmp_path / "s.txt", "--model", parser) == 2
-    assert "not a tagger" in capsys.readouterr().err
+    assert "not 'Tagger'" in capsys.readouterr().err

@@ -53,7 +53,6 @@ def induce_trees(
     """
     from trellis.data.conllu import NAMES, read_conllu, write_conllu
     from trellis.data.files import numbered_lines
-    from trellis.models import load_model
     from trellis.tasks.induce_trees import TreeInducer
 
     check_files(
@@ -64,9 +63,7 @@ def induce_trees(
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
     sentences = list(read_conllu(text, columns=others))
     if model is not None:
-        inducer = load_model(model, n_jobs=jobs(threads))
-        if not isinstance(inducer, TreeInducer):
-            raise DataError(f"{model} holds a {type(inducer).__name__}, not what induce-trees saves")
+        inducer = TreeInducer.load(model, n_jobs=jobs(threads))
     else:
         written = "" if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
         inducer = TreeInducer(

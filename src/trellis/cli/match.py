@@ -102,8 +102,9 @@ def train(
     `trellis match train pairs.tsv --kind names --save m.trellis`
     """
     from trellis.data.pair_files import read_pairs
-    from trellis.models import load_model
     from trellis.tasks.match import Matcher
+    from trellis.tasks.parse import Parser
+    from trellis.tasks.tag import Tagger
 
     check_files(
         {"pairs": pairs, "--dev": dev, "--parser": parser, "--tagger": tagger},
@@ -114,7 +115,7 @@ def train(
     answers = None if given[0].answer is None else _answered(pairs, given)[1]
     made = Matcher(
         kind.value, method=method.value, C=cost, negatives=negatives, longest=segment, wordnet=wordnet,
-        parser=None if parser is None else load_model(parser), tagger=None if tagger is None else load_model(tagger),
+        parser=None if parser is None else Parser.load(parser), tagger=None if tagger is None else Tagger.load(tagger),
         max_iter=rounds, random_state=seed, n_jobs=jobs(threads), verbose=not quiet,
     )  # fmt: skip
     made.fit([(one.left, one.right) for one in given], answers)

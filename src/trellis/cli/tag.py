@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,10 +21,6 @@ from trellis.cli.options import (
     flag,
     jobs,
 )
-from trellis.errors import DataError
-
-if TYPE_CHECKING:
-    from trellis.tasks.tag import Tagger
 
 tag = typer.Typer(help="Tags of words: learn them from a treebank, and tag text with it.", no_args_is_help=True)
 
@@ -72,19 +68,9 @@ def predict(
     `trellis tag predict text.txt --model tagger.trellis -o text.conllu`
     """
     from trellis.data.conllu import NAMES, read_text, write_conllu
-
-    check_files({"text": text, "--model": model}, {"--output": output})
-    tagger = read_tagger(model, jobs(threads))
-    others = [name for name in NAMES if name not in ("id", "form", "upos")]
-    write_conllu(output, tagger.predict(s for s in read_text(text, columns=others) if len(s)))
-
-
-def read_tagger(path: str, n_jobs: int | None) -> Tagger:
-    """The tagger in a file, and nothing else."""
-    from trellis.models import load_model
     from trellis.tasks.tag import Tagger
 
-    tagger = load_model(path, n_jobs=n_jobs)
-    if not isinstance(tagger, Tagger):
-        raise DataError(f"{path} holds a {type(tagger).__name__}, not a tagger that `trellis tag train` saved")
-    return tagger
+    check_files({"text": text, "--model": model}, {"--output": output})
+    tagger = Tagger.load(model, n_jobs=jobs(threads))
+    others = [name for name in NAMES if name not in ("id", "form", "upos")]
+    write_conllu(output, tagger.predict(s for s in read_text(text, columns=others) if len(s)))

@@ -24,7 +24,6 @@ from trellis.cli.options import (
     name_option,
     number_option,
 )
-from trellis.cli.tag import read_tagger
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ def transfer(
     """
     from trellis.data.conllu import write_conllu
     from trellis.metrics.alignment import read_links
-    from trellis.models import load_model
     from trellis.tasks.align import Aligner
     from trellis.tasks.parse import Parser
     from trellis.tasks.transfer import Transfer
@@ -103,11 +101,7 @@ def transfer(
         },
         {"--save": save, "--output": output if parse is not None else None},
     )
-    known = load_model(source_parser, n_jobs=jobs(threads))
-    if not isinstance(known, Parser):
-        raise DataError(
-            f"{source_parser} holds a {type(known).__name__}, not a parser that `trellis parse train` saved"
-        )
+    known = Parser.load(source_parser, n_jobs=jobs(threads))
     one, other = (
         _tagged(path, tagger, jobs(threads)) for path, tagger in ((source, source_tagger), (target, target_tagger))
     )
@@ -134,6 +128,7 @@ def transfer(
 def _tagged(path: str, tagger: str | None, n_jobs: int | None) -> list[Sentence]:
     """The sentences of a file, tagged where there is a tagger for them."""
     from trellis.data.conllu import read_text
+    from trellis.tasks.tag import Tagger
 
     sentences = list(read_text(path))
-    return sentences if tagger is None else read_tagger(tagger, n_jobs).predict(sentences)
+    return sentences if tagger is None else Tagger.load(tagger, n_jobs=n_jobs).predict(sentences)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from trellis.data.ragged import IntArray
 from trellis.engine import Piece, Placed, place_batch
 from trellis.learn.expectation import Expectation
@@ -79,7 +77,7 @@ class AgreementStep:
         return [self.free]
 
     def nothing(self, gamma: float) -> Duals:
-        return Duals(np.zeros(0), (), ())
+        return Duals.none()
 
     def run(self, gamma: float, duals: Duals | None) -> Expectation:
         training, known = self.training, self.training.known_value()

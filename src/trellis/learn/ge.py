@@ -142,7 +142,7 @@ class ExpectationStep:
         return [self.free]
 
     def nothing(self, gamma: float) -> Duals:
-        return Duals(np.zeros(0), (), ())
+        return Duals.none()
 
     def run(self, gamma: float, duals: Duals | None) -> Expectation:
         model: Any = self.training.model

@@ -61,7 +61,7 @@ class StepwiseStep:
         return [placed for step in self.steps for placed in step.placed]
 
     def nothing(self, gamma: float) -> Duals:
-        return Duals(np.zeros(0), (), ())
+        return Duals.none()
 
     def restore(self, run: Checkpoint) -> None:
         """Go on with the random order and the statistics of a checkpoint, or of a new start, which has none yet."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray
 
@@ -23,6 +25,11 @@ class Duals:
     row: FloatArray
     sparsity: tuple[FloatArray, ...]
     memory: tuple[FloatArray | None, ...]
+
+    @classmethod
+    def none(cls) -> Duals:
+        """Those of an E-step without rows."""
+        return cls(np.zeros(0), (), ())
 
     def by_name(self, rows: Rows) -> dict[str, FloatArray]:
         """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""

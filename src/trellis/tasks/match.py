@@ -88,7 +88,7 @@ class Matcher(SavedEstimator):
     [('a', 'ע'), ('d', 'ד'), ('i', 'י'), ('n', 'נ'), ('a', 'ה')]
     """
 
-    not_saved = ("parser", "tagger", "wordnet", "n_jobs", "verbose")
+    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
     learner_: LCLR
 
     def __init__(
@@ -224,6 +224,10 @@ class Matcher(SavedEstimator):
         self._check_whole(negatives=1)
         if (self.parser is None) != (self.tagger is None):
             raise DataError("a parser reads tagged words: give a parser and a tagger, or neither")
+        for name, wanted in (("parser", Parser), ("tagger", Tagger)):
+            found = getattr(self, name)
+            if found is not None and not isinstance(found, wanted):
+                raise DataError(f"{name} must be a {wanted.__name__}, not a {type(found).__name__}")
         if self.parser is not None and self.kind == "names":
             raise DataError("names have no trees: a parser is for sentences")
 

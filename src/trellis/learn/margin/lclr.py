@@ -101,6 +101,10 @@ class LCLR(IndirectLearner):
     def fixed(self) -> bool:  # type: ignore[override]
         return self.method != "joint"
 
+    @property
+    def _rounds(self) -> int:
+        return 1 if self.method == "two-stage" else self.max_iter
+
     def fit(
         self,
         X: Any,
@@ -113,12 +117,7 @@ class LCLR(IndirectLearner):
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
         self._check_settings(dev)
         self.first_weights_ = self.model.weights_.copy() if self.start == "model" else None
-        rounds = self.max_iter
-        try:
-            self.max_iter = 1 if self.method == "two-stage" else rounds
-            return self._fit((None, None), (X, z), sample_weight, dev, resume)
-        finally:
-            self.max_iter = rounds
+        return self._fit((None, None), (X, z), sample_weight, dev, resume)
 
     def _check_settings(self, dev: Any = None) -> None:
         super()._check_settings(dev)

@@ -128,7 +128,7 @@ class MarginLearner(Prediction):
     ) -> Self:
         """The rounds."""
         settings = Settings(
-            -np.inf, start="model", n_init=self.n_init, max_iter=self.max_iter, tol=self.tol if warns else 0.0,
+            -np.inf, start="model", n_init=self.n_init, max_iter=self._rounds, tol=self.tol if warns else 0.0,
             random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
             verbose=self.verbose, title=self.title, rises=False, keep_best=keep_best,
         )  # fmt: skip
@@ -145,6 +145,11 @@ class MarginLearner(Prediction):
         self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
         self.objective_ = run.history[-1].objective
         return self
+
+    @property
+    def _rounds(self) -> int:
+        """Rounds at most."""
+        return self.max_iter
 
     def _fingerprint(self, batch: Any) -> dict[str, str]:
         settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}

@@ -8,6 +8,7 @@ A step is the learner's own (:class:`Rule`). The pass goes in one thread: each s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class Moving:
         np.add.at(self.u, column, (self.n_steps - 1) * value)
 
 
-class Rule:
+class Rule(ABC):
     """A step on one example; subclasses bring ``step``.
 
     k : rivals looked at;  augmented : whether the loss is added to their scores
@@ -55,9 +56,9 @@ class Rule:
     k = 1
     augmented = False
 
+    @abstractmethod
     def step(self, moving: Moving, rows: Any, loss: FloatArray, weight: float) -> None:
         """Move the weights; rows : Φ(x, y) − Φ(x, rival) (k, n_weights);  loss : Δ less prices (k,)"""
-        raise NotImplementedError
 
     def average(self, moving: Moving) -> FloatArray:
         return moving.w - moving.u / max(moving.n_steps, 1)

@@ -10,6 +10,7 @@ value, which rises, and ``gap`` its distance to the primal; of the others it is 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class MarginTraining:
         return 0.0
 
 
-class MarginStep:
+class MarginStep(ABC):
     """What the steps have in common: no shards of free instances, random numbers, arrays for a checkpoint.
 
     kept : whether rounds leave behind what a checkpoint needs
@@ -59,7 +60,7 @@ class MarginStep:
         return []
 
     def nothing(self, gamma: float) -> Duals:
-        return Duals(np.zeros(0), (), ())
+        return Duals.none()
 
     def restore(self, run: Checkpoint) -> None:
         """Go on with the random numbers and the state of a run, or of a new start, which has none yet."""
@@ -72,18 +73,21 @@ class MarginStep:
     def snapshot(self) -> dict[str, Any]:
         return {"rng_state": self.rng.bit_generator.state}
 
+    @abstractmethod
     def begin(self) -> None:
-        raise NotImplementedError
+        """Start anew."""
 
+    @abstractmethod
     def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        raise NotImplementedError
+        """Go on with what :meth:`arrays` gave."""
 
+    @abstractmethod
     def run(self, gamma: float, duals: Duals | None) -> Expectation:
-        raise NotImplementedError
+        """A round."""
 
+    @abstractmethod
     def arrays(self) -> Sequence[Any]:
         """What a next round depends on beside the weights, as flat arrays: for a checkpoint."""
-        raise NotImplementedError
 
     def done(self, objective: float, *, evaluations: int, gap: float = 0.0, settled: bool) -> Expectation:
         """A round's outcome."""

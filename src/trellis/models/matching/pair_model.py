@@ -8,6 +8,7 @@ They are scorers (:mod:`trellis.learn.margin.scorer`): a large-margin learner gi
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -33,7 +34,7 @@ class Aligned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(ABC):
     """What learners ask of a batch of pairs; alignments are never given, so it has no labels.
 
     pairs : the two texts of each instance;  offsets : (n + 1,) how large each is, by which shards are cut
@@ -65,12 +66,12 @@ class PairBatch:
         object.__setattr__(made, "first", self.first + start)
         return made
 
+    @abstractmethod
     def take(self, numbers: IntArray) -> Self:
         """The instances with these numbers, in this order."""
-        raise NotImplementedError
 
 
-class PairModel(SavedEstimator):
+class PairModel(SavedEstimator, ABC):
     """Weights by the vector; subclasses bring features and structures."""
 
     weights_: FloatArray
@@ -78,15 +79,17 @@ class PairModel(SavedEstimator):
     not_saved: ClassVar[tuple[str, ...]] = ()
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {"weights": ArrayOf(np.float64, ("weights",))}
 
+    @abstractmethod
     def _n_weights(self) -> int:
-        raise NotImplementedError
+        """How many weights its features have."""
 
+    @abstractmethod
     def parts(self, batch: Any) -> Any:
-        raise NotImplementedError
+        """The parts of its structure."""
 
+    @abstractmethod
     def part_features(self, batch: Any, used: IntArray) -> Any:
         """Sparse rows (n_used, n_weights) of the features of parts."""
-        raise NotImplementedError
 
     def phi(self, batch: Any, outputs: Any) -> Any:
         """The feature map: a sparse row (n_weights,) per instance, so that score(outputs) = phi · w."""
@@ -96,9 +99,9 @@ class PairModel(SavedEstimator):
         rows = sparse.csr_matrix(of_instance, shape=(len(batch), len(used)))
         return sparse.csr_matrix(rows @ self.part_features(batch, used))
 
+    @abstractmethod
     def _shown(self, batch: Any, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
         """What stands side by side in each alignment, "" for nothing; and the part of each of these."""
-        raise NotImplementedError
 
     def decode(self, batch: Any, outputs: Any) -> list[list[Aligned]]:
         """What stands side by side in each alignment, and what it adds to the score."""

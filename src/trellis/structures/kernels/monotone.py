@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.align_log import log_add
+
 
 @njit(nogil=True, cache=True)
 def best_paths(first_part, source, target, longest, value, uniform, points, n_points, best):
@@ -77,16 +79,6 @@ def best_paths(first_part, source, target, longest, value, uniform, points, n_po
 
 
 @njit(nogil=True, cache=True)
-def plus(x, y):
-    """log(exp x + exp y)."""
-    if x < y:
-        x, y = y, x
-    if y == -np.inf:
-        return x
-    return x + np.log1p(np.exp(y - x))
-
-
-@njit(nogil=True, cache=True)
 def sum_paths(first_part, source, target, longest, value, marginal, log_partition):
     """Log-partitions, and the probability that each step is taken."""
     n_steps = (longest + 1) * (longest + 1) - 1
@@ -110,11 +102,11 @@ def sum_paths(first_part, source, target, longest, value, marginal, log_partitio
                         s = value[first + here * n_steps + a * (longest + 1) + b - 1]
                         there = (i - a) * width + j - b
                         if a == 0:
-                            closed = plus(closed, s + table_sum(fore, there))
+                            closed = log_add(closed, s + table_sum(fore, there))
                         elif b == 0:
-                            opened = plus(opened, s + fore[0, there])
+                            opened = log_add(opened, s + fore[0, there])
                         else:
-                            opened = plus(opened, s + table_sum(fore, there))
+                            opened = log_add(opened, s + table_sum(fore, there))
                 fore[0, here], fore[1, here] = opened, closed
         total = table_sum(fore, n * width + m)
         log_partition[pair] = total
@@ -134,11 +126,11 @@ def sum_paths(first_part, source, target, longest, value, marginal, log_partitio
                         there = (i + a) * width + j + b
                         part = first + there * n_steps + a * (longest + 1) + b - 1
                         rest = value[part] + back[1 if a == 0 else 0, there]
-                        after_open = plus(after_open, rest)
+                        after_open = log_add(after_open, rest)
                         if b == 0:
                             before = fore[0, here]
                         else:
-                            after_closed = plus(after_closed, rest)
+                            after_closed = log_add(after_closed, rest)
                             before = table_sum(fore, here)
                         marginal[part] = min(np.exp(before + rest - total), 1.0)
                 back[0, here], back[1, here] = after_open, after_closed
@@ -147,4 +139,4 @@ def sum_paths(first_part, source, target, longest, value, marginal, log_partitio
 @njit(nogil=True, cache=True)
 def table_sum(table, at):
     """Both layers of a point together."""
-    return plus(table[0, at], table[1, at])
+    return log_add(table[0, at], table[1, at])
