@@ -230,7 +230,8 @@ class _Pass:
                     del self.pending[group]
                     answers: list[tuple[Any, Any]] = pickle.loads(found)
                     return answers
-                self.placed.stale.add(group)  # it was done once more than is known here
+                # It was done once more than is known here; or what was sent was cancelled before it was kept.
+                self.placed.absent.add(group)
                 self.ask(group)
             except TrellisError:
                 raise
