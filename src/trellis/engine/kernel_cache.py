@@ -55,6 +55,7 @@ def guard() -> None:
         if not dispatcher.py_func.__module__.startswith("trellis."):
             numbas_own(dispatcher)
             return
+        dispatcher.targetoptions["no_cfunc_wrapper"] = True  # a way in from C that nobody takes: time to compile
         try:
             dispatcher._cache = GuardedCache(dispatcher.py_func)
         except (OSError, RuntimeError) as error:

@@ -32,7 +32,8 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
             edge_slot = (part[e] - n_node) // (K * K) if e < last_e else FAR
             slot = min(node_slot, edge_slot - 1)
             end = offsets[instance_of_slot[slot] + 1]
-            least[:] = 0.0
+            fill(least[0], 0.0)
+            fill(least[1], 0.0)
             while True:
                 # the largest value is minus the least one of −φ
                 while p < last_p and part[p] // K == slot:
@@ -46,18 +47,20 @@ def row_extremes(start, first_edge, part, coefficient, offsets, instance_of_slot
                     break
                 if ahead > slot + 1 or edge_slot != ahead:
                     # no entry on the way: any label follows any other
-                    least[0], least[1] = least[0].min(), least[1].min()
+                    fill(least[0], smallest_of(least[0]))
+                    fill(least[1], smallest_of(least[1]))
                 slot = ahead
                 if edge_slot == slot:
                     behind = entries_until(part, e, last_e, n_node + (slot + 1) * K * K)
                     for side in range(2):
                         spread(edge, part, coefficient, 1.0 - 2.0 * side, e, behind, n_node, K)
                         least_after(least[side], edge, part, e, behind, n_node, following)
-                        least[side] = following
+                        for k in range(K):
+                            least[side, k] = following[k]
                     wipe(edge, part, e, behind, n_node, K)
                     e = behind
-            low[r] += least[0].min()
-            high[r] -= least[1].min()
+            low[r] += smallest_of(least[0])
+            high[r] -= smallest_of(least[1])
 
 
 @njit(nogil=True, cache=True)
@@ -103,6 +106,23 @@ def least_before(least, edge, part, low, high, n_node, before):
         within = (part[i] - n_node) % (K * K)
         a, b = within // K, within % K
         before[a] = min(before[a], edge[a, b] + least[b])
+
+
+# Loops, since Numba takes half a second for each whole-array assignment and for each call of a method such as min.
+
+
+@njit(nogil=True, cache=True)
+def fill(values, value):
+    for k in range(len(values)):
+        values[k] = value
+
+
+@njit(nogil=True, cache=True)
+def smallest_of(values):
+    smallest = np.inf
+    for k in range(len(values)):
+        smallest = min(smallest, values[k])
+    return smallest
 
 
 @njit(nogil=True, cache=True)
@@ -175,10 +195,7 @@ def parts_never_least(margin, start, first_edge, part, coefficient, offsets, ins
                 onward[:] = node[t] + backward[t]
                 least_before(onward, edge, part, at, behind, n_node, backward[t - 1])
                 wipe(edge, part, at, behind, n_node, K)
-            smallest = np.inf
-            for b in range(K):
-                smallest = min(smallest, forward[length - 1, b])
-            limit = smallest + margin[r]
+            limit = smallest_of(forward[length - 1]) + margin[r]
             for t in range(length):
                 for k in range(K):
                     used[t, k] = forward[t, k] + backward[t, k] <= limit
