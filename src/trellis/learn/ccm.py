@@ -16,6 +16,7 @@ argmax.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ LARGEST_DUAL = 50.0
 """Bound on duals where ρ is larger or infinite: e^−50 is as good as never, and the projection stays well scaled."""
 
 
+@dataclass(eq=False, repr=False)
 class CCM(CCMPrediction):
     """A model with constraints, learned by the method that is named.
 
@@ -50,42 +52,23 @@ class CCM(CCMPrediction):
     variable of each constraint's rows, the price that the last projection put on it.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Sequence[Constraint | Rule] = (),
-        *,
-        method: str = "codl",
-        gamma: float | None = None,
-        beta: float | None = 0.7,
-        max_iter: int = 5,
-        hard: bool = False,
-        k_best: int = 1,
-        smoothing: float = 0.5,
-        beam: int = 50,
-        projection_tol: float = 1e-2,
-        max_evaluations: int = 50,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.method = method
-        self.gamma = gamma
-        self.beta = beta
-        self.max_iter = max_iter
-        self.hard = hard
-        self.k_best = k_best
-        self.smoothing = smoothing
-        self.beam = beam
-        self.projection_tol = projection_tol
-        self.max_evaluations = max_evaluations
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    model: Any
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    method: str = "codl"
+    gamma: float | None = None
+    beta: float | None = 0.7
+    max_iter: int = 5
+    hard: bool = False
+    k_best: int = 1
+    smoothing: float = 0.5
+    beam: int = 50
+    projection_tol: float = 1e-2
+    max_evaluations: int = 50
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
         """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""

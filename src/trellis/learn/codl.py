@@ -16,6 +16,7 @@ it is γ = −∞: the posterior is one output that obeys the constraints.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ NO_LABELS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class CoDL(CCMPrediction):
     """Learn a model and the penalties of constraints from labelled and unlabelled instances.
 
@@ -68,42 +70,23 @@ class CoDL(CCMPrediction):
     [['D', 'N', 'V']]
     """
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Sequence[Constraint | Rule] = (),
-        *,
-        beta: float | None = 0.7,
-        max_iter: int = 5,
-        hard: bool = False,
-        k_best: int = 1,
-        relearn: bool = True,
-        smoothing: float = 0.5,
-        beam: int = 50,
-        start_scale: float = 1.0,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.beta = beta
-        self.max_iter = max_iter
-        self.hard = hard
-        self.k_best = k_best
-        self.relearn = relearn
-        self.smoothing = smoothing
-        self.beam = beam
-        self.start_scale = start_scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    model: Any
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    beta: float | None = 0.7
+    max_iter: int = 5
+    hard: bool = False
+    k_best: int = 1
+    relearn: bool = True
+    smoothing: float = 0.5
+    beam: int = 50
+    start_scale: float = 1.0
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 1
+    verbose: bool = False
 
     def fit(
         self,

@@ -13,6 +13,7 @@ model.variational     variational Bayes EM (Graça et al. 2009, sec. 4)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from trellis.learn.training import STARTS, Training
 from trellis.projection.shard import PATIENT
 
 
+@dataclass(eq=False, repr=False)
 class UEM(ProjectedPrediction):
     """Learn a model from labelled, partly labelled and unlabelled instances and from constraints.
 
@@ -68,56 +70,30 @@ class UEM(ProjectedPrediction):
     True
     """
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Sequence[Constraint | Rule] = (),
-        *,
-        gamma: Gamma = 1.0,
-        alpha: float = 1.0,
-        beta: float | None = None,
-        start: str = "auto",
-        start_scale: float = 1.0,
-        n_init: int = 1,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        patience: int | None = None,
-        online: int | None = None,
-        step_power: float = 0.7,
-        projection_tol: float = 1e-3,
-        max_evaluations: int = 200,
-        few_dual_steps: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        random_state: int | None = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 10,
-        track_likelihood: bool = True,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.gamma = gamma
-        self.alpha = alpha
-        self.beta = beta
-        self.start = start
-        self.start_scale = start_scale
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.patience = patience
-        self.online = online
-        self.step_power = step_power
-        self.projection_tol = projection_tol
-        self.max_evaluations = max_evaluations
-        self.few_dual_steps = few_dual_steps
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.track_likelihood = track_likelihood
-        self.verbose = verbose
+    model: Any
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    gamma: Gamma = 1.0
+    alpha: float = 1.0
+    beta: float | None = None
+    start: str = "auto"
+    start_scale: float = 1.0
+    n_init: int = 1
+    max_iter: int = 100
+    tol: float = 1e-6
+    patience: int | None = None
+    online: int | None = None
+    step_power: float = 0.7
+    projection_tol: float = 1e-3
+    max_evaluations: int = 200
+    few_dual_steps: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+    random_state: int | None = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 10
+    track_likelihood: bool = True
+    verbose: bool = False
 
     def fit(
         self,

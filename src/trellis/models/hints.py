@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trellis.errors import DataError
 
 
-def check_hints(function: Callable[..., Any], values: Any, what: str) -> dict[str, Any]:
-    """The values by name, where each is of the type that the function's (or dataclass's) hints give its name.
+def check_hints(asks: Callable[..., Any], values: Any, what: str) -> dict[str, Any]:
+    """The values by name, where each is of the type that the hints of a function (class, dataclass) give its name.
 
     >>> check_hints(check_hints, {"what": 3}, "setting")
     Traceback (most recent call last):
@@ -19,12 +20,18 @@ def check_hints(function: Callable[..., Any], values: Any, what: str) -> dict[st
     """
     if not isinstance(values, dict):
         raise DataError(f"{what}s must stand in a table by name, but there is {values!r:.60}")
-    hints = get_type_hints(function)
+    hints = hints_of(asks)
     for name, value in values.items():
         if name not in hints or not fits(value, hints[name]):
             asked = getattr(hints[name], "__name__", hints[name]) if name in hints else "left out"
             raise DataError(f"{what} {name!r} must be {asked}, but is {value!r:.60}")
     return values
+
+
+def hints_of(asks: Callable[..., Any]) -> dict[str, Any]:
+    """Types by name: of arguments, of a dataclass's fields, of the entries of a class that is a table by name."""
+    hints = get_type_hints(asks)
+    return {one.name: hints[one.name] for one in fields(asks)} if is_dataclass(asks) else hints
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -104,19 +104,24 @@ def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray
     names, arrays = model.learned()
     own = model.get_params(deep=False)
     configuration = {name: _json(value) for name, value in own.items() if name not in model.not_saved}
-    check_hints(type(model).__init__, configuration, "argument")
+    check_hints(_constructor(type(model)), configuration, "argument")
     return {"class": type(model).__name__, "configuration": configuration, "learned": names}, arrays
 
 
 def from_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **arguments: Any) -> Any:
     """The model of :func:`to_archive`; ``arguments`` of the constructor take the place of those in the file."""
     made = _class(header)
-    configuration = check_hints(made.__init__, header["configuration"], "argument")
+    configuration = check_hints(_constructor(made), header["configuration"], "argument")
     # An argument that files do not have, and that has no default, is what ``restore`` puts there.
     wanting = {n: None for n, default in made._parameter_defaults().items() if default is inspect.Parameter.empty}
     model = made(**{**wanting, **configuration, **arguments})
     model.restore(header["learned"], arrays)
     return model
+
+
+def _constructor(kind: Any) -> Any:
+    """What has the hints of a class's arguments: fields, which may be of other modules, or ``__init__``."""
+    return kind if "__dataclass_fields__" in vars(kind) else kind.__init__
 
 
 def _class(header: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ Q(w) = ½ ‖w‖² + C₁ Σ_{i in S} ℓ(max_h Δ(h, h_i) − w · (Φ(x_i, h_
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,17 +23,22 @@ from trellis.learn.margin.steps import LatentStep
 STARTS = ("auto", "model")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IndirectLearner(MarginLearner):
     """Learners with structures to be found: of yes/no examples, of outputs known in part."""
 
-    C: float
-    C_binary: float
-    loss: str
-    normalised: bool
-    random_ties: bool
-    start: str
-    inner_tol: float
-    inner_iter: int
+    C: float = 1.0
+    loss: str = "squared_hinge"
+    random_ties: bool = False
+    start: str = "auto"
+    n_init: int = 1
+    max_iter: int = 50
+    tol: float = 1e-5
+    inner_tol: float = 0.01
+    inner_iter: int = 100
+
+    C_binary = 1.0
+    normalised = True
     fixed = False
     """Whether the structures of negative examples are held from round to round."""
 

@@ -7,14 +7,14 @@ below a threshold. The objective Q (:mod:`trellis.learn.margin.indirect`) is not
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
-from trellis.data.files import FilePath
 from trellis.errors import DataError
 from trellis.learn.margin.indirect import IndirectLearner
-from trellis.learn.margin.learner import Constraints
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class JLIS(IndirectLearner):
     """Joint learning with indirect supervision. Without yes/no examples it is an SSVM, without outputs LCLR.
 
@@ -40,50 +40,8 @@ class JLIS(IndirectLearner):
 
     title = "joint learning with indirect supervision"
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Constraints = (),
-        *,
-        C: float = 1.0,
-        C_binary: float = 1.0,
-        loss: str = "squared_hinge",
-        normalised: bool = True,
-        random_ties: bool = False,
-        start: str = "auto",
-        n_init: int = 1,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        inner_tol: float = 0.01,
-        inner_iter: int = 100,
-        beam: int = 50,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 10,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.C = C
-        self.C_binary = C_binary
-        self.loss = loss
-        self.normalised = normalised
-        self.random_ties = random_ties
-        self.start = start
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_tol = inner_tol
-        self.inner_iter = inner_iter
-        self.beam = beam
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    C_binary: float = 1.0
+    normalised: bool = True
 
     def fit(
         self,

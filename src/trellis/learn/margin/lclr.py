@@ -12,22 +12,22 @@ f(x) = max_h w · Φ(x, h) / κ(x) + bias,       min_w ½ ‖w‖² + C Σ_i ℓ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import IndirectLearner, signs
-from trellis.learn.margin.learner import Constraints
 from trellis.models.arrays import ArrayOf
 
 METHODS = ("joint", "approximate", "two-stage")
 FIRST = "two_stage_weights"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LCLR(IndirectLearner):
     """Learning over constrained latent representations.
 
@@ -48,50 +48,8 @@ class LCLR(IndirectLearner):
 
     title = "learning over latent representations"
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Constraints = (),
-        *,
-        C: float = 1.0,
-        loss: str = "squared_hinge",
-        method: str = "joint",
-        normalised: bool = True,
-        random_ties: bool = False,
-        start: str = "auto",
-        n_init: int = 1,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        inner_tol: float = 0.01,
-        inner_iter: int = 100,
-        beam: int = 50,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 10,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.C = C
-        self.loss = loss
-        self.method = method
-        self.normalised = normalised
-        self.random_ties = random_ties
-        self.start = start
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_tol = inner_tol
-        self.inner_iter = inner_iter
-        self.beam = beam
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    method: str = "joint"
+    normalised: bool = True
 
     @property
     def C_binary(self) -> float:  # type: ignore[override]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ LOSSES = {"hinge": 1, "squared_hinge": 2}
 _MAY_CHANGE = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose", "constraints"}
 
 
+@dataclass(eq=False, repr=False)
 class MarginLearner(Prediction):
     """Weights of a model, learned by a margin. Subclasses bring ``fit`` for their kind of examples.
 
@@ -32,17 +34,22 @@ class MarginLearner(Prediction):
     ``converged_``.
     """
 
+    model: Any
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    max_iter: int = 100
+    beam: int = 50
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    engine: Any = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 10
+    verbose: bool = False
+
     beta = None
     title = "learning"
-    bias_: float
-    tol: float
-    max_iter: int
-    n_init: int = 1
-    beam: int
-    random_state: int | None
-    checkpoint: FilePath | None
-    checkpoint_every: int
-    verbose: bool
+    tol = 0.0
+    n_init = 1
 
     # prediction
 

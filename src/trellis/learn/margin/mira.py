@@ -8,13 +8,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
-from trellis.learn.margin.learner import Constraints
 from trellis.learn.margin.online import Moving, Rule
 from trellis.learn.margin.perceptron import Perceptron
 
@@ -22,6 +21,7 @@ TURNS = 1000
 CLOSE = 1e-10
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MIRA(Perceptron):
     """Margin infused relaxed algorithm, 1-best or k-best.
 
@@ -39,31 +39,8 @@ class MIRA(Perceptron):
 
     title = "MIRA"
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Constraints = (),
-        *,
-        k_best: int = 1,
-        C: float | None = None,
-        max_iter: int = 10,
-        average: bool = True,
-        shuffle: bool = True,
-        beam: int = 50,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            model, constraints, max_iter=max_iter, average=average, shuffle=shuffle, beam=beam,
-            random_state=random_state, n_jobs=n_jobs, engine=engine, checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every, verbose=verbose,
-        )  # fmt: skip
-        self.k_best = k_best
-        self.C = C
+    k_best: int = 1
+    C: float | None = None
 
     def _rule(self) -> Rule:
         return MIRARule(self.k_best, np.inf if self.C is None else self.C)

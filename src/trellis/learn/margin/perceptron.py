@@ -5,18 +5,19 @@ w ← w + Φ(x_i, h_i) − Φ(x_i, ĥ),     ĥ = argmax_h w · Φ(x_i, h);     a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
 from trellis.learn.margin.cutting_plane import Weights
-from trellis.learn.margin.learner import Constraints, MarginLearner
+from trellis.learn.margin.learner import MarginLearner
 from trellis.learn.margin.online import Moving, OnlineStep, Rule
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Perceptron(MarginLearner):
     """Structured perceptron over any structure with an argmax and a feature map.
 
@@ -35,34 +36,10 @@ class Perceptron(MarginLearner):
     title = "perceptron"
     tol = 0.0
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Constraints = (),
-        *,
-        max_iter: int = 10,
-        average: bool = True,
-        shuffle: bool = True,
-        beam: int = 50,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.max_iter = max_iter
-        self.average = average
-        self.shuffle = shuffle
-        self.beam = beam
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    max_iter: int = 10
+    average: bool = True
+    shuffle: bool = True
+    checkpoint_every: int = 1
 
     def fit(
         self,

@@ -12,16 +12,16 @@ M-step that keeps the given output ahead of the best other one in place of one t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.files import FilePath
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.exponentiated import ExponentiatedStep
-from trellis.learn.margin.learner import NONE, Constraints, MarginLearner, solver_of
+from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
 from trellis.learn.margin.online import OnlineStep
 from trellis.learn.margin.steps import CuttingPlaneStep, MarginStep
 from trellis.learn.margin.subgradient import Subgradient
@@ -29,6 +29,7 @@ from trellis.learn.margin.subgradient import Subgradient
 METHODS = ("cutting-plane", "subgradient", "exponentiated-gradient")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SSVM(MarginLearner):
     """Structural SVM over any structure with an argmax and a feature map.
 
@@ -50,38 +51,10 @@ class SSVM(MarginLearner):
 
     title = "structural SVM"
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Constraints = (),
-        *,
-        C: float = 0.1,
-        loss: str = "squared_hinge",
-        method: str = "cutting-plane",
-        max_iter: int = 100,
-        tol: float = 0.01,
-        beam: int = 50,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 10,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.C = C
-        self.loss = loss
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.beam = beam
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    C: float = 0.1
+    loss: str = "squared_hinge"
+    method: str = "cutting-plane"
+    tol: float = 0.01
 
     def fit(
         self,

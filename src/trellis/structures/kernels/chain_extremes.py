@@ -113,12 +113,14 @@ def least_before(least, edge, part, low, high, n_node, before):
 
 @njit(nogil=True, cache=True)
 def fill(values, value):
+    """values[:] = value."""
     for k in range(len(values)):
         values[k] = value
 
 
 @njit(nogil=True, cache=True)
 def smallest_of(values):
+    """values.min(), +inf if there are none."""
     smallest = np.inf
     for k in range(len(values)):
         smallest = min(smallest, values[k])
