@@ -46,7 +46,7 @@ format: $(DEV)  ## let ruff repair what it can
 	$(BIN)/ruff format .
 
 gallery: $(PACKAGE)  ## draw the pictures of docs/gallery
-	$(BIN)/python examples/gallery.py
+	@for drawing in examples/plot_*.py; do echo "$$drawing"; $(BIN)/python $$drawing || exit 1; done
 
 docs: $(DOCS)  ## the documentation as a site that opens from disk: build/site/index.html
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site

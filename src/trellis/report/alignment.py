@@ -51,10 +51,12 @@ def posterior_grids(
     target: Sequence[str],
     rows: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
     gold: GoldLinks | None = None,
+    *,
+    judged: bool = False,
 ) -> Any:
     """A figure with a row of two grids for each entry: forward and backward posteriors, both (I, J).
 
-    The first row is what later ones are compared with.
+    The first row is what later ones are compared with; with ``judged`` colours say instead what is right by gold.
     """
     shape = len(source), len(target)
     for name, grids in rows.items():
@@ -69,10 +71,13 @@ def posterior_grids(
     before = next(iter(rows.values()))
     for number, (name, grids) in enumerate(rows.items()):
         for side, direction in enumerate(("source → target", "target → source")):
-            draw_grid(axes[number, side], source, target, grids[side], gold, before[side] if number else None)
+            compared = before[side] if number and not judged else None
+            draw_grid(axes[number, side], source, target, grids[side], gold, compared, judged)
             axes[number, side].set_title(f"{name}, {direction}", fontsize=9, color=INK, loc="left", pad=4)
     entries = {"posterior, by area": mark(PLAIN)}
-    if len(rows) > 1:
+    if judged:
+        entries = {"right, by the area of its posterior": mark(GOOD), "wrong": mark(BAD)}
+    elif len(rows) > 1:
         entries |= {"raised by the constraint": mark(GOOD), "lowered": mark(BAD)}
     if gold is not None:
         square = {"markerfacecolor": FAINT, "markersize": 10}
@@ -90,8 +95,9 @@ def draw_grid(
     posterior: NDArray[Any],
     gold: GoldLinks | None,
     before: NDArray[Any] | None,
+    judged: bool = False,
 ) -> None:
-    """One grid on given axes."""
+    """One grid on given axes; ``judged`` : colours by gold."""
     from matplotlib.patches import Circle, Rectangle
 
     for i, j in gold.possible if gold is not None else ():
@@ -101,6 +107,8 @@ def draw_grid(
         colour = PLAIN
         if before is not None and abs(posterior[i, j] - before[i, j]) > CHANGE:
             colour = GOOD if posterior[i, j] > before[i, j] else BAD
+        if judged and gold is not None:
+            colour = GOOD if (i, j) in gold.possible else BAD
         axes.add_patch(Circle((j, i), 0.42 * float(np.sqrt(posterior[i, j])), color=colour, linewidth=0))
     axes.set_xlim(-0.5, len(target) - 0.5)
     axes.set_ylim(len(source) - 0.5, -0.5)
