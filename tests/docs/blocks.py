@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-FENCE = re.compile(r"^(`{3,})(\S*)\s*$")
+FENCE = re.compile(r"^(`{3,})\s*(\S*)[^`]*$")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -29,7 +30,9 @@ def test_the_python_of_a_page_runs_and_shows_what_it_says(name, tmp_path, monkey
     furnish(name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    session: dict[str, object] = {"__name__": "page"}
+    module = ModuleType("page")  # where a dataclass of the page looks for its module
+    monkeypatch.setitem(sys.modules, "page", module)
+    session = module.__dict__
     exec(PRELUDE.get(name, ""), session)
     for block in BLOCKS[name]:
         if block.language == "python":
