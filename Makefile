@@ -13,12 +13,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 METADATA := pyproject.toml src/trellis/_version.py
 PACKAGE := $(VENV)/.package-installed
 DEV := $(VENV)/.dev-installed
+DOCS := $(VENV)/.docs-installed
 # A benchmark is benchmarks/NAME.py; what they share starts with an underscore.
 BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo gallery kernels test lint format bench clean distclean
+.PHONY: help install demo docs gallery kernels test lint format bench clean distclean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -45,7 +46,11 @@ format: $(DEV)  ## let ruff repair what it can
 	$(BIN)/ruff format .
 
 gallery: $(PACKAGE)  ## draw the pictures of docs/gallery
-	$(BIN)/python examples/gallery.py
+	@for drawing in examples/plot_*.py; do echo "$$drawing"; $(BIN)/python $$drawing || exit 1; done
+
+docs: $(DOCS)  ## the documentation as a site that opens from disk: build/site/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
 
 kernels: $(DEV)  ## record which kernels each use needs, after kernels or their arguments changed
 	$(BIN)/python tools/record_kernels.py $(ARGS)
@@ -81,4 +86,8 @@ $(PACKAGE): $(METADATA) | $(BIN)/python
 
 $(DEV): $(PACKAGE)
 	$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(PACKAGE)
+	$(PIP) install --editable '.[docs]'
 	@touch $@

@@ -1,6 +1,7 @@
 """Weak supervision from start to end: labelling functions, their votes put together, and a tagger trained on them.
 
     python examples/weak/labelling.py          half a minute
+    python examples/weak/labelling.py --write  votes.jsonl and gold.tsv beside this file, for the command line
 
 What a user of Snorkel or skweak writes: functions that look at a text and guess, an aggregator in place of gold labels,
 and an end model that needs no function any more. The texts are generated, so that the truth is known.
@@ -8,8 +9,11 @@ and an end model that needs no function any more. The texts are generated, so th
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -117,12 +121,27 @@ def features(tokens: list[str], at: int) -> dict[str, str]:
     return {"word": tokens[at], "end3": tokens[at][-3:], "end2": tokens[at][-2:], **near}
 
 
-def main() -> None:
-    sentences, gold = texts(600, seed=0)
-    votes = [
+def votes_on(sentences: list[list[str]]) -> list[dict[str, object]]:
+    return [
         {"tokens": tokens, "spans": {name: list(look(tokens)) for name, look in FUNCTIONS.items()}}
         for tokens in sentences
     ]
+
+
+def write(folder: Path) -> None:
+    sentences, gold = texts(200, seed=2)
+    lines = "".join(json.dumps(votes) + "\n" for votes in votes_on(sentences))
+    (folder / "votes.jsonl").write_text(lines, encoding="utf-8")
+    blocks = ("".join(f"{a}\t{b}\n" for a, b in zip(*pair, strict=True)) for pair in zip(sentences, gold, strict=True))
+    (folder / "gold.tsv").write_text("\n".join(blocks), encoding="utf-8")
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--write"]:
+        write(Path(__file__).parent)
+        return
+    sentences, gold = texts(600, seed=0)
+    votes = votes_on(sentences)
     aggregator = Aggregator(["DRUG", "AILMENT"]).fit(votes)
     print("what is estimated of each function, without a gold label:")
     for name, found in aggregator.accuracies_.items():

@@ -51,7 +51,7 @@ PREDICT = [name for name in COMMANDS if name.split()[-1] == "predict"]
 
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    reading = {"align", "explain", "relate explain", "induce", "info", "induce-trees", "aggregate", *PREDICT}
+    reading = {"align", "explain", "report", "relate explain", "induce", "info", "induce-trees", "aggregate", *PREDICT}
     assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
@@ -61,8 +61,8 @@ def test_model_reads_and_save_writes_everywhere():
 def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_threads():
     printing = {name for name in COMMANDS if name.split()[-1] != "train"}
     assert having("--output") == printing
-    assert having("--json") == printing - TREES - {"tag predict"}  # trees and tags are CoNLL-U
-    assert having("--threads") == {*TRAIN, *PREDICT, "explain", "relate explain"} - {"parse train"}
+    assert having("--json") == printing - TREES - {"tag predict", "report"}  # trees and tags are CoNLL-U, a page HTML
+    assert having("--threads") == {*TRAIN, *PREDICT, "explain", "relate explain", "report"} - {"parse train"}
     assert having("--quiet") == {*TRAIN, "predict", "explain", "info", "relate predict", "relate explain"}
     in_rounds = set(TRAIN) - {"parse train", "tag train"}  # which makes passes of single steps, or steps of L-BFGS
     assert having("--rounds") == in_rounds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trellis.errors import DataError
-from trellis.report.figure import new_figure
-from trellis.report.matching import AGAINST, FOR, _draw, plot_matches
+from trellis.report.figure import BAD, GOOD, new_figure
+from trellis.report.matching import _draw, plot_matches
 from trellis.tasks.match import Match
 
 MATCH = Match(True, 0.5, [("sh", "σ"), ("a", ""), ("", "$"), ("n", "ν")], [1.0, -0.2, -0.5, 0.4])
@@ -15,7 +15,7 @@ MATCH = Match(True, 0.5, [("sh", "σ"), ("a", ""), ("", "$"), ("n", "ν")], [1.0
 def test_what_speaks_for_a_match_is_green_and_thick_where_it_says_much():
     _, axes = new_figure(4.0, 2.0)
     _draw(axes, MATCH, 4.0, 1.0)
-    assert [line.get_color() for line in axes.lines] == [FOR, AGAINST, AGAINST, FOR]
+    assert [line.get_color() for line in axes.lines] == [GOOD, BAD, BAD, GOOD]
     widths = [line.get_linewidth() for line in axes.lines]
     assert widths[0] == max(widths)
     assert list(axes.lines[0].get_xdata()) == [1.0, 0.5]  # from the middle of sh to that of σ

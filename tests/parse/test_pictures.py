@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from trellis.errors import DataError
-from trellis.report.arcs import PLAIN, RIGHT, WRONG, draw_arcs, plot_arcs
-from trellis.report.figure import new_figure
+from trellis.report.arcs import draw_arcs, plot_arcs
+from trellis.report.figure import BAD, GOOD, PLAIN, new_figure
 
 PROBABILITY = np.array([[0.0, 0.0, 0.9, 0.1], [0.8, 0.05, 0.0, 0.15], [0.2, 0.0, 0.8, 0.0]])
 
@@ -32,8 +32,8 @@ def test_given_arcs_are_dotted_and_right_ones_green():
     patches = drawn(given=[(2, 1)], heads=[2, 0, 2])
     assert sum(patch.get_linestyle() in (":", "dotted") for patch in patches) == 1
     colours = [to_hex(patch.get_edgecolor()) for patch in patches]
-    assert colours.count(RIGHT) == 3
-    assert set(colours) == {RIGHT, WRONG}
+    assert colours.count(GOOD) == 3
+    assert set(colours) == {GOOD, BAD}
     assert {to_hex(patch.get_edgecolor()) for patch in drawn()} == {PLAIN}
 
 

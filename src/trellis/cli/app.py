@@ -41,6 +41,7 @@ from trellis.cli import (
     predict,
     propose,
     relate,
+    report,
     tag,
     tokens,
     train,
@@ -77,6 +78,7 @@ app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
 app.add_typer(relate.relate, name="relate")
 app.command(cls=answering())(evaluate.evaluate)
 app.command(cls=answering())(errors.errors)
+app.command(cls=answering())(report.report)
 app.command(cls=answering())(tokens.tokens)
 app.command(cls=answering())(propose.propose)
 app.command(cls=answering())(info.info)

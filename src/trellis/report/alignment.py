@@ -2,7 +2,7 @@
 
 The grid follows Ganchev et al. 2010, Figure 5: source words are rows, target words columns; a circle's area is the
 posterior of its link; sure links are squares with a border, possible ones without; circles that a constraint made
-larger are green, smaller ones red. The curves follow their Figure 6.
+larger are green, smaller ones red; a legend says so. The curves follow their Figure 6.
 """
 
 from __future__ import annotations
@@ -16,9 +16,21 @@ from numpy.typing import NDArray
 from trellis.data.files import FilePath
 from trellis.errors import DataError
 from trellis.metrics.alignment import CurvePoint, GoldLinks
-from trellis.report.figure import ACCENTS, INK, new_figure, plain_axes, save_figure
+from trellis.report.figure import (
+    ACCENTS,
+    BAD,
+    FAINT,
+    GOOD,
+    INK,
+    LINE,
+    PLAIN,
+    add_legend,
+    mark,
+    new_figure,
+    plain_axes,
+    save_figure,
+)
 
-MORE, LESS, SAME = "#3f8f4f", "#c8553d", "#2f6f8f"
 CHANGE = 0.05
 """A posterior that differs by less is drawn as unchanged."""
 
@@ -30,9 +42,21 @@ def plot_posterior_grids(
     path: FilePath,
     gold: GoldLinks | None = None,
 ) -> None:
-    """Write a picture with a row of two grids for each entry: forward and backward posteriors, both (I, J).
+    """Write a picture of :func:`posterior_grids`."""
+    save_figure(posterior_grids(source, target, rows, gold), path)
 
-    The first row is what later ones are compared with.
+
+def posterior_grids(
+    source: Sequence[str],
+    target: Sequence[str],
+    rows: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    gold: GoldLinks | None = None,
+    *,
+    judged: bool = False,
+) -> Any:
+    """A figure with a row of two grids for each entry: forward and backward posteriors, both (I, J).
+
+    The first row is what later ones are compared with; with ``judged`` colours say instead what is right by gold.
     """
     shape = len(source), len(target)
     for name, grids in rows.items():
@@ -47,9 +71,21 @@ def plot_posterior_grids(
     before = next(iter(rows.values()))
     for number, (name, grids) in enumerate(rows.items()):
         for side, direction in enumerate(("source → target", "target → source")):
-            draw_grid(axes[number, side], source, target, grids[side], gold, before[side] if number else None)
+            compared = before[side] if number and not judged else None
+            draw_grid(axes[number, side], source, target, grids[side], gold, compared, judged)
             axes[number, side].set_title(f"{name}, {direction}", fontsize=9, color=INK, loc="left", pad=4)
-    save_figure(figure, path)
+    entries = {"posterior, by area": mark(PLAIN)}
+    if judged:
+        entries = {"right, by the area of its posterior": mark(GOOD), "wrong": mark(BAD)}
+    elif len(rows) > 1:
+        entries |= {"raised by the constraint": mark(GOOD), "lowered": mark(BAD)}
+    if gold is not None:
+        square = {"markerfacecolor": FAINT, "markersize": 10}
+        entries["sure link"] = mark(INK, "s", **square)
+        if gold.possible > gold.sure:
+            entries["possible link"] = mark(FAINT, "s", **square)
+    add_legend(figure, entries, columns=5 if shape[1] > 7 else 3)
+    return figure
 
 
 def draw_grid(
@@ -59,17 +95,20 @@ def draw_grid(
     posterior: NDArray[Any],
     gold: GoldLinks | None,
     before: NDArray[Any] | None,
+    judged: bool = False,
 ) -> None:
-    """One grid on given axes."""
+    """One grid on given axes; ``judged`` : colours by gold."""
     from matplotlib.patches import Circle, Rectangle
 
     for i, j in gold.possible if gold is not None else ():
         border = INK if gold is not None and (i, j) in gold.sure else "none"
-        axes.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, facecolor="#e3e7ea", edgecolor=border, linewidth=1))
+        axes.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, facecolor=FAINT, edgecolor=border, linewidth=1))
     for i, j in np.argwhere(posterior > 0.01):
-        colour = SAME
+        colour = PLAIN
         if before is not None and abs(posterior[i, j] - before[i, j]) > CHANGE:
-            colour = MORE if posterior[i, j] > before[i, j] else LESS
+            colour = GOOD if posterior[i, j] > before[i, j] else BAD
+        if judged and gold is not None:
+            colour = GOOD if (i, j) in gold.possible else BAD
         axes.add_patch(Circle((j, i), 0.42 * float(np.sqrt(posterior[i, j])), color=colour, linewidth=0))
     axes.set_xlim(-0.5, len(target) - 0.5)
     axes.set_ylim(len(source) - 0.5, -0.5)
@@ -78,7 +117,7 @@ def draw_grid(
     axes.set_yticks(range(len(source)), source, fontsize=8, color=INK)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
-        spine.set_color("#c9ced2")
+        spine.set_color(LINE)
 
 
 def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: FilePath) -> None:
@@ -100,6 +139,6 @@ def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: File
             label=name,
         )
     plain_axes(axes, "", "recall", "precision")
-    axes.grid(color="#e3e7ea", linewidth=0.6)
+    axes.grid(color=FAINT, linewidth=0.6)
     axes.legend(fontsize=7, frameon=False, loc="lower left")
     save_figure(figure, path)

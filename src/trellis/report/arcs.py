@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from trellis.data.files import FilePath
 from trellis.errors import DataError
-from trellis.report.figure import INK, new_figure, save_figure
+from trellis.report.figure import BAD, GOOD, INK, PLAIN, add_legend, new_figure, save_figure
 
-RIGHT, WRONG, PLAIN = "#3f8f4f", "#c8553d", "#2f6f8f"
 LEAST = 0.1
 """Arcs less likely than this are not drawn."""
 
@@ -27,10 +26,22 @@ def plot_arcs(
     path: FilePath,
     *,
     given: Sequence[tuple[int, int]] = (),
-    heads: Sequence[int] | None = None,
+    heads: Sequence[int | None] | None = None,
     least: float = LEAST,
 ) -> None:
-    """Write a picture with one row for each entry of ``rows``.
+    """Write a picture of :func:`arcs_figure`."""
+    save_figure(arcs_figure(words, rows, given=given, heads=heads, least=least), path)
+
+
+def arcs_figure(
+    words: Sequence[str],
+    rows: Mapping[str, NDArray[Any]],
+    *,
+    given: Sequence[tuple[int, int]] = (),
+    heads: Sequence[int | None] | None = None,
+    least: float = LEAST,
+) -> Any:
+    """A figure with one row for each entry of ``rows``.
 
     rows : name -> P(head of word c is h), (n_words, n_words + 1), the first column the root, as ``predict_proba`` gives
     it given : (head, child) of arcs that are drawn dotted, words from 1;  heads : the right tree, where it is known
@@ -46,7 +57,14 @@ def plot_arcs(
     for number, (name, probability) in enumerate(rows.items()):
         draw_arcs(axes[number, 0], words, probability, given=given, heads=heads, least=least)
         axes[number, 0].set_title(name, fontsize=9, color=INK, loc="left", pad=4)
-    save_figure(figure, path)
+    line = {"linewidth": 1.6}
+    entries = {"an arc, as dark as it is likely": {"color": PLAIN, **line}}
+    if heads is not None:
+        entries = {"right, as dark as it is likely": {"color": GOOD, **line}, "wrong": {"color": BAD, **line}}
+    if given:
+        entries["given"] = {"color": INK, "linestyle": ":", **line}
+    add_legend(figure, entries)
+    return figure
 
 
 def draw_arcs(
@@ -55,7 +73,7 @@ def draw_arcs(
     probability: NDArray[Any],
     *,
     given: Sequence[tuple[int, int]] = (),
-    heads: Sequence[int] | None = None,
+    heads: Sequence[int | None] | None = None,
     least: float = LEAST,
 ) -> None:
     """One sentence on given axes."""
@@ -68,7 +86,7 @@ def draw_arcs(
             p = float(probability[c - 1, h])
             if p < least or h == c:
                 continue
-            colour = PLAIN if heads is None else (RIGHT if heads[c - 1] == h else WRONG)
+            colour = PLAIN if heads is None else (GOOD if heads[c - 1] == h else BAD)
             style: dict[str, Any] = {"color": colour, "alpha": 0.15 + 0.85 * p, "linewidth": 1.4, "arrowstyle": "-|>",
                      "mutation_scale": 9, "linestyle": ":" if (h, c) in chosen else "-", "shrinkA": 0,
                      "shrinkB": 0}  # fmt: skip

@@ -12,10 +12,9 @@ from typing import Any
 
 from trellis.data.files import FilePath
 from trellis.errors import DataError
-from trellis.report.figure import INK, new_figure, save_figure
+from trellis.report.figure import BAD, GOOD, INK, add_legend, new_figure, save_figure
 from trellis.tasks.match import Match
 
-FOR, AGAINST = "#3f8f4f", "#c8553d"
 TOP, BOTTOM = 1.0, 0.0
 THICKEST = 6.0
 
@@ -29,6 +28,12 @@ def plot_matches(matches: Sequence[Match], path: FilePath) -> None:
     most = max((abs(worth) for match in matches for worth in match.worth), default=1.0) or 1.0
     for one, match in zip(axes[:, 0], matches, strict=True):
         _draw(one, match, longest, most)
+    line = {"linewidth": 3.0}
+    entries = {
+        "speaks for a match, the thicker the more": {"color": GOOD, **line},
+        "speaks against": {"color": BAD, **line},
+    }
+    add_legend(figure, entries, columns=1)
     save_figure(figure, path)
 
 
@@ -45,7 +50,7 @@ def _places(match: Match) -> tuple[list[float], list[float], tuple[float, float]
 def _draw(axes: Any, match: Match, longest: float, most: float) -> None:
     left, right, _ = _places(match)
     for (one, two), x, y, worth in zip(match.alignment, left, right, match.worth, strict=True):
-        style = {"color": FOR if worth >= 0 else AGAINST, "linewidth": 0.6 + THICKEST * abs(worth) / most}
+        style = {"color": GOOD if worth >= 0 else BAD, "linewidth": 0.6 + THICKEST * abs(worth) / most}
         if one and two:
             axes.plot([x, y], [TOP - 0.22, BOTTOM + 0.22], solid_capstyle="round", **style)
         else:

@@ -1,0 +1,45 @@
+"""How `make docs` builds the site: Sphinx, MyST, Furo; why, in docs/decisions/site.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
+
+from docstrings import as_restructured  # noqa: E402
+
+from trellis import __version__  # noqa: E402
+
+project = "Trellis"
+author = copyright = "The Trellis authors"
+release = version = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = "Trellis"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": [], "navigation_with_keys": True}
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "exclude-members": "not_saved, learned, restore"}
+add_module_names = False
+
+
+def setup(app):  # type: ignore[no-untyped-def]
+    """Our docstrings, in the words of reStructuredText."""
+
+    def rewrite(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
+        lines[:] = as_restructured(lines)
+
+    app.connect("autodoc-process-docstring", rewrite)

@@ -1,0 +1,79 @@
+"""A model of your own: how many people come in an hour, where some hours are busy and nobody says which.
+
+    p(y) = share_y,   p(x | y) = Poisson(x; rate_y)
+
+Four verbs: scores, collect (expected statistics, which add), update (the M-step), log_prior. Every learner then works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from trellis import UEM, Categorical, share
+from trellis.models.tabular import TabularModel
+
+
+@dataclass(frozen=True)
+class Counts:
+    """(K,): expected number of hours of each kind, and of people in them."""
+
+    hours: Any
+    people: Any
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.hours + other.hours, self.people + other.people)
+
+    def __mul__(self, factor: float) -> Counts:
+        return Counts(self.hours * factor, self.people * factor)
+
+
+class Visitors(TabularModel):
+    """A mixture of Poisson distributions, a row of one number each. Learned: ``share_``, ``rate_``."""
+
+    discriminative = False
+
+    def __init__(self, labels: Any = None) -> None:
+        self.labels = labels
+
+    def _prepare(self) -> None:
+        self.set_parameters({"share": np.full(len(self.classes_), 0.5), "rate": 1.0 + np.arange(len(self.classes_))})
+
+    reset = _prepare  # a start of its own, which fit asks for too
+
+    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
+        self.rate_ = self.rate_ * (1.0 + 0.1 * scale * rng.random(len(self.rate_)))
+
+    def scores(self, batch: Any) -> Categorical:
+        x = batch.features.toarray()
+        return Categorical(np.log(self.share_) + x * np.log(self.rate_) - self.rate_ - gammaln(x + 1.0), batch.first)
+
+    def collect(self, batch: Any, q: Any) -> Counts:
+        weighted = batch.weights[:, None] * q.node
+        return Counts(weighted.sum(axis=0), (weighted * batch.features.toarray()).sum(axis=0))
+
+    def update(self, statistics: Counts, *, shards: Any = None, engine: Any = None) -> None:
+        self.share_ = statistics.hours / statistics.hours.sum()
+        self.rate_ = (statistics.people + 0.01) / (statistics.hours + 0.01)
+
+    def log_prior(self) -> float:
+        return float(0.01 * (np.log(self.rate_) - self.rate_).sum())
+
+    def parameters(self) -> dict[str, Any]:
+        return {"share": self.share_.copy(), "rate": self.rate_.copy()}
+
+    def set_parameters(self, parameters: dict[str, Any]) -> None:
+        self.share_, self.rate_ = parameters["share"], parameters["rate"]
+
+
+def main() -> list[str]:
+    people = np.array([[2], [3], [14], [1], [2], [17], [4], [3], [2], [15]])
+    learner = UEM(Visitors(["quiet", "busy"]), [share("busy").per("corpus") <= 0.3], random_state=0).fit(people)
+    return [str(y) for y in learner.predict(people)]
+
+
+if __name__ == "__main__":
+    print(*main())

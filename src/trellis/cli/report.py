@@ -1,0 +1,107 @@
+"""``trellis report``: one HTML page about a model on some text, or about a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.bitext import ParallelText
+from trellis.cli.checks import check_files
+from trellis.cli.options import KNOWLEDGE, LabelColumn, SomeModel, Threads, WordColumn, file_option, jobs
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.report.page import Page
+
+
+def report(
+    text: Annotated[
+        str | None, typer.Argument(help="Texts (raw, .tsv, .jsonl) or trees (.conllu); with labels they are judged.")
+    ] = None,
+    model: SomeModel = None,
+    output: Annotated[
+        str, file_option("--output", "-o", help="Where the output goes; `-`: standard output.")
+    ] = "report.html",
+    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. Of an aligner.")] = None,
+    target: Annotated[str | None, file_option("--target", "-t", help="Target sentences.")] = None,
+    input_: Annotated[
+        str | None,
+        file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin."),
+    ] = None,
+    gold: Annotated[str | None, file_option("--gold", help="Gold links of the first pairs.", panel=KNOWLEDGE)] = None,
+    run: Annotated[
+        str | None, file_option("--run", help="Rounds of a run, which `--history` wrote.", panel=KNOWLEDGE)
+    ] = None,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    threads: Threads = None,
+) -> None:
+    """Write one HTML page about a model on some text, or about a run.
+
+    `trellis report gold.tsv -m fields.trellis` shows what each rule did, posteriors before and after, curves, errors.
+    `trellis report -m m.trellis -s text.en -t text.fr --gold gold.links` does so for an aligner, and
+    `trellis report --run rounds.jsonl` for a run alone. The page needs no network.
+    """
+    from trellis.learn.history import History
+    from trellis.report.pages import history_report
+    from trellis.report.pages import report as page_of
+
+    read = {
+        "text": text,
+        "--model": model,
+        "--source": source,
+        "--target": target,
+        "--input": input_,
+        "--gold": gold,
+        "--run": run,
+    }
+    check_files(read, {"--output": output})
+    history = None if run is None else History.load(run)
+    if model is None:
+        if history is None or text or source or target or input_ or gold:
+            raise DataError("give --model with a text (an aligner's: --source and --target), or --run alone")
+        page = history_report(history, str(run))
+    else:
+        from trellis.models import load_model
+
+        loaded = load_model(model)
+        if "n_jobs" in loaded.get_params(deep=False):
+            loaded.n_jobs = jobs(threads)
+        parallel = hasattr(loaded, "align")
+        if parallel == bool(text):
+            raise DataError(
+                "an aligner is shown on --source and --target (or --input)" if parallel
+                else f"a model of class {type(loaded).__name__} is shown on a text: trellis report TEXT -m {model}"
+            )  # fmt: skip
+        data, links = (
+            _pairs(source, target, input_, gold)
+            if parallel
+            else (_texts(loaded, str(text), word_column, label_column), None)
+        )
+        page = page_of(loaded, data, gold=links, history=history)
+    _write(page, output)
+
+
+def _pairs(source: str | None, target: str | None, joined: str | None, gold: str | None) -> tuple[list[Any], Any]:
+    from trellis.metrics.alignment import read_links
+
+    pairs = list(ParallelText(source, target, joined).pairs())
+    links = None if gold is None else read_links(gold)
+    return pairs, links
+
+
+def _texts(model: Any, path: str, word_column: int, label_column: int) -> list[Any]:
+    from trellis.data.conllu import read_conllu
+    from trellis.tasks.extract_files import read_either
+
+    if path.removesuffix(".gz").endswith(".conllu"):
+        return list(read_conllu(path, columns=("head", "deprel")))
+    texts = read_either(path, word_column=word_column, label_column=label_column)
+    return texts if hasattr(model, "extract") else [t.sentence for t in texts]
+
+
+def _write(page: Page, output: str) -> None:
+    page.save(output)
+    if output != "-":
+        typer.echo(f"wrote {output}: {', '.join(heading for heading, _ in page.sections)}", err=True)

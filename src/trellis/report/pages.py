@@ -1,0 +1,65 @@
+"""The page of a trained model, whatever it is, or of a run: ``trellis report``.
+
+| model | shown |
+| --- | --- |
+| an aligner | posterior grids before and after, what agreement and bijectivity did, links against gold |
+| an extractor | rules, label posteriors before and after, fields against gold, errors in context |
+| a parser of any kind | arcs as likely as they are, heads against gold |
+| a learner with constraints | constraints, label posteriors before and after, labels against gold |
+| any of them that keeps its history, or a run's file | objective, likelihood, distance and violations by round |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trellis.errors import DataError
+from trellis.learn.history import History
+from trellis.report.history import plot_history
+from trellis.report.page import Page, picture, text
+
+
+def history_section(page: Page, history: History | None) -> None:
+    """Curves of a run, if there is one."""
+    if history is None or not len(history):
+        return
+    last = history[-1]
+    said = f"{len(history)} rounds; the last objective is {last.objective:,.2f}."
+    page.add("The run, round by round", text(said), picture(plot_history(history)))
+
+
+def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: History | None = None) -> Page:
+    """The page of a model over some data, whose labels (or ``gold``, for alignments) are what it is judged by.
+
+    data : pairs of sentences for an aligner, texts for an extractor, sentences for parsers and other learners
+    history : rounds of a run; None: those that the model keeps
+    """
+    from trellis.report.alignment_page import alignment_page
+    from trellis.report.fields_page import fields_page
+    from trellis.report.labels_page import labels_page
+    from trellis.report.trees_page import trees_page
+
+    kinds: dict[str, Callable[..., Page]] = {
+        "Aligner": alignment_page, "Extractor": fields_page, "Parser": trees_page, "TreeInducer": trees_page,
+        "Transfer": trees_page, "UEM": labels_page, "CCM": labels_page, "CoDL": labels_page, "HMM": labels_page,
+        "CRF": labels_page,
+    }  # fmt: skip
+    kind = type(model).__name__
+    if kind not in kinds:
+        raise DataError(f"there is no page for a model of class {kind}; there is one for {', '.join(sorted(kinds))}")
+    if not data:
+        raise DataError("there is no text to show the model on")
+    page = kinds[kind](model, list(data), gold)
+    kept = getattr(getattr(model, "ccm_", model), "history_", None)
+    history_section(page, kept if history is None else history)
+    return page
+
+
+def history_report(history: History, name: str) -> Page:
+    """The page of a run alone."""
+    page = Page("A run of learning", f"Rounds of {name}")
+    history_section(page, history)
+    if not page.sections:
+        raise DataError(f"{name}: there is no round in it")
+    return page

@@ -1,0 +1,28 @@
+"""docs/constraints.md: what stands in a file and what stands in Python beside it say the same, rule by rule."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.docs.blocks import blocks_of
+from tests.docs.sandbox import ROOT
+from trellis.constraints import parse_rules
+from trellis.learn.penalties import as_constraint
+
+BLOCKS = blocks_of((ROOT / "docs" / "constraints.md").read_text(encoding="utf-8"))
+PAIRS = [(a, b) for a, b in pairwise(BLOCKS) if a.language == "toml" and b.language == "python"]
+IMPORTS = "\n".join(BLOCKS[0].lines)
+
+
+@pytest.mark.parametrize("toml, python", PAIRS, ids=[f"line {a.line}" for a, _ in PAIRS])
+def test_the_file_and_the_python_beside_it_say_the_same(toml, python):
+    session: dict[str, object] = {}
+    exec(IMPORTS + "\n" + "\n".join(python.lines), session)
+    by_file = [c.describe() for c in parse_rules("\n".join(toml.lines), "page").constraints]
+    assert [as_constraint(c).describe() for c in session["rules"]] == by_file
+
+
+def test_every_toml_block_has_its_python():
+    assert len(PAIRS) == sum(block.language == "toml" for block in BLOCKS) > 7

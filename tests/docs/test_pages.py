@@ -1,0 +1,128 @@
+"""Every page of README and docs is true: its Python runs, its commands run, and what it shows is what comes out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.blocks import blocks_of, commands_of
+from tests.docs.sandbox import PRELUDE, ROOT, furnish
+from tests.hostile.command import run
+
+PAGES = {
+    str(path.relative_to(ROOT / "docs" if path.name != "README.md" else ROOT)): path
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
+BLOCKS = {name: blocks_of(path.read_text(encoding="utf-8")) for name, path in PAGES.items()}
+WITH_PYTHON = [name for name, blocks in BLOCKS.items() if any(b.language == "python" for b in blocks)]
+WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) for b in blocks)]
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_the_python_of_a_page_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):
+    furnish(name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    module = ModuleType("page")  # where a dataclass of the page looks for its module
+    monkeypatch.setitem(sys.modules, "page", module)
+    session = module.__dict__
+    exec(PRELUDE.get(name, ""), session)
+    for block in BLOCKS[name]:
+        if block.language == "python":
+            _run_python(block, PAGES[name], session)
+
+
+def _run_python(block, path, session):
+    """Statement by statement; an expression with a comment that is a value has that value."""
+    # Blank lines in front keep the line numbers of a traceback those of the page.
+    source = "\n" * (block.line - 1) + "\n".join(block.lines)
+    for statement in ast.parse(source).body:
+        code = compile(ast.Module([statement], []), str(path), "exec")
+        said = _value(source.splitlines()[statement.end_lineno - 1], statement)
+        if said is None:
+            exec(code, session)
+            continue
+        found = eval(compile(ast.Expression(statement.value), str(path), "eval"), session)
+        assert repr(found) == repr(said), f"{path.name}, line {statement.end_lineno}"
+
+
+def _value(line, statement):
+    """What the comment behind an expression says that it is, where that is a value at all."""
+    if not isinstance(statement, ast.Expr):
+        return None
+    comment = re.search(r"\S\s+# (.+)$", line)
+    try:
+        return ast.literal_eval(comment[1]) if comment else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("name", WITH_COMMANDS)
+def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monkeypatch, capfd):
+    furnish(name, tmp_path)
+    given = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    for block in BLOCKS[name]:
+        monkeypatch.chdir(tmp_path)  # a page may go into a folder, and begins each block where its reader began
+        for command, shown in commands_of(block):
+            words = shlex.split(re.split(r"\s+# ", command)[0])
+            if words[0] == "cd":
+                monkeypatch.chdir(words[1])
+                continue
+            _make_room(words)
+            found = _output(words, command, capfd)
+            for path, content in given.items():  # what the reader has stays: labels are in few.tsv now, say
+                if not path.exists() or path.read_bytes() != content:
+                    path.write_bytes(content)
+            if shown is not None:
+                _compare(shown, found, f"{name}: {command}")
+
+
+def _make_room(words):
+    """A file of an earlier command of the page would be refused as labels that somebody wrote."""
+    for option in {"-o", "--output", "--save"} & set(words):
+        for name in words[words.index(option) + 1 : words.index(option) + 2]:
+            Path(name).unlink(missing_ok=True)
+
+
+def _output(words, command, capfd):
+    capfd.readouterr()
+    if words[0] == "trellis" and "|" not in words:
+        into = words.index(">") if ">" in words else len(words)
+        code = run(*words[1:into])
+        out, err = capfd.readouterr()
+        assert code == 0, f"{command}\n{err}"
+        if into < len(words):
+            with open(words[into + 1], "w", encoding="utf-8") as file:
+                file.write(out)
+        return out
+    line = re.sub(r"\btrellis\b(?= )", f"{shlex.quote(sys.executable)} -m trellis", command, count=1)
+    return subprocess.run(line, shell=True, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def _compare(shown, found, where):
+    """Line by line, ``...`` standing for any number of lines."""
+    pattern = "".join(
+        "(?:.*\n)*?" if line.strip() == "..." else re.escape(line.rstrip()) + r"[ \t]*\n" for line in _trimmed(shown)
+    )
+    assert re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in _trimmed(found.splitlines()))), (
+        f"{where} prints\n{found}"
+    )
+
+
+def _trimmed(lines):
+    lines = list(lines)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def test_there_are_pages_to_look_at():
+    assert len(WITH_PYTHON) > 8
+    assert len(WITH_COMMANDS) > 10

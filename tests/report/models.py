@@ -1,0 +1,40 @@
+"""Small models of every kind that has a page, and the text to show them on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trellis import HMM, UEM, Aligner, Extractor, Parser, count, label, word
+from trellis.data.conllu import read_conllu
+from trellis.data.sentence import Sentence
+from trellis.metrics.alignment import read_links
+from trellis.tasks.extract_files import read_labelled, read_texts
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+GARDEN = EXAMPLES / "garden"
+
+
+def aligned(n=60):
+    sides = [(GARDEN / name).read_text(encoding="utf-8").splitlines()[:n] for name in ("text.en", "text.fr")]
+    pairs = list(zip(*sides, strict=True))
+    return Aligner(n_jobs=1, prefix=None).fit(pairs), pairs, read_links(GARDEN / "gold.links")[:n]
+
+
+def extracted(n=40):
+    folder = EXAMPLES / "citations"
+    learner = Extractor.from_file(folder / "rules.toml", model_kind="hmm", max_iter=1)
+    learner.fit(read_labelled(folder / "few.tsv"), unlabelled=read_texts(folder / "text.txt")[:50])
+    return learner, read_labelled(folder / "gold.tsv")[:n]
+
+
+def parsed():
+    trees = list(read_conllu(GARDEN / "train.conllu", columns=("head", "deprel")))[:20]
+    return Parser(bits=10, max_iter=1).fit(trees), trees[:10]
+
+
+def tagged():
+    text = [s.split() for s in ("the <cat> sleeps", "a <cat> climbs the tree", "the <cat> falls", "a gardener sleeps")]
+    rules = [(count("V") >= 1).named("a <verb>"), word.isin("the", "a").implies(label("D")).named("articles")]
+    learner = UEM(HMM(["D", "N", "V"], min_count=1), rules, max_iter=3, tol=0, random_state=0).fit(text)
+    gold = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
+    return learner, [Sentence(tuple(w), tuple(y)) for w, y in zip(text, gold, strict=True)]

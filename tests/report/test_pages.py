@@ -1,0 +1,148 @@
+"""A page holds what it promises, nothing from a network, and every word of a user as it was written."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tests.hostile.command import run
+from tests.report import models
+from trellis.constraints import count, label, word
+from trellis.errors import DataError
+from trellis.report.effects import effects
+from trellis.report.judged import Judged
+from trellis.report.pages import history_report, report
+
+VOID = {"meta", "br", "path", "use", "rect", "circle", "col"}
+
+
+class Balanced(HTMLParser):
+    """Fails where a tag is closed that was not opened, or left open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def checked(page):
+    html = page.html()
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    assert "<script" not in html
+    outside = {url for url in re.findall(r"""(?:href|src|url)[=(]["']?([^"')\s>]+)""", html) if not url.startswith("#")}
+    assert outside == set(), "a page asks nothing of a network"
+    assert "prefers-color-scheme: dark" in html
+    assert 'name="viewport"' in html
+    return html
+
+
+def headings(page):
+    return [heading for heading, _ in page.sections]
+
+
+def test_an_aligner_has_grids_constraints_curves_and_errors():
+    aligner, pairs, gold = models.aligned()
+    page = report(aligner, pairs, gold=gold)
+    html = checked(page)
+    assert headings(page) == [
+        "60 pairs against gold", "What the constraints did", "Where they changed most", "Worst errors",
+        "The run, round by round",
+    ]  # fmt: skip
+    for said in ("raised by the constraint", "sure link", "AER", "For every two words the probability of a link"):
+        assert said in html
+    assert aligner.decode_constraint is None, "showing a model changes nothing in it"
+    without = report(aligner, pairs)
+    assert "Worst errors" not in headings(without)
+    assert "sure link" not in checked(without)
+
+
+def test_an_extractor_has_rules_posteriors_fields_and_errors():
+    extractor, texts = models.extracted()
+    page = report(extractor, texts)
+    html = checked(page)
+    assert {"What the rules did", "Label posteriors", "Worst errors", "40 texts against gold"} <= set(headings(page))
+    for constraint in extractor.constraints_:
+        assert constraint.name in html
+    assert "taken for" in html
+
+
+def test_a_parser_has_trees_and_attachment():
+    parser, trees = models.parsed()
+    page = report(parser, trees)
+    assert "right, as dark as it is likely" in checked(page)
+    assert headings(page) == ["10 sentences against gold", "Worst errors"]
+
+
+def test_a_learner_has_constraints_and_posteriors_and_words_stay_words():
+    learner, sentences = models.tagged()
+    page = report(learner, sentences)
+    html = checked(page)
+    assert "a &lt;verb&gt;" in html
+    assert "&lt;cat&gt;" in html
+    assert "<cat>" not in html
+    assert "The run, round by round" in headings(page)
+
+
+def test_effects_are_those_of_a_hand_calculation():
+    """Two labels, one word, p = (0.8, 0.2): q with E[B] ≥ 0.5 is (0.5, 0.5), at λ = log 4."""
+    from trellis import HMM
+
+    model = HMM(["A", "B"], min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
+    model.fit([["x"]] * 5, [["A"]] * 4 + [["B"]])
+    batch = model.encode([["x"]])
+    [least, never] = effects(
+        model, [(count("B") >= 0.5).named("half"), word.isin("x").implies(label("A", "B")).named("any")], batch
+    ).constraints
+    assert (least.rows, least.before, least.after) == (1, 0.0, 1.0)
+    assert abs(least.lack_before - 0.3) < 1e-6
+    assert least.lack_after < 1e-3
+    assert least.dual is not None
+    assert abs(least.dual - np.log(4.0)) < 0.02
+    assert never.before == never.after == 1.0
+
+
+def test_judged_answers_give_precision_and_recall():
+    judged = Judged.of([(0.9, True), (0.6, False), (0.2, True)], 4)
+    assert judged.at(0.5) == (0.5, 0.25)
+    assert judged.at(0.1) == (2 / 3, 0.5)
+    assert judged.at(0.99) == (1.0, 0.0)
+
+
+def test_what_has_no_page_is_refused_in_words():
+    learner, _ = models.tagged()
+    with pytest.raises(DataError, match="there is no page for a model of class str"):
+        report("model", ["text"])
+    with pytest.raises(DataError, match="no text to show"):
+        report(learner, [])
+    with pytest.raises(DataError, match="there is no round in it"):
+        history_report(type(learner.history_)([]), "empty.jsonl")
+
+
+def test_the_command_writes_a_page_of_a_run_and_of_a_model(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    learner, sentences = models.tagged()
+    learner.save("m")
+    learner.history_.save("rounds.jsonl")
+    lines = ("\n".join(f"{w}\t{y}" for w, y in zip(s.words, s.labels, strict=True)) for s in sentences)
+    (tmp_path / "gold.tsv").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    assert run("report", "gold.tsv", "-m", "m") == 0
+    assert "report.html: 14 labels against gold" in capfd.readouterr().err
+    assert "articles" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert run("report", "--run", "rounds.jsonl", "-o", "run.html") == 0
+    assert "3 rounds" in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert run("report", "-m", "m") == 2
+    assert "is shown on a text" in capfd.readouterr().err
+    assert run("report", "gold.tsv") == 2
+    assert "give --model with a text" in capfd.readouterr().err
