@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts
+from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class SegmentParts(Parts):
 
     >>> parts = SegmentParts(np.array([0, 3]), n_labels=2, longest=2)
     >>> parts.of(np.array([0, 0, 2])).tolist()  # two segments of label 0
-    [0, 2, 4, 10, 22, 26, 28]
+    [0, 2, 4, 10, 22, 30, 32]
     """
 
     offsets: IntArray
@@ -59,6 +60,7 @@ class SegmentParts(Parts):
     kind = "segments"
     outputs_are = "segmentations"
     has_labels = True
+    has_again = True
 
     @cached_property
     def chain(self) -> ChainParts:
@@ -218,3 +220,48 @@ class SegmentParts(Parts):
             dense(between, int(first[2]), (n, self.n_labels)),
             dense(of_segments, int(first[3]), (n, self.longest, self.n_labels)),
         )
+
+    def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of rows over the labels of one slot, which most are, by looking."""
+        plain, value, _ = self._of_one_slot(start, part, coefficient)
+        low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
+        low[plain], high[plain] = value.min(axis=1), value.max(axis=1)
+        low[~plain], high[~plain] = super().extremes(*_rows(~plain, start, part, coefficient))
+        return low, high
+
+    def never_least(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
+    ) -> tuple[PartSet, BoolArray]:
+        plain, value, slot = self._of_one_slot(start, part, coefficient)
+        row, label = np.nonzero(value > value.min(axis=1, initial=np.inf, keepdims=True) + margin[plain][:, None])
+        never, settled = super().never_least(*_rows(~plain, start, part, coefficient), margin[~plain])
+        done = np.ones(len(margin), dtype=np.bool_)
+        done[~plain] = settled
+        return PartSet.union([PartSet.of(self.label(slot[row], label)), never]), done
+
+    def _of_one_slot(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray
+    ) -> tuple[BoolArray, FloatArray, IntArray]:
+        """Which rows (n_rows,) are over labels of one slot; of these the value of every label, and the slot."""
+        n_rows, k = len(start) - 1, self.n_labels
+        row = np.repeat(np.arange(n_rows), np.diff(start))
+        slot = np.where(part < self.n_slots * k, part // k, -1)
+        one = np.full(n_rows, -1, dtype=np.int64)
+        one[row] = slot  # of several, the last
+        mixed = np.bincount(row, (slot < 0) | (slot != one[row]), minlength=n_rows) > 0
+        plain = (one >= 0) & ~mixed
+        number = np.cumsum(plain) - 1
+        mine = plain[row]
+        value = np.bincount(
+            number[row[mine]] * k + part[mine] % k, coefficient[mine], minlength=int(plain.sum()) * k
+        ).astype(np.float64)
+        return plain, value.reshape(-1, k), one[plain]
+
+
+def _rows(
+    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Some of the rows."""
+    length = np.diff(start)
+    kept = np.repeat(chosen, length)
+    return offsets_of(length[chosen]), part[kept], coefficient[kept]

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.errors import DataError
+from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
@@ -40,9 +41,10 @@ from trellis.structures.structure import (
 class SegmentPosterior:
     """Marginals of segmentations, and what their model counts.
 
-    node : (n_slots, K) of labels;  stays, again : (n_slots, K) and segment : (n_slots, L, K), of parts
+    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts
+    ends : (n_slots, K) of segments of all lengths
     edge_counts : (K, K)    Σ_i weight_i Σ_t of transitions
-    before, edge, index, after : of transitions P(a, b) = exp(before_{t−1}(a) + edge(a, b) + after_t(b) − log_partition)
+    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike
     """
 
     parts: SegmentParts
@@ -50,6 +52,7 @@ class SegmentPosterior:
     node: FloatArray
     stays: FloatArray
     again: FloatArray
+    ends: FloatArray
     segment: FloatArray
     edge_counts: FloatArray
     transitions: Any
@@ -59,14 +62,9 @@ class SegmentPosterior:
         """(n_slots, K): P(a segment of the label begins here)."""
         return np.maximum(self.node - self.stays, 0.0)
 
-    @property
-    def ends(self) -> FloatArray:
-        """(n_slots, K): P(a segment of the label ends here)."""
-        return self.segment.sum(axis=1)
-
     def at(self, parts: IntArray) -> FloatArray:
-        family, slot, cell = self.parts.told(parts)
-        found, k = np.empty(parts.shape), self.parts.n_labels
+        family, slot, cell = self.parts.told(parts.reshape(-1))
+        found, k = np.empty(parts.size), self.parts.n_labels
         for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
             mine = family == number
             found[mine] = table.reshape(-1)[slot[mine] * self.parts.cells[number] + cell[mine]]
@@ -76,24 +74,31 @@ class SegmentPosterior:
         others = pairs[~same]
         if len(others):
             found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
-        return found
+        return found.reshape(parts.shape)
 
 
 @dataclass(frozen=True)
 class _Factored:
-    """Probabilities of transitions by their log factors; holes at first slots."""
+    """Probabilities of transitions from their factors, P(a, b) = before_{t−1}(a) · exp edge(a, b) · after_t(b).
+
+    logs : (n_instances,) of the instances whose factors are logs, what to take from their sum; 0 of the others
+    """
 
     parts: SegmentParts
     before: FloatArray
     edge: FloatArray
     index: IntArray
     after: FloatArray
+    scaled: BoolArray
     log_partition: FloatArray
 
     def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        lengths = np.diff(self.parts.offsets)
         inner = self.parts.has_boundary()[slot]
-        total = np.repeat(self.log_partition, np.diff(self.parts.offsets))[slot]
-        logs = self.before[slot - 1, a] + self.edge[self.index[slot], a, b] + self.after[slot, b] - total
+        scaled, total = (np.repeat(one, lengths)[slot] for one in (self.scaled, self.log_partition))
+        before, after, edge = self.before[slot - 1, a], self.after[slot, b], self.edge[self.index[slot], a, b]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
         return np.where(inner, np.exp(np.where(inner, logs, -np.inf)), 0.0)
 
 
@@ -241,26 +246,61 @@ class Segments(Structure):
 
     # sums and maxima
 
-    def _kernel(self, hard: bool, weights: FloatArray) -> tuple[Any, ...]:
-        tell_if_compiling(kernel.infer)
-        n, k = self.n_slots, self.n_labels
-        segment = np.zeros((n, self.longest, k))
-        z, after, label, stays, again = np.zeros((5, n, k))
-        counts, total = np.zeros((k, k)), np.zeros(len(self))
-        kernel.infer(
-            self.offsets, self.tables.arrays, hard, weights, segment, z, after, label, stays, again, counts, total
-        )  # fmt: skip
-        refuse_impossible(total, self.first, self.numbers)
-        return segment, z, after, label, stays, again, counts, total
-
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> SegmentPosterior:
-        segment, z, after, label, stays, again, counts, total = self._kernel(False, check_weights(weights, len(self)))
-        t = self.tables
-        factors = _Factored(self.parts, z, t.edge, t.index, after, total)
-        return SegmentPosterior(self.parts, total, label, stays, again, segment, counts, factors)
+        tell_if_compiling(segment_sum.infer_scaled)
+        t, k, n = self.tables, self.n_labels, self.n_slots
+        weights = check_weights(weights, len(self))
+        scaled = self._serves_scaled()
+        shift = t.node.max(axis=1, initial=-np.inf)
+        shift[shift == -np.inf] = 0.0
+        sums = np.concatenate(([0.0], np.cumsum(shift)))
+        total = np.where(scaled, sums[self.offsets[1:]] - sums[self.offsets[:-1]], 0.0)
+        diagonal = np.eye(k, dtype=np.bool_)
+        with np.errstate(over="ignore"):
+            edge = np.exp(t.edge)
+            powers = [np.exp(one) for one in (t.node - shift[:, None], t.begin, t.again, t.end, t.length)]
+            extra = np.zeros((0, *t.length.shape)) if t.extra is None else np.exp(t.extra)
+        stay, pair = np.ascontiguousarray(edge[:, diagonal]), np.where(diagonal, 0.0, edge)
+        segment, z, after, label, stays, again, ends, counts, _ = self._room()
+        segment_sum.infer_scaled(
+            self.offsets, scaled, *powers[:-1], powers[-1].ravel(), extra.ravel(), stay, pair, t.index, weights,
+            segment.ravel(), z, after, label, stays, again, ends, counts, total,
+        )  # fmt: skip
+        if not np.all(scaled):
+            kernel.infer(
+                self.offsets, ~scaled, t.arrays, False, weights, segment, z, after, label, stays, again, ends, counts,
+                total,
+            )  # fmt: skip
+        refuse_impossible(total, self.first, self.numbers)
+        factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
+        return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, factors)
+
+    def _serves_scaled(self) -> BoolArray:
+        """(n_instances,): where scaled probabilities are exact enough (:mod:`kernels.segment_sum`)."""
+        t, most = self.tables, segment_sum.MOST
+        if not np.all(np.abs(t.length) <= most):
+            return np.zeros(len(self), dtype=np.bool_)
+        fine = np.all(np.abs(t.edge) <= most, axis=(1, 2))[t.index]
+        fine &= np.all((np.abs(t.begin) <= most) & (np.abs(t.end) <= most) & (t.again <= most), axis=1)
+        if t.extra is not None:
+            fine &= np.all(np.abs(t.extra) <= most, axis=(1, 2))
+        wrong = np.concatenate(([0], np.cumsum(~fine)))
+        return np.asarray(wrong[self.offsets[1:]] == wrong[self.offsets[:-1]])
+
+    def _room(self) -> tuple[Any, ...]:
+        """Arrays for marginals of segments, two factors of transitions, labels, what stays, is again, ends; counts."""
+        n, k = self.n_slots, self.n_labels
+        return np.zeros((n, self.longest, k)), *np.zeros((6, n, k)), np.zeros((k, k)), np.zeros(len(self))
 
     def max_marginals(self) -> FloatArray:
-        segment, z, after, label, stays, again, _, _ = self._kernel(True, np.ones(len(self)))
+        tell_if_compiling(kernel.infer)
+        every = np.ones(len(self), dtype=np.bool_)
+        segment, z, after, label, stays, again, ends, counts, total = self._room()
+        kernel.infer(
+            self.offsets, every, self.tables.arrays, True, np.ones(len(self)), segment, z, after, label, stays, again,
+            ends, counts, total,
+        )  # fmt: skip
+        refuse_impossible(total, self.first, self.numbers)
         k = self.n_labels
         before = np.roll(z, 1, axis=0)
         pairs = before[:, :, None] + self.tables.edge[self.tables.index] + after[:, None, :]
@@ -335,9 +375,10 @@ class Segments(Structure):
         listed = _Listed(where, np.bincount(place, value[pairs], minlength=len(where)), k)
         every, labels = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
         top = np.zeros(len(self)) if log_partition is None else log_partition
+        segment = of(3).reshape(n, self.longest, k)
         return SegmentPosterior(
             p, top, of(0).reshape(n, k), listed(every, labels, labels).reshape(n, k), of(2).reshape(n, k),
-            of(3).reshape(n, self.longest, k), counts.astype(np.float64), listed,
+            segment.sum(axis=1), segment, counts.astype(np.float64), listed,
         )  # fmt: skip
 
     def polytope(self, closed: IntArray) -> Polytope:

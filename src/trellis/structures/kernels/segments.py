@@ -126,13 +126,14 @@ def forward(lo, hi, s, hard, a, z, room):
 
 
 @njit(nogil=True, cache=True)
-def infer(offsets, s, hard, weights, a, z, after, label, stays, again, counts, total):
-    """Marginals, or with ``hard`` max-marginals; what is impossible has total −∞ and nothing else.
+def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, ended, counts, total):
+    """Marginals, or with ``hard`` max-marginals, of ``chosen`` instances; what is impossible has total −∞ alone.
 
     weights : (n_instances,) of the counts
     a : (n, L, K) room, and then the marginals of segments by their last token
     z, after : (n, K) log factors of the transitions: of those that leave a slot, and of those that enter one
     label, stays, again : (n, K) labels; segments that go on into a slot; that follow one of their own label
+    ended : (n, K) segments of all lengths that end
     counts : (K, K) Σ weight · transitions, what stays on the diagonal;  total : (n_instances,)
     """
     longest, n_labels = s.length.shape
@@ -141,6 +142,8 @@ def infer(offsets, s, hard, weights, a, z, after, label, stays, again, counts, t
     room, left = np.zeros(n_labels), np.zeros(n_labels)
     b, b_next = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     for i in range(len(offsets) - 1):
+        if not chosen[i]:
+            continue
         lo, hi, weight = offsets[i], offsets[i + 1], weights[i]
         total[i] = forward(lo, hi, s, hard, a, z, room)
         if total[i] == -np.inf:
@@ -181,6 +184,7 @@ def infer(offsets, s, hard, weights, a, z, after, label, stays, again, counts, t
                 for l in range(here, longest):
                     a[t, l, k] = nothing
                 label[t, k] = used_label
+                ended[t, k] = -np.inf if hard else np.exp(z[t, k] + out - total[i])
                 if t + 1 < hi:
                     stays[t + 1, k] = going_on
                     counts[k, k] += 0.0 if hard else weight * going_on
