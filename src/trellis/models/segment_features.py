@@ -202,8 +202,7 @@ class SegmentFeatures:
         start, stop = np.zeros(k), np.zeros(k)
         log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
         ends = [start, stop] if layout.ends else []
-        length = weight @ q.segment.reshape(batch.n_slots, -1)
-        others = np.concatenate([q.edge_counts.ravel(), *ends, weight @ q.again, length])
+        others = np.concatenate([q.edge_counts.ravel(), *ends, weight @ q.again, q.length_counts.ravel()])
         return SegmentStatistics(pairs, others, float(batch.weights @ q.log_partition))
 
     def expectations(self, weights: FloatArray) -> SegmentStatistics:

@@ -20,6 +20,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, che
 from trellis.errors import DataError
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
+from trellis.structures.kernels.lanes import LANES
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
@@ -43,7 +44,7 @@ class SegmentPosterior:
 
     node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts
     ends : (n_slots, K) of segments of all lengths
-    edge_counts : (K, K)    Σ_i weight_i Σ_t of transitions
+    edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
     transitions : (slots, labels before, labels) -> the marginals of these, labels not alike
     """
 
@@ -55,6 +56,7 @@ class SegmentPosterior:
     ends: FloatArray
     segment: FloatArray
     edge_counts: FloatArray
+    length_counts: FloatArray
     transitions: Any
 
     @property
@@ -248,32 +250,49 @@ class Segments(Structure):
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> SegmentPosterior:
         tell_if_compiling(segment_sum.infer_scaled)
-        t, k, n = self.tables, self.n_labels, self.n_slots
-        weights = check_weights(weights, len(self))
+        t, weights = self.tables, check_weights(weights, len(self))
         scaled = self._serves_scaled()
         shift = t.node.max(axis=1, initial=-np.inf)
         shift[shift == -np.inf] = 0.0
         sums = np.concatenate(([0.0], np.cumsum(shift)))
         total = np.where(scaled, sums[self.offsets[1:]] - sums[self.offsets[:-1]], 0.0)
-        diagonal = np.eye(k, dtype=np.bool_)
         with np.errstate(over="ignore"):
-            edge = np.exp(t.edge)
-            powers = [np.exp(one) for one in (t.node - shift[:, None], t.begin, t.again, t.end, t.length)]
-            extra = np.zeros((0, *t.length.shape)) if t.extra is None else np.exp(t.extra)
-        stay, pair = np.ascontiguousarray(edge[:, diagonal]), np.where(diagonal, 0.0, edge)
-        segment, z, after, label, stays, again, ends, counts, _ = self._room()
-        segment_sum.infer_scaled(
-            self.offsets, scaled, *powers[:-1], powers[-1].ravel(), extra.ravel(), stay, pair, t.index, weights,
-            segment.ravel(), z, after, label, stays, again, ends, counts, total,
-        )  # fmt: skip
+            found = self._infer_scaled(scaled, shift, weights, total)
         if not np.all(scaled):
-            kernel.infer(
-                self.offsets, ~scaled, t.arrays, False, weights, segment, z, after, label, stays, again, ends, counts,
-                total,
-            )  # fmt: skip
+            found = [np.ascontiguousarray(one) for one in found]
+            kernel.infer(self.offsets, ~scaled, t.arrays, False, weights, *found, total)
         refuse_impossible(total, self.first, self.numbers)
+        segment, z, after, label, stays, again, ends, counts, lengths = found
         factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
-        return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, factors)
+        return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, lengths, factors)
+
+    def _infer_scaled(self, scaled: BoolArray, shift: FloatArray, weights: FloatArray, total: FloatArray) -> list[Any]:
+        """Segments, factors of transitions, labels, what stays, is again, ends, counts of both, where that serves."""
+        t, n, k, longest = self.tables, self.n_slots, self.n_labels, self.longest
+        wide = -(-k // LANES) * LANES
+
+        def powers(scores: FloatArray) -> FloatArray:
+            found = np.zeros((*scores.shape[:-1], wide))
+            np.exp(scores, out=found[..., :k])
+            return found
+
+        edge, diagonal = powers(np.minimum(t.edge, 2 * segment_sum.MOST)), np.arange(k)
+        stay = np.zeros((len(edge), wide))
+        stay[:, :k] = edge[:, diagonal, diagonal]
+        edge[:, diagonal, diagonal] = 0.0
+        edge_t = np.zeros(edge.shape)
+        edge_t[..., :k] = edge[..., :k].transpose(0, 2, 1)
+        extra = np.zeros(0) if t.extra is None else powers(t.extra)
+        segment, counts, lengths = np.empty((n, longest, wide)), np.zeros(edge.shape), np.zeros((longest, wide))
+        rows = np.zeros((6, n, wide))  # factors of transitions, labels, what stays, is again, ends
+        given = (powers(t.node - shift[:, None]), *(powers(one) for one in (t.begin, t.again, t.end, t.length)))
+        segment_sum.infer_scaled(
+            self.offsets, scaled, k, wide, longest * wide, *(one.ravel() for one in (*given, extra, stay, edge, edge_t)),
+            t.index, weights, segment.ravel(), *(one.ravel() for one in rows), counts.ravel(), lengths.ravel(), total,
+        )  # fmt: skip
+        stays = np.repeat(weights * scaled, np.diff(self.offsets)) @ rows[3]
+        counted = (counts * edge).sum(axis=0)[:, :k] + np.diag(stays[:k])
+        return [segment[..., :k], *np.ascontiguousarray(rows[..., :k]), counted, lengths[:, :k]]
 
     def _serves_scaled(self) -> BoolArray:
         """(n_instances,): where scaled probabilities are exact enough (:mod:`kernels.segment_sum`)."""
@@ -287,21 +306,14 @@ class Segments(Structure):
         wrong = np.concatenate(([0], np.cumsum(~fine)))
         return np.asarray(wrong[self.offsets[1:]] == wrong[self.offsets[:-1]])
 
-    def _room(self) -> tuple[Any, ...]:
-        """Arrays for marginals of segments, two factors of transitions, labels, what stays, is again, ends; counts."""
-        n, k = self.n_slots, self.n_labels
-        return np.zeros((n, self.longest, k)), *np.zeros((6, n, k)), np.zeros((k, k)), np.zeros(len(self))
-
     def max_marginals(self) -> FloatArray:
         tell_if_compiling(kernel.infer)
-        every = np.ones(len(self), dtype=np.bool_)
-        segment, z, after, label, stays, again, ends, counts, total = self._room()
-        kernel.infer(
-            self.offsets, every, self.tables.arrays, True, np.ones(len(self)), segment, z, after, label, stays, again,
-            ends, counts, total,
-        )  # fmt: skip
+        n, k, total = self.n_slots, self.n_labels, np.zeros(len(self))
+        rows, of_labels = np.zeros((6, n, k)), (np.zeros((k, k)), np.zeros((self.longest, k)))
+        segment, every = np.zeros((n, self.longest, k)), np.ones(len(self))
+        kernel.infer(self.offsets, every > 0, self.tables.arrays, True, every, segment, *rows, *of_labels, total)
         refuse_impossible(total, self.first, self.numbers)
-        k = self.n_labels
+        z, after, label, stays, again, _ = rows
         before = np.roll(z, 1, axis=0)
         pairs = before[:, :, None] + self.tables.edge[self.tables.index] + after[:, None, :]
         pairs[:, np.arange(k), np.arange(k)] = stays
@@ -378,7 +390,7 @@ class Segments(Structure):
         segment = of(3).reshape(n, self.longest, k)
         return SegmentPosterior(
             p, top, of(0).reshape(n, k), listed(every, labels, labels).reshape(n, k), of(2).reshape(n, k),
-            segment.sum(axis=1), segment, counts.astype(np.float64), listed,
+            segment.sum(axis=1), segment, counts.astype(np.float64), np.tensordot(weight, segment, axes=1), listed,
         )  # fmt: skip
 
     def polytope(self, closed: IntArray) -> Polytope:

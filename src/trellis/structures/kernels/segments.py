@@ -126,7 +126,7 @@ def forward(lo, hi, s, hard, a, z, room):
 
 
 @njit(nogil=True, cache=True)
-def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, ended, counts, total):
+def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, ended, counts, lengths, total):
     """Marginals, or with ``hard`` max-marginals, of ``chosen`` instances; what is impossible has total −∞ alone.
 
     weights : (n_instances,) of the counts
@@ -134,7 +134,8 @@ def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, e
     z, after : (n, K) log factors of the transitions: of those that leave a slot, and of those that enter one
     label, stays, again : (n, K) labels; segments that go on into a slot; that follow one of their own label
     ended : (n, K) segments of all lengths that end
-    counts : (K, K) Σ weight · transitions, what stays on the diagonal;  total : (n_instances,)
+    counts : (K, K) Σ weight · transitions, what stays on the diagonal;  lengths : (L, K) likewise, of segments
+    total : (n_instances,)
     """
     longest, n_labels = s.length.shape
     has_extra = len(s.extra) > 0
@@ -179,6 +180,7 @@ def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, e
                     larger = state / (1.0 + ratio)
                     gone = larger if goes > ends else larger * ratio
                     a[t, l, k] = larger * ratio if goes > ends else larger
+                    lengths[l, k] += weight * a[t, l, k]
                     used_label += state
                     going_on += gone
                 for l in range(here, longest):
