@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trellis.data.bio import runs
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
@@ -122,24 +123,15 @@ class Field:
     last: int
 
 
-NO_FIELD = "O"
-"""The label of tokens that belong to no field."""
-
-
 def fields_of(text: Text, labels: Iterable[str | None]) -> list[Field]:
     """The fields of a labelled text, in order.
 
     >>> fields_of(tokenise("Ann Lee, 1999"), ["AUTHOR", "AUTHOR", "AUTHOR", "DATE"])
     [Field(label='AUTHOR', start=0, end=8, first=0, last=3), Field(label='DATE', start=9, end=13, first=3, last=4)]
+
+    A field that follows one of its own label begins where the label has B- before it (:mod:`trellis.data.bio`).
     """
-    found: list[Field] = []
-    before: str | None = None
-    for i, label in enumerate(labels):
-        start, end = text.spans[i]
-        if label is not None and label == before:
-            last = found.pop()
-            found.append(Field(label, last.start, end, last.first, i + 1))
-        elif label is not None and label != NO_FIELD:
-            found.append(Field(label, start, end, i, i + 1))
-        before = None if label == NO_FIELD else label
-    return found
+    return [
+        Field(label, text.spans[first][0], text.spans[last - 1][1], first, last)
+        for label, first, last in runs(tuple(labels))
+    ]

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
 from trellis.data.batch import Batch
+from trellis.data.bio import BEGINS, Labels, told, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.tokens import Field, Text, TextLike, as_texts, fields_of
@@ -44,12 +45,12 @@ from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.learn.labelling import Labelling
 from trellis.learn.penalties import check_penalties
-from trellis.models import CRF, HMM
+from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
 from trellis.models.views import Views
-from trellis.tasks.token_features import TokenFeatures
+from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 BY_RULES = ("codl", "pr", "uem")
@@ -58,7 +59,10 @@ SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
-MODEL_KINDS = ("both", "hmm", "crf")
+TAUGHT_KINDS = {"hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,), "both": (CRF,), "hmm+semi": (SemiCRF,), "three": (SemiCRF, CRF)}
+"""What the HMM teaches."""
+WITH_HMM = ("both", "hmm+semi", "three")
+MODEL_KINDS = ("both", "hmm", "crf", "semi-crf", "hmm+semi", "three")
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -203,8 +207,12 @@ class Extractor(SavedEstimator):
             emission_prior=self.emission_prior,
         )
 
-    def _crf(self) -> CRF:
-        return CRF(list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine)
+    def _taught(self, kind: type[CRF]) -> CRF:
+        """A CRF, or one over segments, to be trained."""
+        own: dict[str, Any] = {"boundaries": boundary_features} if kind is SemiCRF else {}
+        return kind(
+            list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
+        )
 
     def _features(self) -> TokenFeatures:
         missing = missing_function(self.features)
@@ -247,18 +255,31 @@ class Extractor(SavedEstimator):
         if not whole and not taught:
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        crf = self._crf().fit(self.corpus([*whole, *taught]), sample_weight=weights)
-        self.ccm_.model_ = Views([hmm, crf]) if self.model_kind == "both" else crf
+        corpus = self.corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.model_kind])
+        members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.model_kind]]
+        members += [hmm] if self.model_kind in WITH_HMM else []
+        self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
 
-    def corpus(self, texts: Sequence[Text], *, labels: bool = True) -> Corpus:
-        """Texts as the model takes them, with the labels they have unless told otherwise."""
+    def corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
+        """Texts as the model takes them, with the labels they have unless told otherwise.
+
+        again : labels tell where a field begins right after another one of its label
+        """
         sentences = (self.classes_of_words_.add_to(t.sentence) for t in texts)
-        if not labels:
-            sentences = (replace(s, labels=None) for s in sentences)
+        sentences = (replace(s, labels=self._labels(s.labels, again) if labels else None) for s in sentences)
+        names = list(self.label_names_)
+        known = Vocabulary([*names, *(BEGINS + name for name in names)], kind="label") if again else self.label_names_
         try:
-            return corpus_of(sentences, label_names=self.label_names_)
+            return corpus_of(sentences, label_names=known)
         except UnknownNameError as error:
             raise _hinted(error, texts, self.label_names_) from None
+
+    def _labels(self, labels: Labels | None, again: bool) -> Labels | None:
+        """Labels of tokens as they are worked with; with B- only where it is asked for."""
+        if labels is None:
+            return None
+        needed = where_needed(labels, self.label_names_)
+        return needed if again else tuple(y if y in self.label_names_ else told(y)[1] for y in needed)
 
     def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
         """Texts in the codes of the trained model."""
@@ -273,7 +294,9 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         if not texts:
             return []
-        labels = self.label_names_.decode(self.decode(texts, constrained=constrained).labels.tolist())
+        names = list(self.label_names_)
+        codes = [*names, *(BEGINS + name for name in names)]
+        labels = [codes[code] for code in self.decode(texts, constrained=constrained).labels.tolist()]
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
 
@@ -303,7 +326,7 @@ class Extractor(SavedEstimator):
         texts = as_texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [
-            a == b
+            told(a)[1] == told(b)[1]
             for t, labels in zip(texts, found, strict=True)
             for a, b in zip(t.sentence.labels or (), labels, strict=False)
             if a is not None
@@ -344,7 +367,7 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
-        expected = {"hmm": (HMM,), "crf": (CRF,), "both": (HMM, CRF)}[self.model_kind]
+        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in ("hmm", *WITH_HMM) else ()))
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
@@ -352,6 +375,8 @@ class Extractor(SavedEstimator):
         for member in views.members:
             if isinstance(member, CRF):
                 member.features = self._features()
+            if isinstance(member, SemiCRF):
+                member.boundaries = boundary_features
         model = views if len(views.members) > 1 else views.members[0]
         penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
@@ -378,7 +403,8 @@ def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
     """Those the rules declare, else those of the labelled texts."""
     if rules.labels is not None:
         return Vocabulary(rules.labels, kind="label")
-    found = {label for t in labelled for label in t.sentence.labels or () if label is not None}
+    found = {label for t in labelled for label in where_needed(t.sentence.labels or ()) if label is not None}
+    found = {label for label in found if told(label)[1] == label}
     if not found:
         raise DataError(
             'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or give '

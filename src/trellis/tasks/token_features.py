@@ -54,3 +54,14 @@ def _ready(words: Sequence[str], at: int) -> Iterator[str]:
         yield f"before={low[at - 1]} {low[at]}"
     if at + 1 < len(low):
         yield f"after={low[at]} {low[at + 1]}"
+
+
+def boundary_features(sentence: Sequence[Mapping[str, Any]], at: int) -> list[str]:
+    """What a CRF over segments sees of a token that is the first or the last of a segment.
+
+    >>> boundary_features([{"word": "Ann"}, {"word": ","}], 0)
+    ['word=ann', 'form=<Xx>', 'before=', 'after=,']
+    """
+    word = sentence[at]["word"]
+    around = [sentence[t]["word"].lower() if 0 <= t < len(sentence) else "" for t in (at - 1, at + 1)]
+    return [f"word={word.lower()}", f"form={word_class(word)}", f"before={around[0]}", f"after={around[1]}"]
