@@ -307,7 +307,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Twinned:
-    """Dependency trees, projective ones with valence or spanning ones, or segmentations (tests/structures/*_twin.py)."""
+    """Dependency trees, projective with valence or spanning, or segmentations (tests/structures/*_twin.py)."""
 
     case: TreeCase | SegmentCase
     weight: np.ndarray

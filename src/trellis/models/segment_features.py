@@ -179,9 +179,8 @@ class SegmentFeatures:
         again, length = layout.own(weights)
         extra = None
         if len(self.cells):
-            extra = np.zeros((batch.n_slots * layout.longest, layout.n_labels))
-            extra[self.cells] = self.whole.scores(pairs)
-            extra = extra.reshape(batch.n_slots, layout.longest, layout.n_labels)
+            extra = np.zeros((batch.n_slots, layout.longest, layout.n_labels))
+            extra.reshape(-1, layout.n_labels)[self.cells] = self.whole.scores(pairs)
         return Segments(
             batch.offsets, self.tokens.scores(pairs), edge, length=length, again=again, begin=self.begins.scores(pairs),
             end=self.ends.scores(pairs), extra=extra, start=start, stop=stop, first=batch.first,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import Batch
+from trellis.data.bio import BEGINS as MARK
 from trellis.data.ragged import LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.models.arrays import ArrayOf
@@ -27,9 +28,6 @@ from trellis.models.features import FeatureFunction, describe, named_values
 from trellis.models.segment_features import BEGINS, ENDS, WHOLE, SegmentLayout, role_of
 from trellis.models.sequence import Labels
 from trellis.structures import SegmentParts, Segments
-
-AGAIN = "B-"
-"""Before the label of a token with which a segment begins right after another one of the label."""
 
 
 class SemiCRF(CRF):
@@ -43,7 +41,10 @@ class SemiCRF(CRF):
 
     Labels are those of tokens. "B-X" is that of a token with which a segment of X begins right after another one of X.
 
-    >>> text, labels = [["ann", "lee", "bob", "ran"], ["bob", "ann", "ran"]], [["P", "P", "B-P", "O"], ["P", "B-P", "O"]]
+    >>> text, labels = (
+    ...     [["ann", "lee", "bob", "ran"], ["bob", "ann", "ran"]],
+    ...     [["P", "P", "B-P", "O"], ["P", "B-P", "O"]],
+    ... )
     >>> model = SemiCRF(l2=0.01).fit(text, labels)
     >>> model.predict([["ann", "lee", "bob", "ran"]])
     [['P', 'P', 'B-P', 'O']]
@@ -106,11 +107,11 @@ class SemiCRF(CRF):
                 yield f"{n}{WHOLE}{name}", 1.0
 
     def _labelled(self, blank: Sentences, y: Labels | None, weights: Any) -> Batch:
-        names = list(self.label_names_)
-        codes = Vocabulary([*names, *(again(name, names) for name in names)], kind="label")
+        codes = Vocabulary(codes_of(list(self.label_names_)), kind="label")
         batch = Batch.from_sentences(blank, y, label_names=codes, weights=weights)
         # one that says it begins a segment where nothing else could be is a label like any other
-        k, label, inner = len(names), batch.labels % len(names), batch.lengths
+        k, inner = len(self.label_names_), batch.lengths
+        label = batch.labels % k
         first = np.ones(batch.n_slots, dtype=np.bool_)
         first[1:] = False
         first[batch.offsets[:-1][inner > 0]] = True
@@ -145,8 +146,7 @@ class SemiCRF(CRF):
         return found
 
     def decode(self, batch: Batch, labels: LabelArray) -> list[list[str]]:
-        names = list(self.label_names_)
-        codes = [*names, *(again(name, names) for name in names)]
+        codes = codes_of(list(self.label_names_))
         return [[codes[c] for c in labels[lo:hi].tolist()] for lo, hi in pairwise(batch.offsets.tolist())]
 
     @property
@@ -173,15 +173,22 @@ def label_of(name: str, names: Sequence[str]) -> str:
     >>> label_of("B-X", ["X", "O"]), label_of("B-X", ["B-X"])
     ('X', 'B-X')
     """
-    bare = name.removeprefix(AGAIN)
+    bare = name.removeprefix(MARK)
     return bare if bare in names else name
 
 
-def again(name: str, names: Sequence[str]) -> str:
-    """The name of "a segment of this label begins beside its like"; no label's own."""
-    found = AGAIN + name
-    while found in names:
-        found = AGAIN + found
+def codes_of(names: Sequence[str]) -> list[str]:
+    """Names of the codes of outputs: of labels, and of labels with which a segment begins beside its like.
+
+    >>> codes_of(["X", "O"]), codes_of(["X", "B-X"])
+    (['X', 'O', 'B-X', 'B-O'], ['X', 'B-X', 'B-B-X', 'B-B-B-X'])
+    """
+    found = list(names)
+    for name in names:
+        mark = MARK + name
+        while mark in found:  # a label of one's own may look like this
+            mark = MARK + mark
+        found.append(mark)
     return found
 
 

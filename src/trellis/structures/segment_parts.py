@@ -8,9 +8,10 @@ A sequence is cut into segments of one label each. With n slots in all, K labels
     again(t, k)           a segment of k ends before t, and another one of k begins there              n · K
     segment(t, l, k)      a segment of k with l tokens, or of the last l: L or more, ends with t       n · L · K
 
-in this order, slot by slot. So rules about labels and their changes name the parts they name on chains, and a field that
-follows one of its own label is a change to them. Segments may be as long as they like: beyond L tokens they are alike.
-Of an instance's first slot transitions and what is ``again`` are holes, and so are segments longer than what is before.
+in this order, slot by slot. So rules about labels and their changes name the parts they name on chains, and a field
+that follows one of its own label is a change to them. Segments may be as long as they like: beyond L tokens they are
+alike. Of an instance's first slot transitions and what is ``again`` are holes, and so are segments longer than what is
+before.
 
 An output is (n_slots,) int32: k for the label k, K + k for the same where a segment begins beside one of k.
 """
@@ -152,7 +153,8 @@ class SegmentParts(Parts):
         start = np.cumsum(self.cells) - self.cells
         family = (local[:, None] >= length[:, None] * start[1:]).sum(axis=1)
         slot, cell = np.divmod(local - length * start[family], self.cells[family])
-        return self._first[family] + (self.offsets[instance] + slot) * self.cells[family] + cell
+        found: IntArray = self._first[family] + (self.offsets[instance] + slot) * self.cells[family] + cell
+        return found
 
     def shard(self, first: int, last: int) -> SegmentParts:
         return SegmentParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels, self.longest)
@@ -172,8 +174,8 @@ class SegmentParts(Parts):
         if len(wrong):
             at = int(wrong[0])
             raise DataError(
-                f"code {y[at]} of slot {at} says that a segment of label {y[at] - self.n_labels} follows another one of "
-                "it, but there is none before"
+                f"code {y[at]} of slot {at} says that a segment of label {y[at] - self.n_labels} follows another one "
+                "of it, but there is none before"
             )
         return y
 

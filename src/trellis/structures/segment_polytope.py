@@ -71,7 +71,7 @@ def segment_polytope(parts: SegmentParts, score: FloatArray, closed: IntArray) -
     shut[closed] = True
     is_open = np.bincount(user, shut[part], minlength=len(variable)) == 0
     kept = np.flatnonzero(is_open)
-    value = np.bincount(user, np.where(shut[part], 0.0, score[part]), minlength=len(variable))[kept]
+    value = np.bincount(user, np.where(shut[part], 0.0, score[part]), minlength=len(variable))[kept].astype(np.float64)
     rows, columns = (np.concatenate([one[i] for one in flow]) for i in (0, 1))
     signs = np.concatenate([np.full(len(row), sign) for row, _, sign in flow])
     bound = np.zeros(start + len(first))

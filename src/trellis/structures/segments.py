@@ -1,7 +1,7 @@
 """Segments: each instance is cut into segments of one label, scored as wholes (Sarawagi and Cohen 2004).
 
     score(y) = Σ_t node_t[y_t] + start[y_1] + stop[y_n]
-             + Σ_{segments of label k, tokens s..t}  begin_s[k] + end_t[k] + length[t − s + 1, k] + extra_t[t − s + 1, k]
+             + Σ_{segments of label k, tokens s..t} begin_s[k] + end_t[k] + length[t − s + 1, k] + extra_t[t − s + 1, k]
              + Σ_{neighbours a ≠ b} edge[a, b] + Σ_{neighbours of one label} again[k] + Σ_{t inside} edge[y_t, y_t]
 
 The empty sequence has one output, of score 0. Lengths are told apart up to L tokens, so that sums and maxima take
@@ -83,7 +83,7 @@ class SegmentPosterior:
 class _Factored:
     """Probabilities of transitions from their factors, P(a, b) = before_{t−1}(a) · exp edge(a, b) · after_t(b).
 
-    logs : (n_instances,) of the instances whose factors are logs, what to take from their sum; 0 of the others
+    scaled : (n_instances,) where they are so; elsewhere they are logs, and the log-partition is taken from their sum
     """
 
     parts: SegmentParts
@@ -97,7 +97,7 @@ class _Factored:
     def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
         lengths = np.diff(self.parts.offsets)
         inner = self.parts.has_boundary()[slot]
-        scaled, total = (np.repeat(one, lengths)[slot] for one in (self.scaled, self.log_partition))
+        scaled, total = np.repeat(self.scaled, lengths)[slot], np.repeat(self.log_partition, lengths)[slot]
         before, after, edge = self.before[slot - 1, a], self.after[slot, b], self.edge[self.index[slot], a, b]
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
@@ -137,15 +137,14 @@ class _Tables:
     length: FloatArray
 
     def of_slots(self, slots: Any) -> _Tables:
-        moved = {
-            name: getattr(self, name)[slots] for name in ("node", "begin", "again", "end", "index")
-        }
+        moved = {name: getattr(self, name)[slots] for name in ("node", "begin", "again", "end", "index")}
         return replace(self, **moved, extra=None if self.extra is None else self.extra[slots])
 
     def map(self, function: Any) -> _Tables:
         """The function of every score."""
-        scores = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "index"}
-        return replace(self, **{name: None if one is None else function(one) for name, one in scores.items()})
+        names = [f.name for f in fields(self) if f.name != "index" and getattr(self, f.name) is not None]
+        changed: dict[str, Any] = {name: function(getattr(self, name)) for name in names}
+        return replace(self, **changed)
 
     @cached_property
     def arrays(self) -> kernel.Scores:
@@ -235,7 +234,7 @@ class Segments(Structure):
         return len(self.tables.length)
 
     @cached_property
-    def parts(self) -> SegmentParts:  # type: ignore[override]
+    def parts(self) -> SegmentParts:
         return SegmentParts(self.offsets, self.n_labels, self.longest)
 
     def take(self, numbers: IntArray) -> Segments:
@@ -286,9 +285,10 @@ class Segments(Structure):
         segment, counts, lengths = np.empty((n, longest, wide)), np.zeros(edge.shape), np.zeros((longest, wide))
         rows = np.zeros((6, n, wide))  # factors of transitions, labels, what stays, is again, ends
         given = (powers(t.node - shift[:, None]), *(powers(one) for one in (t.begin, t.again, t.end, t.length)))
+        scores = [one.ravel() for one in (*given, extra, stay, edge, edge_t)]
+        found = [one.ravel() for one in (segment, *rows, counts, lengths)]
         segment_sum.infer_scaled(
-            self.offsets, scaled, k, wide, longest * wide, *(one.ravel() for one in (*given, extra, stay, edge, edge_t)),
-            t.index, weights, segment.ravel(), *(one.ravel() for one in rows), counts.ravel(), lengths.ravel(), total,
+            self.offsets, scaled, k, wide, longest * wide, *scores, t.index, weights, *found, total
         )  # fmt: skip
         stays = np.repeat(weights * scaled, np.diff(self.offsets)) @ rows[3]
         counted = (counts * edge).sum(axis=0)[:, :k] + np.diag(stays[:k])
@@ -384,7 +384,7 @@ class Segments(Structure):
         pairs = family == 1
         counts = np.bincount(cell[pairs], value[pairs] * weight[slot[pairs]], minlength=k * k).reshape(k, k)
         where, place = np.unique(slot[pairs] * k * k + cell[pairs], return_inverse=True)
-        listed = _Listed(where, np.bincount(place, value[pairs], minlength=len(where)), k)
+        listed = _Listed(where, np.bincount(place, value[pairs], minlength=len(where)).astype(np.float64), k)
         every, labels = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
         top = np.zeros(len(self)) if log_partition is None else log_partition
         segment = of(3).reshape(n, self.longest, k)
@@ -457,5 +457,7 @@ class Segments(Structure):
         alike = known & np.roll(known, 1) & (y < k) & (label == np.roll(label, 1)) & self.parts.has_boundary()
         again, begun = t.again.copy(), np.flatnonzero(y >= k)
         again[alike, label[alike]] = -np.inf
-        change = self.parts.change(self.parts.transition(begun, label[begun], label[begun]), np.full(len(begun), -np.inf))
+        change = self.parts.change(
+            self.parts.transition(begun, label[begun], label[begun]), np.full(len(begun), -np.inf)
+        )
         return self._over(replace(t, node=node, again=again)).apply(change)

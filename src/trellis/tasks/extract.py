@@ -33,11 +33,12 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
+from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import BEGINS, Labels, told, where_needed
+from trellis.data.bio import Labels, told, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
-from trellis.data.tokens import Field, Text, TextLike, as_texts, fields_of
+from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
@@ -49,6 +50,7 @@ from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
+from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
 from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.word_classes import OTHER, WordClasses
@@ -59,7 +61,14 @@ SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
-TAUGHT_KINDS = {"hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,), "both": (CRF,), "hmm+semi": (SemiCRF,), "three": (SemiCRF, CRF)}
+TAUGHT_KINDS = {
+    "hmm": (),
+    "crf": (CRF,),
+    "semi-crf": (SemiCRF,),
+    "both": (CRF,),
+    "hmm+semi": (SemiCRF,),
+    "three": (SemiCRF, CRF),
+}
 """What the HMM teaches."""
 WITH_HMM = ("both", "hmm+semi", "three")
 MODEL_KINDS = ("both", "hmm", "crf", "semi-crf", "hmm+semi", "three")
@@ -101,6 +110,8 @@ class Extractor(SavedEstimator):
     """
 
     not_saved = (*SavedEstimator.not_saved, "files")
+    tokeniser_: Tokeniser = WORDS
+    told_: tuple[TextFeature, ...] = ()
 
     def __init__(
         self,
@@ -177,8 +188,9 @@ class Extractor(SavedEstimator):
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
-        labelled = as_texts(X, y)
-        texts = [text for text in (*labelled, *as_texts(unlabelled)) if len(text)]
+        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
+        labelled = self.texts(X, y)
+        texts = [text for text in (*labelled, *self.texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
         self.label_names_ = label_names(rules, labelled)
@@ -186,11 +198,15 @@ class Extractor(SavedEstimator):
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         with _naming(free):
             self.ccm_ = self._ccm(self._hmm()).fit(
-                self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None)
+                self.corpus(texts), dev=None if dev is None else (self.corpus(self.texts(dev)), None)
             )
         if self.model_kind != "hmm":
             self._teach(texts)
         return self
+
+    def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Text]:
+        """Texts in any of their forms, strings cut as the rules say."""
+        return as_texts(X, y, self.tokeniser_)
 
     @property
     def method_(self) -> str:
@@ -209,7 +225,12 @@ class Extractor(SavedEstimator):
 
     def _taught(self, kind: type[CRF]) -> CRF:
         """A CRF, or one over segments, to be trained."""
-        own: dict[str, Any] = {"boundaries": boundary_features} if kind is SemiCRF else {}
+        own: dict[str, Any] = {}
+        if kind is SemiCRF:
+            own = {
+                "boundaries": boundary_features,
+                "dictionaries": {one.name: one.phrases for one in self.told_ if one.phrases},
+            }
         return kind(
             list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
         )
@@ -221,7 +242,7 @@ class Extractor(SavedEstimator):
                 f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
                 "load_model(path, features=...) with that function"
             )
-        return TokenFeatures(self.features)
+        return TokenFeatures(self.features, self.told_)
 
     def _ccm(self, model: Any) -> CCM:
         return CCM(
@@ -267,14 +288,13 @@ class Extractor(SavedEstimator):
         """
         sentences = (self.classes_of_words_.add_to(t.sentence) for t in texts)
         sentences = (replace(s, labels=self._labels(s.labels, again) if labels else None) for s in sentences)
-        names = list(self.label_names_)
-        known = Vocabulary([*names, *(BEGINS + name for name in names)], kind="label") if again else self.label_names_
+        known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
         try:
             return corpus_of(sentences, label_names=known)
         except UnknownNameError as error:
             raise _hinted(error, texts, self.label_names_) from None
 
-    def _labels(self, labels: Labels | None, again: bool) -> Labels | None:
+    def _labels(self, labels: Labels | None, again: bool) -> tuple[str | None, ...] | None:
         """Labels of tokens as they are worked with; with B- only where it is asked for."""
         if labels is None:
             return None
@@ -294,8 +314,7 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         if not texts:
             return []
-        names = list(self.label_names_)
-        codes = [*names, *(BEGINS + name for name in names)]
+        codes = codes_of(list(self.label_names_))
         labels = [codes[code] for code in self.decode(texts, constrained=constrained).labels.tolist()]
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
@@ -303,7 +322,7 @@ class Extractor(SavedEstimator):
     def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
-        texts = as_texts(texts)
+        texts = self.texts(texts)
         if constrained:
             compile_ahead("predict")
         with _naming(texts):
@@ -311,7 +330,7 @@ class Extractor(SavedEstimator):
 
     def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
         """Each text with its fields."""
-        texts = as_texts(texts)
+        texts = self.texts(texts)
         for text, labels in zip(texts, self.predict(texts, constrained=constrained), strict=True):
             yield text, fields_of(text, labels)
 
@@ -323,7 +342,7 @@ class Extractor(SavedEstimator):
         constrained: bool = True,
     ) -> float:
         """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
-        texts = as_texts(X, y)
+        texts = self.texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [
             told(a)[1] == told(b)[1]
@@ -363,6 +382,7 @@ class Extractor(SavedEstimator):
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.without_ = list(names["without"])
         self.constraints_ = _chosen(rules, self.without_)
+        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)

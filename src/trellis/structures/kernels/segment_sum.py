@@ -32,10 +32,11 @@ def infer_scaled(
     a : (n, L, K), at last marginals of segments by their last token
     z, after : (n, K) factors of transitions, P(a, b) = z(t − 1, a) · pair(a, b) · after(t, b)
     label, stays, restarts, ends : (n, K) marginals of labels, of what goes on, is again, ends
-    counts, lengths : (m, K, K) Σ weight · z(t − 1, a) · after(t, b), (L, K) Σ weight · segments;  total : the logs of the scales are added
+    counts, lengths : (m, K, K) Σ weight · z(t − 1, a) · after(t, b), (L, K) Σ weight · segments
+    total : the logs of the scales are added
     """
     has_extra = len(extra) > 0
-    out, step, b, b_next = np.zeros(wide), np.zeros(wide), np.zeros(size), np.zeros(size)
+    out, _step, b, b_next = np.zeros(wide), np.zeros(wide), np.zeros(size), np.zeros(size)
     for i in range(len(offsets) - 1):
         lo, hi = offsets[i], offsets[i + 1]
         if not scaled[i] or lo == hi:

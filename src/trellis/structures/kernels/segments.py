@@ -1,12 +1,12 @@
 """Sums and maxima over the segmentations of sequences, in O(n · (longest + K) · K) (see :mod:`segment_parts`).
 
-    a(t, l, k)  prefixes whose last segment, not yet ended, has label k and l tokens (the last l: that many or more)
+    a(t, d, k)  prefixes whose last segment, not yet ended, has label k and d tokens (the last d: that many or more)
     z(t, k)     prefixes whose last segment has label k and ends at t
-    b(t, l, k)  what may follow a(t, l, k)
+    b(t, d, k)  what may follow a(t, d, k)
 
-    z(t, k)     = ⊕_l a(t, l, k) + segment(t, l, k),     segment(t, l, k) = end(t, k) + length(l, k) + extra(t, l, k)
+    z(t, k)     = ⊕_d a(t, d, k) + segment(t, d, k),     segment(t, d, k) = end(t, k) + length(d, k) + extra(t, d, k)
     a(t, 1, k)  = node(t, k) + [ begin(t, k) + ⊕_{j≠k} z(t − 1, j) + edge(j, k)  ⊕  z(t − 1, k) + again(t, k) ]
-    a(t, l, k)  = node(t, k) + edge(k, k) + a(t − 1, l − 1, k)               and of the last l  ⊕ a(t − 1, l, k)
+    a(t, d, k)  = node(t, k) + edge(k, k) + a(t − 1, d − 1, k)               and of the last d  ⊕ a(t − 1, d, k)
 
 ⊕ is the log of a sum of exponentials, or with ``hard`` a maximum. Scores may be as far apart as they like: sums over
 labels are sums of exponentials where that keeps all that counts, and of logs elsewhere.
@@ -105,17 +105,17 @@ def forward(lo, hi, s, hard, a, z, room):
                 entered = log_add(s.begin[t, k] + entered, z[t - 1, k] + s.again[t, k], hard)
                 a[t, 0, k] = s.node[t, k] + entered
                 stay = s.node[t, k] + s.edge[m, k, k]
-                for l in range(1, here):
-                    a[t, l, k] = a[t - 1, l - 1, k] + stay
+                for d in range(1, here):
+                    a[t, d, k] = a[t - 1, d - 1, k] + stay
                 if t - lo >= longest:
                     a[t, longest - 1, k] = log_add(a[t, longest - 1, k], a[t - 1, longest - 1, k] + stay, hard)
             best = -np.inf
-            for l in range(here):
-                best = max(best, a[t, l, k] + s.length[l, k] + (s.extra[t, l, k] if has_extra else 0.0))
+            for d in range(here):
+                best = max(best, a[t, d, k] + s.length[d, k] + (s.extra[t, d, k] if has_extra else 0.0))
             if not hard and best > -np.inf:
                 total = 0.0
-                for l in range(here):
-                    total += np.exp(a[t, l, k] + s.length[l, k] + (s.extra[t, l, k] if has_extra else 0.0) - best)
+                for d in range(here):
+                    total += np.exp(a[t, d, k] + s.length[d, k] + (s.extra[t, d, k] if has_extra else 0.0) - best)
                 best += np.log(total)
             z[t, k] = best + s.end[t, k]
     found = 0.0 if hi == lo else -np.inf
@@ -165,26 +165,26 @@ def infer(offsets, chosen, s, hard, weights, a, z, after, label, stays, again, e
                     out = log_add(out, restart, hard)
                     stay = s.node[t + 1, k] + s.edge[m, k, k]
                 used_label, going_on = nothing, nothing
-                for l in range(here):
-                    ends = s.end[t, k] + s.length[l, k] + (s.extra[t, l, k] if has_extra else 0.0) + out
-                    goes = stay + b_next[min(l + 1, longest - 1), k] if t + 1 < hi else -np.inf
+                for d in range(here):
+                    ends = s.end[t, k] + s.length[d, k] + (s.extra[t, d, k] if has_extra else 0.0) + out
+                    goes = stay + b_next[min(d + 1, longest - 1), k] if t + 1 < hi else -np.inf
                     if hard:
-                        b[l, k] = max(ends, goes)
-                        used_label, going_on = max(used_label, a[t, l, k] + b[l, k]), max(going_on, a[t, l, k] + goes)
-                        a[t, l, k] += ends
+                        b[d, k] = max(ends, goes)
+                        used_label, going_on = max(used_label, a[t, d, k] + b[d, k]), max(going_on, a[t, d, k] + goes)
+                        a[t, d, k] += ends
                         continue
                     # P(state) and the shares in which it ends and goes on, with one exponential for both
                     ratio = np.exp(-abs(ends - goes)) if goes > -np.inf else 0.0
-                    b[l, k] = max(ends, goes) + np.log1p(ratio)
-                    state = np.exp(a[t, l, k] + b[l, k] - total[i]) if a[t, l, k] + b[l, k] > -np.inf else 0.0
+                    b[d, k] = max(ends, goes) + np.log1p(ratio)
+                    state = np.exp(a[t, d, k] + b[d, k] - total[i]) if a[t, d, k] + b[d, k] > -np.inf else 0.0
                     larger = state / (1.0 + ratio)
                     gone = larger if goes > ends else larger * ratio
-                    a[t, l, k] = larger * ratio if goes > ends else larger
-                    lengths[l, k] += weight * a[t, l, k]
+                    a[t, d, k] = larger * ratio if goes > ends else larger
+                    lengths[d, k] += weight * a[t, d, k]
                     used_label += state
                     going_on += gone
-                for l in range(here, longest):
-                    a[t, l, k] = nothing
+                for d in range(here, longest):
+                    a[t, d, k] = nothing
                 label[t, k] = used_label
                 ended[t, k] = -np.inf if hard else np.exp(z[t, k] + out - total[i])
                 if t + 1 < hi:
@@ -236,22 +236,22 @@ def best_outputs(offsets, s, uniform, a, z, outputs, best):
             # how long is the segment of this label that ends at t?
             here = min(t - lo + 1, longest)
             values = np.empty(here)
-            for l in range(here):
-                values[l] = a[t, l, label] + s.length[l, label] + (s.extra[t, l, label] if has_extra else 0.0)
-            l = pick(values, uniform, t, 1)
+            for d in range(here):
+                values[d] = a[t, d, label] + s.length[d, label] + (s.extra[t, d, label] if has_extra else 0.0)
+            d = pick(values, uniform, t, 1)
             while True:
                 outputs[t] = label
-                if l == longest - 1 and t - lo >= longest:
+                if d == longest - 1 and t - lo >= longest:
                     # as long as this is told apart: it may be longer still
                     stay = s.node[t, label] + s.edge[s.index[t], label, label]
-                    longer = a[t - 1, l, label] + stay
-                    ends_here = entered(s, z, t, label, room) if l == 0 else a[t - 1, l - 1, label] + stay
+                    longer = a[t - 1, d, label] + stay
+                    ends_here = entered(s, z, t, label, room) if d == 0 else a[t - 1, d - 1, label] + stay
                     if longer > ends_here or (longer == ends_here and len(uniform) and uniform[t, 0] < 0.5):
                         t -= 1
                         continue
-                if l == 0:
+                if d == 0:
                     break
-                t, l = t - 1, l - 1
+                t, d = t - 1, d - 1
             if t == lo:
                 break
             entered(s, z, t, label, room)
