@@ -16,7 +16,7 @@ def tokens(
     text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
     output: Output = "-",
     lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="So many texts, the first ones.")] = None,
-    rules: Annotated[str | None, file_option("--rules", help="Cut as this rules file says.")] = None,
+    rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.")] = None,
     by: Annotated[
         str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
     ] = None,
