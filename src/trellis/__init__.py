@@ -55,6 +55,8 @@ _EXPORTS = {
     "RelatedText": "trellis.data.related",
     "Relater": "trellis.tasks.relate",
     "RelationModel": "trellis.models.relation_model",
+    "Segments": "trellis.structures.segments",
+    "SemiCRF": "trellis.models.semi_crf",
     "SpanningTrees": "trellis.structures.spanning_trees",
     "Tagger": "trellis.tasks.tag",
     "Transfer": "trellis.tasks.transfer",
@@ -212,11 +214,13 @@ if TYPE_CHECKING:
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
     from trellis.models.relation_model import RelationModel as RelationModel
     from trellis.models.saving import load_model as load_model
+    from trellis.models.semi_crf import SemiCRF as SemiCRF
     from trellis.projection.agreement import agree as agree
     from trellis.projection.projector import project as project
     from trellis.search.decode import decode as decode
     from trellis.structures.categorical import Categorical as Categorical
     from trellis.structures.chain import Chain as Chain
+    from trellis.structures.segments import Segments as Segments
     from trellis.structures.spanning_trees import SpanningTrees as SpanningTrees
     from trellis.structures.trees import Trees as Trees
     from trellis.tasks.aggregate import Aggregator as Aggregator

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.extract.test_cli import run
 from trellis.data.sentence import Sentence
-from trellis.data.tokens import fields_of, joined, tokenise
+from trellis.data.tokens import Tokeniser, fields_of, joined, tokenise
+from trellis.errors import DataError
+from trellis.models import load_model
+from trellis.tasks.extract import Extractor
 
 TEXTS = st.one_of(st.text(), st.text(alphabet="ab1 .,-'@/:_é\t\u00a0\u2028ﬁ$http"))
 
@@ -65,3 +69,46 @@ def test_fields_cover_the_labelled_tokens_and_end_where_labels_change(text, data
 )
 def test_tokens_of_plain_text(text, words):
     assert list(tokenise(text).sentence.words) == words
+
+
+@given(TEXTS, st.sampled_from([r"\d+|[a-z]+", r"a*", r".b", r"\S", r"x|\s+"]))
+def test_a_pattern_of_ones_own_loses_nothing_either(text, pattern):
+    for cut in (Tokeniser("pattern", pattern).cut(text), Tokeniser("whitespace").cut(text)):
+        assert [text[start:end] for start, end in cut.spans] == list(cut.sentence.words)
+        assert all(a[1] <= b[0] for a, b in pairwise(cut.spans))
+        covered = {at for start, end in cut.spans for at in range(start, end)}
+        assert {at for at, sign in enumerate(text) if not sign.isspace()} <= covered
+    assert list(Tokeniser("whitespace").cut(text).sentence.words) == text.split()
+
+
+def test_a_way_of_cutting_goes_with_the_model(tmp_path):
+    rules = "labels = ['CODE', 'REST']\ntoken_pattern = '[A-Z]+[0-9]+|[a-z]+'\n"
+    few = ["AB12:ok,fine", "XY7 well:done"]
+    labels = [["CODE", "REST", "REST", "REST", "REST"], ["CODE", "REST", "REST", "REST"]]
+    made = Extractor(rules, method="supervised").fit(few, labels)
+    made.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    [(text, fields)] = again.extract(["QQ3:yes"])
+    assert text.sentence.words == ("QQ3", ":", "yes")
+    assert text.text[fields[0].start : fields[0].end] == "QQ3"
+
+
+def test_tokens_are_cut_as_asked(tmp_path, capfd):
+    (tmp_path / "text.txt").write_text("AB12:ok, fine\n")
+    (tmp_path / "rules.toml").write_text("tokens = 'whitespace'\n")
+    for arguments, words in (
+        ((), ["AB12", ":", "ok", ",", "fine"]),
+        (("--by", "whitespace"), ["AB12:ok,", "fine"]),
+        (("--rules", tmp_path / "rules.toml"), ["AB12:ok,", "fine"]),
+        (("--by", "[A-Z]+|[0-9]+"), ["AB", "12", ":ok,", "fine"]),
+    ):
+        assert run("tokens", tmp_path / "text.txt", *arguments) == 0
+        assert [line.split("\t")[0] for line in capfd.readouterr().out.splitlines() if line] == words
+    assert run("tokens", tmp_path / "text.txt", "--by", "(", "-o", tmp_path / "x.tsv") == 2
+    assert "not a regular expression" in capfd.readouterr().err
+    assert run("tokens", tmp_path / "text.txt", "--by", "words", "--rules", tmp_path / "rules.toml") == 2
+
+
+def test_a_pattern_that_does_not_end_is_stopped():
+    with pytest.raises(DataError, match="takes too long"):
+        Tokeniser("pattern", "(a|aa)+$").cut("a" * 60 + "b")

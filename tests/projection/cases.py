@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from align.twin import SPAN, Twin
 from hypothesis import strategies as st
+from structures.segment_twin import SegmentCase
 from structures.subsets import Subsets
 from structures.tree_twin import TreeCase
 
@@ -305,10 +306,10 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Dependencies:
-    """Dependency trees (tests/structures/tree_twin.py), projective ones with valence or spanning ones."""
+class Twinned:
+    """Dependency trees, projective with valence or spanning, or segmentations (tests/structures/*_twin.py)."""
 
-    case: TreeCase
+    case: TreeCase | SegmentCase
     weight: np.ndarray
 
     @property
@@ -317,7 +318,7 @@ class Dependencies:
 
     @property
     def n_parts(self) -> int:
-        return len(self.case.arguments["arc"])
+        return int(self.parts.n_parts)
 
     @property
     def parts(self) -> Any:
@@ -326,7 +327,7 @@ class Dependencies:
     def structure(self, first: int = 0, last: int | None = None) -> Any:
         return self.case.structure().instances(first, self.n_instances if last is None else last)
 
-    def weighing(self, weight: np.ndarray) -> Dependencies:
+    def weighing(self, weight: np.ndarray) -> Twinned:
         return replace(self, weight=weight)
 
     def runs(self) -> tuple[np.ndarray, int]:
@@ -337,7 +338,7 @@ class Dependencies:
         return listed.use[i].astype(np.float64), listed.score[i]
 
 
-KINDS = ("categorical", "chain", "joint", "subsets", "alignment", "tree", "spanning")
+KINDS = ("categorical", "chain", "joint", "subsets", "alignment", "tree", "spanning", "segments")
 EachKind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -363,7 +364,12 @@ def random_case(
         case = TreeCase(lengths, kind == "tree", {"arc": spread * rng.normal(size=n_arcs)})
         if kind == "tree":
             case.arguments["nearest"] = spread * rng.normal(size=n_arcs)
-        return Dependencies(case, np.ones(len(lengths)))
+        return Twinned(case, np.ones(len(lengths)))
+    if kind == "segments":
+        n, k, longest = sum(lengths), 2, 2
+        shapes = {"node": (n, k), "edge": (k, k), "length": (longest, k), "again": (k,), "begin": (n, k), "end": (n, k)}
+        arguments = {name: spread * rng.normal(size=shape) for name, shape in shapes.items()}
+        return Twinned(SegmentCase(lengths, arguments), np.ones(len(lengths)))
     if kind == "subsets":
         offsets = np.concatenate([[0], np.cumsum([n + 1 for n in lengths])]).astype(np.int64)
         return Bags(Subsets(offsets, spread * rng.normal(size=offsets[-1]), most=2), np.ones(len(lengths)))

@@ -23,6 +23,7 @@ from trellis.structures import Alignment, Categorical, Chain, Joint
 from .enumeration import Enumeration, of_alignments, of_labels, of_members, of_subsets
 from .graph_twin import graph_cases
 from .monotone_twin import monotone_cases
+from .segment_twin import segment_cases
 from .subsets import Subsets
 from .tree_twin import tree_cases
 from .twins import Twin, categorical_twin, chain_twin
@@ -289,8 +290,8 @@ class JointCase:
 
 KINDS = [
     "chain", "categorical", "alignment", "subsets", "chain+chain", "chain+categorical", "categorical+subsets",
-    "alignment+alignment", "tree", "spanning", "tree+chain", "monotone", "graph", "members", "(chain)",
-    "(chain+categorical)+chain",
+    "alignment+alignment", "tree", "spanning", "tree+chain", "monotone", "graph", "members", "segments",
+    "(chain)", "(chain+categorical)+chain",
 ]  # fmt: skip
 
 
@@ -320,6 +321,10 @@ def _members(draw: st.DrawFn, kind: str, n: int, feasible: bool, longest: int, f
     elif kind == "monotone":
         palette = draw(palettes(exact=draw(st.booleans())))
         case = draw(monotone_cases(palette, n, longest, feasible=feasible))
+    elif kind == "segments":
+        lengths = draw(st.lists(st.integers(0, longest + 1), min_size=n, max_size=n))
+        palette = draw(palettes(exact=draw(st.booleans())))
+        case = draw(segment_cases(palette, lengths, feasible=feasible, n_labels=draw(st.integers(1, min(longest, 2)))))
     elif kind in ("graph", "members"):
         counts = draw(st.lists(st.integers(0, min(longest, 3)), min_size=n, max_size=n))
         sizes = (2, draw(st.integers(1, 2)))

@@ -41,7 +41,7 @@ def check(
 
     check_files({"rules": rules, "text": text}, {"--output": output})
     parsed = parse_rules("\n".join(line for _, line in numbered_lines(rules)) + "\n", rules)
-    texts = read_either(text, word_column=word_column, label_column=label_column)
+    texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
     found = check_rules(parsed, texts, label_names(parsed, texts))
     if wants_json(output, json):
         lines = ({**vars(one), "words": dict(one.words), "first": one.first and one.first + 1} for one in found)

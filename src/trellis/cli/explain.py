@@ -58,8 +58,8 @@ def explain(
     read = {"--model": model, "text": text, "--labelled": labelled, "--unlabelled": unlabelled}
     check_files(read, {"--output": output})
     extractor = Extractor.load(model, n_jobs=jobs(threads))
-    columns = {"word_column": word_column, "label_column": label_column}
-    texts = read_either(text, **columns)
+    columns: dict[str, Any] = {"word_column": word_column, "tokeniser": extractor.tokeniser_}
+    texts = read_either(text, label_column=label_column, **columns)
     has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))
     if (labelled or unlabelled) and not has_labels:
         raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")
@@ -70,8 +70,8 @@ def explain(
     if has_labels:
         tables["in prediction"] = utility(extractor, texts)
     if labelled:
-        few = [t for path in labelled for t in read_labelled(path, **columns)]
-        many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
+        few = [t for path in labelled for t in read_labelled(path, label_column=label_column, **columns)]
+        many = [t for path in unlabelled or () for t in read_texts(path, **columns)]
         tables["supervised"] = trained_utility(extractor, few, many, texts, method="supervised")
         if many:
             if not quiet:

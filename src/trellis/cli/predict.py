@@ -33,6 +33,7 @@ from trellis.cli.options import (
     name_option,
     wants_json,
 )
+from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +76,9 @@ def predict(
             "--format", help=f"{FORMAT} One of: columns, view, auto (by the name; on a terminal a view)", panel=RUN
         ),
     ] = Format.AUTO,
+    bio: Annotated[
+        bool, flag("--bio", help="Columns with B- and I- before labels. Where fields begin and go on.", panel=RUN)
+    ] = False,
     json: Json = False,
     force: Force = False,
     threads: Threads = None,
@@ -91,6 +95,8 @@ def predict(
     from trellis.tasks.relaxed import predict_relaxed
 
     kind = _kind(output, format, json)
+    if bio and kind != "columns":
+        raise DataError("--bio goes with columns: write to a .tsv file, or say --format columns")
     labels = () if kind == "view" else ("--output",)
     check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
     settings: dict[str, int | None] = {"n_jobs": jobs(threads)}
@@ -99,7 +105,7 @@ def predict(
     extractor = Extractor.load(model, **settings)
     check_labels_writable(extractor.label_names_, kind)
     odd: dict[int, str] = {}
-    texts = read_texts(text, word_column=word_column, odd=odd)
+    texts = read_texts(text, word_column=word_column, odd=odd, tokeniser=extractor.tokeniser_)
     if not texts:
         typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
     for number, one in enumerate(texts):
@@ -122,7 +128,7 @@ def predict(
     if kind == "view":
         _view(output, results, extractor.label_names_.names, remarks, sure)
     else:
-        write_extracted(output, results, kind, remarks, sure)
+        write_extracted(output, results, kind, remarks, sure, bio)
     _tell(len(texts), dict(sorted(odd.items())), "could not be read and got an empty result")
     why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
     named = {number: _place(texts[number], number) + why[number] for number in sorted(why)}
@@ -202,11 +208,13 @@ def _show(
     """A field per line, its label before it and its probability after it."""
     from rich.text import Text as Styled
 
+    from trellis.data.bio import told
     from trellis.data.tokens import fields_of
 
     width = max((len(visible(name)) for name in names), default=0)
+    colours = {told(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     for number, field in enumerate(fields_of(text, labels)):
-        colour = COLOURS[names.index(field.label) % len(COLOURS)]
+        colour = colours[field.label]
         label, content = visible(field.label), visible(text.text[field.start : field.end])
-        share = "" if sure is None else f"  {100 * sure[number]:.0f} %"
+        share = "" if not sure else f"  {100 * sure[number]:.0f} %"
         console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour), (share, "dim")))

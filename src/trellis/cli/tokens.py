@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.options import Force, Json, Output, number_option, wants_json
+from trellis.cli.options import Force, Json, Output, file_option, name_option, number_option, wants_json
 from trellis.data.files import shown
 from trellis.errors import DataError
 
@@ -16,21 +16,33 @@ def tokens(
     text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
     output: Output = "-",
     lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="So many texts, the first ones.")] = None,
+    rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.")] = None,
+    by: Annotated[
+        str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
+    ] = None,
     json: Json = False,
     force: Force = False,
 ) -> None:
     """Cut texts into tokens, one per line with `_` for its label, to be filled in.
 
-    `trellis tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples.
+    `trellis tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. A way of cutting that the rules file
+    does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut raw text by it.
     """
     from dataclasses import replace
 
+    from trellis.constraints import read_rules
     from trellis.data.columns import write_columns
     from trellis.data.jsonlines import write_jsonlines
+    from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
     from trellis.tasks.extract_files import read_texts
 
-    check_files({"text": text}, {"--output": output}, labels=("--output",), force=force)
-    texts = [t for t in read_texts(text) if len(t)]
+    check_files({"text": text, "--rules": rules}, {"--output": output}, labels=("--output",), force=force)
+    if rules is not None and by is not None:
+        raise DataError("--rules and --by both say how texts are cut: give one of them")
+    tokeniser = WORDS if rules is None else read_rules(rules).tokeniser
+    if by is not None:
+        tokeniser = Tokeniser(by) if by in TOKENISERS else Tokeniser("pattern", by)
+    texts = [t for t in read_texts(text, tokeniser=tokeniser) if len(t)]
     if not texts:
         raise DataError("there is no text in it", path=shown(text))
     if wants_json(output, json):

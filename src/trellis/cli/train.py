@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,6 +51,7 @@ class ModelKind(StrEnum):
     BOTH = "both"
     HMM = "hmm"
     CRF = "crf"
+    SEMI_CRF = "semi-crf"
 
 
 class Method(StrEnum):
@@ -149,10 +150,10 @@ def train(
     check_files(read, {"--save": save, "--history": history})
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
-    columns = {"word_column": word_column, "label_column": label_column}
-    few = [t for path in labelled or () for t in read_labelled(path, **columns)]
-    many = [t for path in unlabelled or () for t in read_texts(path, word_column=word_column)]
-    judged = None if dev is None else read_labelled(dev, **columns)
+    columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
+    few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
+    many = [t for path in unlabelled or () for t in read_texts(path, **columns)]
+    judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
     if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
         raise DataError(
             f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trellis.constraints.condition import any_of, preceding
-from trellis.constraints.labels import Label, Previous, changed, label_names
+from trellis.constraints.labels import GoesOn, Label, Previous, changed, label_names
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.rule import Always, Rule
 from trellis.errors import ConstraintError
@@ -90,7 +90,7 @@ def starts(*labels: str | Iterable[str], where: Rule | None = None) -> Count:
     terms = [
         Term(
             1.0,
-            Label((name,)) & ~Previous((name,)) if where is None else Label((name,)) & ~Previous((name,)) & condition,
+            Label((name,)) & ~GoesOn((name,)) if where is None else Label((name,)) & ~GoesOn((name,)) & condition,
             None,
             f"starts({name!r}{tail})",
             f"the expected number of {name} segments{said}",

@@ -8,7 +8,7 @@ edge, [y_t = A] − [y_{t−1} = A, y_t = A], and "the label changes" is 1 − �
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,21 @@ def entries_of(rule: Rule, context: Context) -> Entries:
             slots.append(slot_e)
             parts.append(context.parts.transition(slot_e, within // k, within % k))
             values.append(value_e)
+    if rule.uses_previous and context.parts.has_again:
+        slot_a, label_a, value_a = _gather(code, _again(rule, patterns, split))
+        slots.append(slot_a)
+        parts.append(context.parts.again(slot_a, label_a))
+        values.append(value_a)
     return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
+
+
+def _again(rule: Rule, patterns: Patterns, split: _Split) -> NDArray[np.int8]:
+    """(P, K): what is left for a field that follows one of its own label, beside what both labels give."""
+    n, k = split.here.shape
+    table = np.broadcast_to(rule.table(replace(patterns, again=True)), (n, k, k))
+    given = split.constant[:, None] + split.before + split.here
+    left = np.where(patterns.is_first[:, None], 0.0, np.einsum("pkk->pk", table) - given)
+    return left.astype(np.int8)
 
 
 @dataclass(frozen=True)

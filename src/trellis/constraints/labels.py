@@ -60,15 +60,22 @@ class Previous(_Unobserved):
         return f"the label before is {'not ' if negated else ''}{any_of(list(self.names))}"
 
 
+class GoesOn(Previous):
+    """The token before is of the same field, and its label one of the names; false at a first slot."""
+
+    def table(self, patterns: Patterns) -> BoolArray:
+        return super().table(patterns) & (not patterns.again)
+
+
 class Changed(_Unobserved):
-    """y_{t−1} ≠ y_t; false at a first slot."""
+    """y_{t−1} ≠ y_t, or a field of y_t follows another one of it; false at a first slot."""
 
     @property
     def uses_previous(self) -> bool:
         return True
 
     def table(self, patterns: Patterns) -> BoolArray:
-        differs = ~np.eye(patterns.context.n_labels, dtype=np.bool_)
+        differs = ~np.eye(patterns.context.n_labels, dtype=np.bool_) | patterns.again
         return ~patterns.is_first[:, None, None] & differs[None]
 
     def code(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -35,11 +35,13 @@ class Patterns:
 
     value : leaf -> (P,) its code in each pattern
     is_first : (P,) whether slots of the pattern are the first of their instance
+    again : asked of boundaries between two fields of one label, which only some structures have
     """
 
     context: Context
     value: Mapping[int, IntArray]
     is_first: BoolArray
+    again: bool = field(default=False, kw_only=True)
 
     def of(self, leaf: Rule) -> IntArray:
         return self.value[id(leaf)]

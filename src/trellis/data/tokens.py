@@ -1,6 +1,6 @@
 """Raw text cut into tokens, each with the characters it came from, so that what is found points into the original.
 
-Every character that is no white space belongs to exactly one token, and a token is text[start:end]. A token is, in
+Every character that is no white space belongs to exactly one token, and a token is text[start:end]. A word is, in
 this order of preference: an address of the web or of mail; a number with its inner points, commas, colons, slashes and
 dashes (3.14, 10:30, 62-68); a word with its inner hyphens, apostrophes and slashes (Moto-oka, don't); one other
 character.
@@ -11,8 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import regex
+
+from trellis.data.bio import runs
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
@@ -27,6 +31,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_RUN = re.compile(r"\S+")
+SECONDS = 1.0
+"""For a text and a pattern of one's own."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,69 @@ class Text:
         return len(self.spans)
 
 
+@dataclass(frozen=True)
+class Tokeniser:
+    """A way to cut texts into tokens.
+
+    kind : "words" (above), "whitespace", or "pattern": whatever matches it is a token, and so is what stands between
+    pattern : a regular expression, of the last kind alone
+
+    >>> Tokeniser("whitespace").cut("pp. 62-68").sentence.words
+    ('pp.', '62-68')
+    >>> Tokeniser("pattern", r"[0-9]+|[a-z]+").cut("12kg (net)").sentence.words
+    ('12', 'kg', '(', 'net', ')')
+    """
+
+    kind: str = "words"
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self._compiled
+
+    @cached_property
+    def _compiled(self) -> regex.Pattern[str] | None:
+        if self.pattern is None:
+            return None
+        try:
+            re.compile(self.pattern)  # the language is Python's
+            return regex.compile(self.pattern)
+        except (re.error, regex.error, OverflowError, RecursionError) as error:
+            raise DataError(f"{self.pattern!r} is not a regular expression: {error}") from None
+
+    def cut(self, text: str, *, path: str | None = None, line: int | None = None) -> Text:
+        """One text, cut into tokens."""
+        spans = tuple(self._spans(text))
+        words = tuple(text[start:end] for start, end in spans)
+        return Text(Sentence(words, path=path, line=line), text, spans)
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        if self.kind == "words":
+            yield from (found.span() for found in _TOKEN.finditer(text))
+            return
+        at, own = 0, self._compiled
+        try:
+            # with a time limit: see docs/decisions/regular-expressions.md
+            found = [] if own is None else [one.span() for one in own.finditer(text, timeout=SECONDS)]
+        except TimeoutError:
+            raise DataError(
+                f"the pattern of tokens {self.pattern!r} takes too long on {text!r:.60}: write it so that a repetition "
+                "does not stand inside another, as in (a+)+"
+            ) from None
+        for first, last in (*found, (len(text), len(text))):
+            if first < last and text[first:last].isspace():
+                continue
+            yield from (run.span() for run in _RUN.finditer(text, at, first))
+            if first < last:
+                yield first, last
+            at = max(at, last)
+
+
+TOKENISERS = ("words", "whitespace")
+WORDS = Tokeniser()
+
+
 def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> Text:
-    """Cut one text into tokens.
+    """Cut one text into words, numbers and single characters.
 
     >>> cut = tokenise("Moto-oka, T. (1983), pp. 62-68.")
     >>> cut.sentence.words
@@ -54,16 +122,16 @@ def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> 
     >>> cut.text[slice(*cut.spans[10])]
     '62-68'
     """
-    spans = tuple(found.span() for found in _TOKEN.finditer(text))
-    words = tuple(text[start:end] for start, end in spans)
-    return Text(Sentence(words, path=path, line=line), text, spans)
+    return WORDS.cut(text, path=path, line=line)
 
 
 TextLike = Text | str | Sequence[str]
 """A text, a string that is cut into tokens, or the tokens."""
 
 
-def as_texts(items: Any, labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Text]:
+def as_texts(
+    items: Any, labels: Iterable[Sequence[str | None] | None] | None = None, tokeniser: Tokeniser = WORDS
+) -> list[Text]:
     """Texts in any of their forms; ``labels`` are of their tokens, None where nothing is known of a text.
 
     >>> [one] = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
@@ -75,7 +143,7 @@ def as_texts(items: Any, labels: Iterable[Sequence[str | None] | None] | None = 
     texts = []
     for number, item in enumerate(items):
         if isinstance(item, str):
-            texts.append(tokenise(item))
+            texts.append(tokeniser.cut(item))
         elif isinstance(item, Text):
             texts.append(item)
         elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
@@ -105,10 +173,10 @@ def joined(sentence: Sentence) -> Text:
     return Text(sentence, " ".join(sentence.words), tuple(spans))
 
 
-def read_raw(path: FilePath) -> Iterator[Text]:
+def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
     """A text a line, tokenised; lines of white space alone give texts without tokens."""
     for number, line in numbered_lines(path):
-        yield tokenise(line, path=shown(path), line=number)
+        yield tokeniser.cut(line, path=shown(path), line=number)
 
 
 @dataclass(frozen=True)
@@ -122,24 +190,15 @@ class Field:
     last: int
 
 
-NO_FIELD = "O"
-"""The label of tokens that belong to no field."""
-
-
 def fields_of(text: Text, labels: Iterable[str | None]) -> list[Field]:
     """The fields of a labelled text, in order.
 
     >>> fields_of(tokenise("Ann Lee, 1999"), ["AUTHOR", "AUTHOR", "AUTHOR", "DATE"])
     [Field(label='AUTHOR', start=0, end=8, first=0, last=3), Field(label='DATE', start=9, end=13, first=3, last=4)]
+
+    A field that follows one of its own label begins where the label has B- before it (:mod:`trellis.data.bio`).
     """
-    found: list[Field] = []
-    before: str | None = None
-    for i, label in enumerate(labels):
-        start, end = text.spans[i]
-        if label is not None and label == before:
-            last = found.pop()
-            found.append(Field(label, last.start, end, last.first, i + 1))
-        elif label is not None and label != NO_FIELD:
-            found.append(Field(label, start, end, i, i + 1))
-        before = None if label == NO_FIELD else label
-    return found
+    return [
+        Field(label, text.spans[first][0], text.spans[last - 1][1], first, last)
+        for label, first, last in runs(tuple(labels))
+    ]

@@ -1,6 +1,6 @@
 """How good extracted fields are: token accuracy, precision, recall and F1 of whole fields, and what is taken for what.
 
-token accuracy   share of the tokens with the right label
+token accuracy   share of the tokens with the right label, whether or not it says that a field begins
 field F1         a field (a run of tokens with one label) counts as found if label, first and last token are right
 confusion[a, b]  tokens whose gold label is a and whose output is b
 """
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.tokens import NO_FIELD
+from trellis.data.bio import runs, told
 from trellis.errors import DataError
 
 Labels = Sequence[str | None]
@@ -74,7 +73,7 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
                 f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: they must be cut alike"
             )
     pairs = [
-        (str(a), "_" if b is None else b)
+        (str(told(a)[1]), told(b)[1] or "_")
         for truth, found in zip(gold, output, strict=True)
         for a, b in zip(truth, found, strict=True)
         if a is not None
@@ -100,19 +99,8 @@ def _field_scores(gold: Sequence[Labels], output: Sequence[Labels]) -> dict[str,
     for truth, found in zip(gold, output, strict=True):
         if any(label is None for label in truth):
             continue
-        wanted, got = _runs(truth), _runs(found)
+        wanted, got = set(runs(truth)), set(runs(found))
         for place, fields in enumerate((wanted, got, wanted & got)):
             for label, _, _ in fields:
                 counts.setdefault(label, [0, 0, 0])[place] += 1
     return {label: FieldScore(*counts[label]) for label in sorted(counts)}
-
-
-def _runs(labels: Labels) -> set[tuple[str, int, int]]:
-    """(label, first token, one after the last) of every field."""
-    runs, at = set(), 0
-    for label, group in groupby(labels):
-        size = sum(1 for _ in group)
-        if label is not None and label != NO_FIELD:
-            runs.add((label, at, at + size))
-        at += size
-    return runs

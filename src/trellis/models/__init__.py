@@ -11,9 +11,10 @@ from trellis.models.model import Model, Statistics
 from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
 from trellis.models.relation_model import RelationModel
 from trellis.models.saving import load_model
+from trellis.models.semi_crf import SemiCRF
 
 __all__ = [
     "CRF", "DMV", "HMM", "ArcLabeller", "ArcParser", "ArcStatistics", "CRFStatistics", "DMVStatistics",
     "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes", "NaiveBayesStatistics", "RelationModel",
-    "Statistics", "load_model",
+    "SemiCRF", "Statistics", "load_model",
 ]  # fmt: skip

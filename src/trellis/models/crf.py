@@ -8,7 +8,7 @@ given it is ordinary supervised training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -123,11 +123,11 @@ class CRF(LogLinearModel, SequenceModel):
         if names is not None:
             self._check_settings()
             self.label_names_ = names
-            self.feature_names_ = learn_features(describe(sentences, self._function()), self.min_count)
+            self.feature_names_ = learn_features(self._describe(sentences), self.min_count)
         blank = [[""] * len(sentence) for sentence in sentences]
         batch = replace(
-            Batch.from_sentences(blank, y, label_names=self.label_names_, weights=weights),
-            features=feature_matrix(describe(sentences, self._function()), self.feature_names_),
+            self._labelled(blank, y, weights),
+            features=feature_matrix(self._describe(sentences), self.feature_names_),
             columns=columns,
         )
         if names is not None:
@@ -135,29 +135,40 @@ class CRF(LogLinearModel, SequenceModel):
             self.reset()
         return batch
 
+    def _labelled(self, blank: Sentences, y: Labels | None, weights: Any) -> Batch:
+        return Batch.from_sentences(blank, y, label_names=self.label_names_, weights=weights)
+
+    def _describe(self, sentences: Sentences) -> Iterator[Iterator[tuple[str, float]]]:
+        return describe(sentences, self._function())
+
     def _learn_layout(self, batch: Batch) -> Layout:
         k = len(self.label_names_)
         marked = np.full((len(self.feature_names_), k), self.all_pairs, dtype=np.bool_)
         if not self.all_pairs:
             log_linear.mark_pairs(batch.features.indptr, batch.features.indices, batch.labels, marked)
         first = np.concatenate([[0], np.cumsum(marked.sum(axis=1))]).astype(np.int64)
-        return Layout(first, np.nonzero(marked)[1].astype(np.int32), k, bool(self.ends))
+        return self._layout(first, np.nonzero(marked)[1].astype(np.int32))
 
-    def _function(self) -> FeatureFunction | None:
-        missing = missing_function(self.features)
+    def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> Layout:
+        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends))
+
+    def _function(self, argument: str = "features") -> FeatureFunction | None:
+        given: FeatureFunction | None = getattr(self, argument)
+        missing = missing_function(given)
         if missing is not None:
             raise DataError(
                 f"this model was trained with the feature function {missing}, which its file cannot hold: "
-                "load_model(path, features=...) with that function"
+                f"load_model(path, {argument}=...) with that function"
             )
-        return self.features
+        return given
 
     # the four verbs
 
     def scores(self, batch: Batch) -> Chain:
         """Log-potentials of p(y | x) over the parts of the batch."""
         tell_if_compiling(log_linear.add_scores)
-        return features_of(batch, self.layout_).scores(self.weights_)
+        found: Chain = features_of(batch, self.layout_).scores(self.weights_)
+        return found
 
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all label sequences are equally likely."""
@@ -166,7 +177,8 @@ class CRF(LogLinearModel, SequenceModel):
 
     def collect(self, batch: Batch, q: LabelPosterior) -> CRFStatistics:
         """Expected counts of features with labels, of label pairs, and of first and last labels."""
-        return features_of(batch, self.layout_).collect(q)
+        found: CRFStatistics = features_of(batch, self.layout_).collect(q)
+        return found
 
     # weights
 
@@ -248,7 +260,7 @@ class CRF(LogLinearModel, SequenceModel):
         self.feature_names_ = vocabulary_from_json(names["features"])
         sizes = {"labels": len(self.label_names_), "features": len(self.feature_names_)}
         arrays = check_arrays(self.ARRAYS, arrays, **sizes)
-        self.layout_ = Layout(arrays["first_pair"], arrays["pair_label"], len(self.label_names_), bool(self.ends))
+        self.layout_ = self._layout(arrays["first_pair"], arrays["pair_label"])
         self.set_parameters(arrays)
 
     def _check_settings(self) -> None:

@@ -65,6 +65,10 @@ class Layout:
             return weights[:n], edge, np.zeros(k), np.zeros(k)
         return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k :]
 
+    def prepared(self, batch: Batch) -> Any:
+        """A shard with its features, from which scores and expected counts are had."""
+        return ShardFeatures(batch, self)
+
     def phi(self, batch: Batch, outputs: LabelArray) -> Any:
         """(n_instances, n_weights): how often each sentence, so labelled, has what each weight is for."""
         k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
@@ -123,36 +127,54 @@ class CRFStatistics:
         return np.concatenate([*parts, self.start, self.stop] if layout.ends else parts)
 
 
-class ShardFeatures:
-    """A shard with its features renumbered: a round over it touches a small part of the weights, all close together."""
+class RowFeatures:
+    """Rows of features, renumbered: a round over them touches a small part of the weights, all close together.
 
-    def __init__(self, batch: Batch, layout: Layout) -> None:
-        features = batch.features
-        if features is None or features.shape[1] != layout.n_features:
-            found = "none" if features is None else f"{features.shape[1]} columns"
-            raise DataError(
-                f"the batch must have a feature matrix with this model's {layout.n_features} columns, but has {found}: "
-                "make it with the model's encode"
-            )
-        self.batch = batch
+    matrix : scipy CSR (n_rows, n_features)
+    """
+
+    def __init__(self, matrix: Any, layout: Layout) -> None:
         self.layout = layout
-        self.indptr, self.values = features.indptr, features.data
-        self.local, self.n_rows, row_pair, self.place, self.first_local, pair = log_linear.localise(
-            features.indices, layout.first_pair, layout.pair_label, layout.n_labels
+        self.indptr, self.values = matrix.indptr, matrix.data
+        self.local, self.n_dense, row_pair, self.place, self.first_local, pair = log_linear.localise(
+            matrix.indices, layout.first_pair, layout.pair_label, layout.n_labels
         )
         self.pair = np.concatenate([row_pair, pair])
         self.pair_label = layout.pair_label[pair]
 
+    def scores(self, pairs: FloatArray) -> FloatArray:
+        """(n_rows, K): what the weights of pairs give each row with each label."""
+        k, n = self.layout.n_labels, len(self.place)
+        own, dense, found = pairs[self.pair], np.zeros(self.n_dense * k), np.zeros((len(self.indptr) - 1, k))
+        dense[self.place] = own[:n]
+        log_linear.add_scores(
+            self.indptr, self.local, self.values, dense.reshape(-1, k), self.first_local, self.pair_label, own[n:],
+            found,
+        )  # fmt: skip
+        return found
+
+    def counts(self, offsets: IntArray, weights: FloatArray, marginal: FloatArray) -> RowCounts:
+        """Expected counts of pairs, where rows (n_rows, K) have these marginals; weights are of runs of rows."""
+        dense, others = np.zeros((self.n_dense, self.layout.n_labels)), np.zeros(len(self.pair_label))
+        log_linear.add_expectations(
+            offsets, weights, self.indptr, self.local, self.values, self.first_local, self.pair_label, marginal,
+            dense, others,
+        )  # fmt: skip
+        counts = np.concatenate([dense.ravel()[self.place], others])
+        return RowCounts.of_rows(self.layout.n_pairs, self.pair, counts[:, None])
+
+
+class ShardFeatures:
+    """A shard with its features prepared."""
+
+    def __init__(self, batch: Batch, layout: Layout) -> None:
+        self.batch, self.layout = batch, layout
+        self.tokens = RowFeatures(checked_features(batch, layout), layout)
+
     def scores(self, weights: FloatArray) -> Chain:
         """The chain of the shard under the given weights."""
         pairs, edge, start, stop = self.layout.split(weights)
-        k, n = self.layout.n_labels, len(self.place)
-        own, rows, node = pairs[self.pair], np.zeros(self.n_rows * k), np.zeros((self.batch.n_slots, k))
-        rows[self.place] = own[:n]
-        log_linear.add_scores(
-            self.indptr, self.local, self.values, rows.reshape(-1, k), self.first_local, self.pair_label, own[n:], node
-        )
-        tables = ChainTables(node, edge[None], start, stop)
+        tables = ChainTables(self.tokens.scores(pairs), edge[None], start, stop)
         return Chain.over(tables, self.batch.offsets, first=self.batch.first)
 
     def collect(self, q: LabelPosterior) -> CRFStatistics:
@@ -160,15 +182,9 @@ class ShardFeatures:
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")
         batch, k = self.batch, self.layout.n_labels
-        rows, others = np.zeros((self.n_rows, k)), np.zeros(len(self.pair_label))
-        log_linear.add_expectations(
-            batch.offsets, batch.weights, self.indptr, self.local, self.values, self.first_local, self.pair_label,
-            q.node, rows, others,
-        )  # fmt: skip
+        pairs = self.tokens.counts(batch.offsets, batch.weights, q.node)
         start, stop = np.zeros(k), np.zeros(k)
         log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
-        counts = np.concatenate([rows.ravel()[self.place], others])
-        pairs = RowCounts.of_rows(self.layout.n_pairs, self.pair, counts[:, None])
         return CRFStatistics(pairs, q.edge_counts.sum(axis=0), start, stop, float(batch.weights @ q.log_partition))
 
     def expectations(self, weights: FloatArray) -> CRFStatistics:
@@ -176,12 +192,24 @@ class ShardFeatures:
         return self.collect(self.scores(weights).infer(weights=self.batch.weights))
 
 
-def features_of(batch: Batch, layout: Layout) -> ShardFeatures:
+def checked_features(batch: Batch, layout: Layout) -> Any:
+    """The feature matrix of a batch, which must be this model's."""
+    features = batch.features
+    if features is None or features.shape[1] != layout.n_features:
+        found = "none" if features is None else f"{features.shape[1]} columns"
+        raise DataError(
+            f"the batch must have a feature matrix with this model's {layout.n_features} columns, but has {found}: "
+            "make it with the model's encode"
+        )
+    return features
+
+
+def features_of(batch: Batch, layout: Layout) -> Any:
     """The batch's features under a layout, prepared once."""
-    return batch.remembered(("features", layout.key), lambda: ShardFeatures(batch, layout))
+    return batch.remembered(("features", layout.key), lambda: layout.prepared(batch))
 
 
-def expectations(given: tuple[Layout, FloatArray], item: Piece, state: Any) -> tuple[CRFStatistics, Any]:
+def expectations(given: tuple[Layout, FloatArray], item: Piece, state: Any) -> tuple[Any, Any]:
     """Expected counts of a shard under the model itself, at given weights."""
     return features_of(item.data, given[0]).expectations(given[1]), state
 

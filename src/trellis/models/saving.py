@@ -52,6 +52,7 @@ _CLASSES = {
     "NaiveBayes": "trellis.models.naive_bayes",
     "Perceptron": "trellis.learn.margin.perceptron",
     "SSVM": "trellis.learn.margin.ssvm",
+    "SemiCRF": "trellis.models.semi_crf",
     "StringPairs": "trellis.models.matching.string_pairs",
     "UEM": "trellis.learn.uem",
     "Parser": "trellis.tasks.parse",

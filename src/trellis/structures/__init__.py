@@ -17,6 +17,8 @@ from trellis.structures.monotone_parts import MonotoneParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
+from trellis.structures.segment_parts import SegmentParts
+from trellis.structures.segments import SegmentPosterior, Segments
 from trellis.structures.spanning_trees import SpanningTrees
 from trellis.structures.structure import Structure
 from trellis.structures.tree_parts import TreeParts
@@ -26,6 +28,6 @@ __all__ = [
     "Alignment", "AlignmentParts", "AlignmentPosterior", "Arcs", "Argmax", "Categorical", "CategoricalParts", "Chain",
     "ChainParts", "ChainTables", "Factors", "Graph", "GraphMatch", "GraphMatchParts", "GraphPair", "GraphParts",
     "Joint", "JointParts", "JointPosterior", "KBest", "LabelPosterior", "Monotone", "MonotoneParts", "PartPosterior",
-    "Parts", "Polytope", "Posterior", "SpanningTrees", "Structure", "TreeParts", "TreePosterior", "Trees",
-    "Variables", "factors_over",
+    "Parts", "Polytope", "Posterior", "SegmentParts", "SegmentPosterior", "Segments", "SpanningTrees", "Structure",
+    "TreeParts", "TreePosterior", "Trees", "Variables", "factors_over",
 ]  # fmt: skip

@@ -36,6 +36,8 @@ class Parts(ABC):
     """What they are called in messages."""
     has_labels = False
     """Whether there are parts (slot, label)."""
+    has_again = False
+    """Whether there are parts that say of a slot that a field begins there beside another one of its label."""
     has_variables = False
     """Whether slots are variables of several kinds, each with labels of its own."""
 
@@ -150,6 +152,10 @@ class Parts(ABC):
     def transition(self, slot: Any, before: Any, label: Any) -> Any:
         """The part "the slot before has label ``before`` and the slot has ``label``"."""
         self._refuse("transitions between labels")
+
+    def again(self, slot: Any, label: Any) -> Any:
+        """The part "a field of the label ends before the slot, and another one of it begins there"."""
+        self._refuse("fields beside their like")
 
     def grid(self) -> tuple[IntArray, IntArray]:
         """Parts of all labels (n_slots, n_labels), and of all transitions (n_boundaries, n_labels, n_labels)."""

@@ -64,6 +64,10 @@ class _OfShard:
         slot = at[run] + runs.first[inside][run] + within
         others = np.arange(len(own.parts.grid()[0][0])) != runs.label[inside][run][:, None]
         parts = own.parts.grid()[0][slot][others]
+        if own.parts.has_again:
+            # and of one field: no other begins inside the run
+            inner = within > 0
+            parts = np.concatenate([parts, own.parts.again(slot[inner], runs.label[inside][run][inner])])
         # and not −inf: a run that the strict rules do not allow has an answer too, which is nearly 0
         given = own.add(parts, np.full(len(parts), -AGAINST)).infer().log_partition
         found[inside] = np.exp(given - q.infer().log_partition[runs.instance[inside]])
@@ -75,13 +79,16 @@ def field_probabilities(
 ) -> list[list[float]]:
     """The probability of every field that labels give each text, in the order of :func:`fields_of`.
 
-    The texts must be such that can obey the strict rules. constrained : whether the rules are looked at
+    The texts must be such that can obey the strict rules. A text in which labels of the model's own have B- and I-
+    before them has none. constrained : whether the rules are looked at
     """
     if not any(map(len, texts)):
         return [[] for _ in texts]
     ccm, numbers = extractor.ccm_, extractor.label_names_
     constraints = extractor.constraints_ if constrained else []
     fields = [fields_of(t, y) for t, y in zip(texts, labels, strict=True)]
+    # labels that tell themselves where fields begin are not those of the fields
+    fields = [own if all(f.label in numbers for f in own) else [] for own in fields]
     batch = extractor.batch(texts, labels=False)
     rho = np.minimum([ccm.penalties_[c.name] for c in constraints], LARGEST_DUAL)
     rows = rows_of(ccm.model_, batch, with_penalties(constraints, rho)).canonical().local()

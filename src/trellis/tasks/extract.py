@@ -33,10 +33,12 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
+from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
+from trellis.data.bio import Labels, told, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
-from trellis.data.tokens import Field, Text, TextLike, as_texts, fields_of
+from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
@@ -44,12 +46,13 @@ from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.learn.labelling import Labelling
 from trellis.learn.penalties import check_penalties
-from trellis.models import CRF, HMM
+from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
+from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
-from trellis.tasks.token_features import TokenFeatures
+from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 BY_RULES = ("codl", "pr", "uem")
@@ -58,7 +61,17 @@ SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
-MODEL_KINDS = ("both", "hmm", "crf")
+TAUGHT_KINDS = {
+    "hmm": (),
+    "crf": (CRF,),
+    "semi-crf": (SemiCRF,),
+    "both": (CRF,),
+    "hmm+semi": (SemiCRF,),
+    "three": (SemiCRF, CRF),
+}
+"""What the HMM teaches."""
+WITH_HMM = ("both", "hmm+semi", "three")
+MODEL_KINDS = ("both", "hmm", "crf", "semi-crf", "hmm+semi", "three")
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -97,6 +110,8 @@ class Extractor(SavedEstimator):
     """
 
     not_saved = (*SavedEstimator.not_saved, "files")
+    tokeniser_: Tokeniser = WORDS
+    told_: tuple[TextFeature, ...] = ()
 
     def __init__(
         self,
@@ -173,8 +188,9 @@ class Extractor(SavedEstimator):
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
-        labelled = as_texts(X, y)
-        texts = [text for text in (*labelled, *as_texts(unlabelled)) if len(text)]
+        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
+        labelled = self.texts(X, y)
+        texts = [text for text in (*labelled, *self.texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
         self.label_names_ = label_names(rules, labelled)
@@ -182,11 +198,15 @@ class Extractor(SavedEstimator):
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         with _naming(free):
             self.ccm_ = self._ccm(self._hmm()).fit(
-                self.corpus(texts), dev=None if dev is None else (self.corpus(as_texts(dev)), None)
+                self.corpus(texts), dev=None if dev is None else (self.corpus(self.texts(dev)), None)
             )
         if self.model_kind != "hmm":
             self._teach(texts)
         return self
+
+    def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Text]:
+        """Texts in any of their forms, strings cut as the rules say."""
+        return as_texts(X, y, self.tokeniser_)
 
     @property
     def method_(self) -> str:
@@ -203,8 +223,17 @@ class Extractor(SavedEstimator):
             emission_prior=self.emission_prior,
         )
 
-    def _crf(self) -> CRF:
-        return CRF(list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine)
+    def _taught(self, kind: type[CRF]) -> CRF:
+        """A CRF, or one over segments, to be trained."""
+        own: dict[str, Any] = {}
+        if kind is SemiCRF:
+            own = {
+                "boundaries": boundary_features,
+                "dictionaries": {one.name: one.phrases for one in self.told_ if one.phrases},
+            }
+        return kind(
+            list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
+        )
 
     def _features(self) -> TokenFeatures:
         missing = missing_function(self.features)
@@ -213,7 +242,7 @@ class Extractor(SavedEstimator):
                 f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
                 "load_model(path, features=...) with that function"
             )
-        return TokenFeatures(self.features)
+        return TokenFeatures(self.features, self.told_)
 
     def _ccm(self, model: Any) -> CCM:
         return CCM(
@@ -247,18 +276,30 @@ class Extractor(SavedEstimator):
         if not whole and not taught:
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        crf = self._crf().fit(self.corpus([*whole, *taught]), sample_weight=weights)
-        self.ccm_.model_ = Views([hmm, crf]) if self.model_kind == "both" else crf
+        corpus = self.corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.model_kind])
+        members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.model_kind]]
+        members += [hmm] if self.model_kind in WITH_HMM else []
+        self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
 
-    def corpus(self, texts: Sequence[Text], *, labels: bool = True) -> Corpus:
-        """Texts as the model takes them, with the labels they have unless told otherwise."""
+    def corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
+        """Texts as the model takes them, with the labels they have unless told otherwise.
+
+        again : labels tell where a field begins right after another one of its label
+        """
         sentences = (self.classes_of_words_.add_to(t.sentence) for t in texts)
-        if not labels:
-            sentences = (replace(s, labels=None) for s in sentences)
+        sentences = (replace(s, labels=self._labels(s.labels, again) if labels else None) for s in sentences)
+        known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
         try:
-            return corpus_of(sentences, label_names=self.label_names_)
+            return corpus_of(sentences, label_names=known)
         except UnknownNameError as error:
             raise _hinted(error, texts, self.label_names_) from None
+
+    def _labels(self, labels: Labels | None, again: bool) -> tuple[str | None, ...] | None:
+        """Labels of tokens as they are worked with; with B- only where it is asked for."""
+        if labels is None:
+            return None
+        needed = where_needed(labels, self.label_names_)
+        return needed if again else tuple(y if y in self.label_names_ else told(y)[1] for y in needed)
 
     def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
         """Texts in the codes of the trained model."""
@@ -273,14 +314,15 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         if not texts:
             return []
-        labels = self.label_names_.decode(self.decode(texts, constrained=constrained).labels.tolist())
+        codes = codes_of(list(self.label_names_))
+        labels = [codes[code] for code in self.decode(texts, constrained=constrained).labels.tolist()]
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
 
     def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
-        texts = as_texts(texts)
+        texts = self.texts(texts)
         if constrained:
             compile_ahead("predict")
         with _naming(texts):
@@ -288,7 +330,7 @@ class Extractor(SavedEstimator):
 
     def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
         """Each text with its fields."""
-        texts = as_texts(texts)
+        texts = self.texts(texts)
         for text, labels in zip(texts, self.predict(texts, constrained=constrained), strict=True):
             yield text, fields_of(text, labels)
 
@@ -300,10 +342,10 @@ class Extractor(SavedEstimator):
         constrained: bool = True,
     ) -> float:
         """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
-        texts = as_texts(X, y)
+        texts = self.texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [
-            a == b
+            told(a)[1] == told(b)[1]
             for t, labels in zip(texts, found, strict=True)
             for a, b in zip(t.sentence.labels or (), labels, strict=False)
             if a is not None
@@ -340,11 +382,12 @@ class Extractor(SavedEstimator):
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.without_ = list(names["without"])
         self.constraints_ = _chosen(rules, self.without_)
+        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
-        expected = {"hmm": (HMM,), "crf": (CRF,), "both": (HMM, CRF)}[self.model_kind]
+        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in ("hmm", *WITH_HMM) else ()))
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
@@ -352,6 +395,8 @@ class Extractor(SavedEstimator):
         for member in views.members:
             if isinstance(member, CRF):
                 member.features = self._features()
+            if isinstance(member, SemiCRF):
+                member.boundaries = boundary_features
         model = views if len(views.members) > 1 else views.members[0]
         penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
@@ -378,7 +423,8 @@ def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
     """Those the rules declare, else those of the labelled texts."""
     if rules.labels is not None:
         return Vocabulary(rules.labels, kind="label")
-    found = {label for t in labelled for label in t.sentence.labels or () if label is not None}
+    found = {label for t in labelled for label in where_needed(t.sentence.labels or ()) if label is not None}
+    found = {label for label in found if told(label)[1] == label}
     if not found:
         raise DataError(
             'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or give '

@@ -14,10 +14,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from trellis.data.bio import BEGINS, everywhere, told, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.sentence import Sentence
-from trellis.data.tokens import Text, fields_of, joined, read_raw, tokenise
+from trellis.data.tokens import WORDS, Text, Tokeniser, fields_of, joined, read_raw
 from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
@@ -32,8 +33,10 @@ def kind_of(path: FilePath) -> str:
     return "json" if name.endswith(JSON_LINES) else "text"
 
 
-def read_texts(path: FilePath, *, word_column: int = 0, odd: dict[int, str] | None = None) -> list[Text]:
-    """Texts of any kind of file; labels beside them are not looked at.
+def read_texts(
+    path: FilePath, *, word_column: int = 0, odd: dict[int, str] | None = None, tokeniser: Tokeniser = WORDS
+) -> list[Text]:
+    """Texts of any kind of file; labels beside them are not looked at, and text that is not cut yet is.
 
     odd : where given, a text that cannot be read is none the less one, without tokens, and why goes in here by the
         number of the text; where not, it is an error. If none at all can be read, that is an error either way.
@@ -41,13 +44,15 @@ def read_texts(path: FilePath, *, word_column: int = 0, odd: dict[int, str] | No
     kind = kind_of(path)
     if odd is not None:
         reader = {"columns": _any_columns, "json": _any_json}.get(kind, _any_raw)
-        return _kept(reader(path, word_column), odd)
+        return _kept(reader(path, word_column, tokeniser), odd)
     if kind == "columns":
         return [joined(sentence) for sentence in read_columns(path, word=word_column, label=None)]
-    return list(_json_texts(path)) if kind == "json" else list(read_raw(path))
+    return list(_json_texts(path, tokeniser)) if kind == "json" else list(read_raw(path, tokeniser))
 
 
-def read_either(path: FilePath, *, word_column: int = 0, label_column: int = 1) -> list[Text]:
+def read_either(
+    path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
+) -> list[Text]:
     """Texts with their labels where the file has a place for them."""
     kind = kind_of(path)
     if kind == "columns":
@@ -55,16 +60,18 @@ def read_either(path: FilePath, *, word_column: int = 0, label_column: int = 1) 
         if first.count("\t") < label_column:
             return read_texts(path, word_column=word_column)
     if kind == "text":
-        return read_texts(path)
-    return read_labelled(path, word_column=word_column, label_column=label_column)
+        return read_texts(path, tokeniser=tokeniser)
+    return read_labelled(path, word_column=word_column, label_column=label_column, tokeniser=tokeniser)
 
 
 def read_beside(
     gold: str, output: str, *, word_column: int = 0, label_column: int = 1
 ) -> tuple[list[Text], list[Text]]:
     """Labelled texts of gold and of an output that must have the same tokens; blank ones are left out of both."""
-    columns = {"word_column": word_column, "label_column": label_column}
-    truth, found = ([t for t in read_labelled(path, **columns) if len(t)] for path in (gold, output))
+    truth, found = (
+        [t for t in read_labelled(path, word_column=word_column, label_column=label_column) if len(t)]
+        for path in (gold, output)
+    )
     for number, (one, other) in enumerate(zip(truth, found, strict=False)):
         if one.sentence.words != other.sentence.words:
             raise DataError(
@@ -96,12 +103,12 @@ def no_tokens(text: str, path: str | None, line: int | None) -> Text:
     return Text(Sentence((), path=path, line=line), text, ())
 
 
-def _any_raw(path: FilePath, _: int) -> Iterator[Text | DataError]:
+def _any_raw(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | DataError]:
     for number, line in lines_or_errors(path):
-        yield line if isinstance(line, DataError) else tokenise(line, path=shown(path), line=number)
+        yield line if isinstance(line, DataError) else tokeniser.cut(line, path=shown(path), line=number)
 
 
-def _any_json(path: FilePath, _: int) -> Iterator[Text | DataError]:
+def _any_json(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | DataError]:
     for number, line in lines_or_errors(path):
         if isinstance(line, DataError):
             yield line
@@ -109,12 +116,12 @@ def _any_json(path: FilePath, _: int) -> Iterator[Text | DataError]:
             yield no_tokens(line, shown(path), number)
         else:
             try:
-                yield _of_line(line, shown(path), number)
+                yield _of_line(line, shown(path), number, tokeniser)
             except DataError as error:
                 yield error
 
 
-def _any_columns(path: FilePath, word_column: int) -> Iterator[Text | DataError]:
+def _any_columns(path: FilePath, word_column: int, _: Tokeniser) -> Iterator[Text | DataError]:
     block: list[tuple[int, str | DataError]] = []
     for number, line in chain(lines_or_errors(path), [(0, "")]):
         if isinstance(line, DataError) or line.strip(BLANK):
@@ -137,8 +144,10 @@ def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: 
     return joined(Sentence(tuple(words), path=name, line=block[0][0]))
 
 
-def read_labelled(path: FilePath, *, word_column: int = 0, label_column: int = 1) -> list[Text]:
-    """Texts with labels, "_" or null where a label is not known."""
+def read_labelled(
+    path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
+) -> list[Text]:
+    """Texts with labels, "_" or null where a label is not known; B-X and I-X say where fields begin."""
     kind = kind_of(path)
     if kind == "text" and path != STANDARD:
         if not os.path.exists(path):
@@ -149,7 +158,7 @@ def read_labelled(path: FilePath, *, word_column: int = 0, label_column: int = 1
             path=shown(path),
         )
     if kind == "json":
-        return list(_json_texts(path))
+        return list(_json_texts(path, tokeniser))
     _check_columns(path, word_column, label_column)
     return [joined(s) for s in read_columns(path, word=word_column, label=label_column)]
 
@@ -173,28 +182,28 @@ def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
         return
 
 
-def _json_texts(path: FilePath) -> Iterator[Text]:
+def _json_texts(path: FilePath, tokeniser: Tokeniser) -> Iterator[Text]:
     name = shown(path)
     for number, line in numbered_lines(path):
         if line.strip():
-            yield _of_line(line, name, number)
+            yield _of_line(line, name, number, tokeniser)
 
 
-def _of_line(line: str, name: str, number: int) -> Text:
+def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Text:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON: {error}", path=name, line=number) from None
     if not isinstance(record, dict):
         raise DataError("expected a JSON object on each line", path=name, line=number)
-    text = _of_record(record, name, number)
+    text = _of_record(record, name, number, tokeniser)
     for string in (text.text, *text.sentence.words):
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
             raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=name, line=number)
     return text
 
 
-def _of_record(record: dict[str, Any], name: str, line: int) -> Text:
+def _of_record(record: dict[str, Any], name: str, line: int, tokeniser: Tokeniser) -> Text:
     if "tokens" in record:
         tokens, labels = record["tokens"], record.get("labels")
         if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
@@ -207,7 +216,7 @@ def _of_record(record: dict[str, Any], name: str, line: int) -> Text:
     if not isinstance(record.get("text"), str):
         known = did_you_mean("text", record)
         raise DataError(f"expected the key 'text' or 'tokens'{known}", path=name, line=line)
-    cut = tokenise(record["text"], path=name, line=line)
+    cut = tokeniser.cut(record["text"], path=name, line=line)
     if "fields" not in record:
         return cut
     return replace(cut, sentence=replace(cut.sentence, labels=_labels(cut, record["fields"], name, line)))
@@ -226,7 +235,7 @@ def _placed(sentence: Sentence, text: str) -> Text:
 
 
 def _labels(cut: Text, fields: Any, name: str, line: int) -> tuple[str | None, ...]:
-    """A label for every token inside a field; None outside."""
+    """A label for every token inside a field, with B- where one begins beside its like; None outside."""
     labels: list[str | None] = [None] * len(cut)
     try:
         places = [(str(f["label"]), int(f["start"]), int(f["end"])) for f in fields]
@@ -234,10 +243,10 @@ def _labels(cut: Text, fields: Any, name: str, line: int) -> tuple[str | None, .
         message = 'expected \'fields\' to be a list of {"label": .., "start": .., "end": ..}'
         raise DataError(message, path=name, line=line) from None
     for label, start, end in places:
-        for i, (low, high) in enumerate(cut.spans):
-            if start <= low and high <= end:
-                labels[i] = label
-    return tuple(labels)
+        inside = [i for i, (low, high) in enumerate(cut.spans) if start <= low and high <= end]
+        for i in inside:
+            labels[i] = BEGINS + label if i == inside[0] else label
+    return where_needed(labels, {label for label, _, _ in places if told(label)[1] != label})
 
 
 def check_labels_writable(names: Iterable[str], kind: str) -> None:
@@ -269,13 +278,17 @@ def write_extracted(
     kind: str,
     remarks: Mapping[int, Mapping[str, Any]] | None = None,
     probabilities: Mapping[int, Sequence[float]] | None = None,
+    bio: bool = False,
 ) -> None:
     """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
 
+    bio : labels of columns have B- or I- before them, or are O
     remarks : further keys of the JSON of a text, by its number;  probabilities : of its fields, likewise
     """
     if kind == "columns":
-        labelled = (replace(t.sentence, labels=tuple(y), columns={}, comments=()) for t, y in texts)
+        labelled = (
+            replace(t.sentence, labels=everywhere(y) if bio else tuple(y), columns={}, comments=()) for t, y in texts
+        )
         write_columns(path, labelled, keep_empty=True)
         return
     with writing(path) as out:

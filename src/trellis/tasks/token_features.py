@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trellis.constraints.rules.features import TextFeature
 from trellis.models.features import FeatureFunction, named_values
 from trellis.tasks.word_classes import word_class
 
@@ -20,18 +21,22 @@ LAST = 4
 
 @dataclass(frozen=True)
 class TokenFeatures:
-    """The features, those of ``more`` after the ready ones.
+    """The features, those of ``more`` after the ready ones; told : those of a rules file.
 
     >>> TokenFeatures()([{"word": "Ann"}, {"word": ","}], 0)[:4]
     ['word-2=', 'word-1=', 'word+0=ann', 'form+0=<Xx>']
     """
 
     more: FeatureFunction | None = None
+    told: tuple[TextFeature, ...] = ()
 
     def __call__(self, sentence: Sequence[Mapping[str, Any]], at: int) -> list[Any]:
         found = list(_ready([token["word"] for token in sentence[max(at - 2, 0) : at + 3]], min(at, 2)))
         n = len(sentence)
         found += [f"tenth={10 * at // n}", f"from start={min(at, LAST)}", f"from end={min(n - 1 - at, LAST)}"]
+        if self.told:
+            words = [token["word"] for token in sentence]
+            found += [f"told {name}" for feature in self.told for name in feature.at(words, at)]
         if self.more is not None:
             # names of one's own cannot meet the ready ones
             found += [f"own {name}" for name, value in named_values(self.more(sentence, at)) if value]
@@ -54,3 +59,14 @@ def _ready(words: Sequence[str], at: int) -> Iterator[str]:
         yield f"before={low[at - 1]} {low[at]}"
     if at + 1 < len(low):
         yield f"after={low[at]} {low[at + 1]}"
+
+
+def boundary_features(sentence: Sequence[Mapping[str, Any]], at: int) -> list[str]:
+    """What a CRF over segments sees of a token that is the first or the last of a segment.
+
+    >>> boundary_features([{"word": "Ann"}, {"word": ","}], 0)
+    ['word=ann', 'form=<Xx>', 'before=', 'after=,']
+    """
+    word = sentence[at]["word"]
+    around = [sentence[t]["word"].lower() if 0 <= t < len(sentence) else "" for t in (at - 1, at + 1)]
+    return [f"word={word.lower()}", f"form={word_class(word)}", f"before={around[0]}", f"after={around[1]}"]

@@ -10,16 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trellis.constraints.constraint import Constraint, Origin
+from trellis.constraints.rules.features import TextFeature, read_features
 from trellis.constraints.rules.files import NamedFiles
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.source import scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
 from trellis.errors import ConstraintError, DataError
 
 KIND_KEYS = ("entities", "relations")
-TOP_KEYS = ("labels", *KIND_KEYS, "lists", "defaults", "rule")
+TOP_KEYS = ("labels", "tokens", "token_pattern", *KIND_KEYS, "lists", "features", "defaults", "rule")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class RulesFile:
     lists : name -> words
     files : name -> content of every file that a rule names; with it :func:`parse_rules` opens none
     kinds : the declared "entities" and "relations", where the rules are about such
+    tokeniser : how texts are cut;  features : name -> what else is told of tokens and of whole fields
     """
 
     constraints: tuple[Constraint, ...]
@@ -37,6 +40,8 @@ class RulesFile:
     lists: Mapping[str, tuple[str, ...]]
     files: Mapping[str, str]
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tokeniser: Tokeniser = WORDS
+    features: Mapping[str, TextFeature] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Constraint]:
         return iter(self.constraints)
@@ -92,7 +97,9 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
                 section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
             lines[name] = section.line("name")
         constraints += read
-    return RulesFile(tuple(constraints), labels, lists, named.contents, kinds)
+    tokeniser = _tokeniser(top)
+    features = read_features(top, lists, tokeniser)
+    return RulesFile(tuple(constraints), labels, lists, named.contents, kinds, tokeniser, features)
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
@@ -106,6 +113,17 @@ def _parse(text: str, path: str) -> dict[str, Any]:
         last = text.count("\n") or 1
         line = (int(told.group(2)) if told.group(2) else last) if told else None
         raise DataError(f"not valid TOML: {message}", path=path, line=line) from None
+
+
+def _tokeniser(top: Section) -> Tokeniser:
+    if "token_pattern" not in top:
+        return Tokeniser(top.choice("tokens", TOKENISERS)) if "tokens" in top else WORDS
+    if "tokens" in top:
+        top.fail("tokens are cut one way: by `tokens`, or by a `token_pattern`", "token_pattern")
+    try:
+        return Tokeniser("pattern", top.text("token_pattern"))
+    except DataError as error:
+        top.fail(str(error), "token_pattern")
 
 
 def _lists(top: Section) -> dict[str, tuple[str, ...]]:

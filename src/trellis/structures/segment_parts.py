@@ -1,0 +1,269 @@
+"""The parts of segmentations: labels and transitions as chains have them, segments, and segments beside their like.
+
+A sequence is cut into segments of one label each. With n slots in all, K labels and lengths told apart up to L:
+
+    label(t, k)           the token t has the label k                                                  n · K
+    transition(t, a, b)   a ≠ b: a segment of a ends before t, one of b begins there                   n · K²
+                          a = b: the segment goes on, it holds t − 1 and t
+    again(t, k)           a segment of k ends before t, and another one of k begins there              n · K
+    segment(t, l, k)      a segment of k with l tokens, or of the last l: L or more, ends with t       n · L · K
+
+in this order, slot by slot. So rules about labels and their changes name the parts they name on chains, and a field
+that follows one of its own label is a change to them. Segments may be as long as they like: beyond L tokens they are
+alike. Of an instance's first slot transitions and what is ``again`` are holes, and so are segments longer than what is
+before.
+
+An output is (n_slots,) int32: k for the label k, K + k for the same where a segment begins beside one of k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.errors import DataError
+from trellis.structures.chain_parts import ChainChange, ChainParts
+from trellis.structures.part_set import PartSet
+from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+
+if TYPE_CHECKING:
+    from trellis.structures.segments import Segments
+
+
+@dataclass(frozen=True)
+class SegmentChange:
+    """What is added to the scores of segmentations: of labels and transitions, (n, K) of ``again``, (n, L, K)."""
+
+    chain: ChainChange
+    again: FloatArray | None
+    segment: FloatArray | None
+
+
+@dataclass(frozen=True)
+class SegmentParts(Parts):
+    """Parts of the segmentations of a batch.
+
+    offsets : (n_instances + 1,);  longest : L
+
+    >>> parts = SegmentParts(np.array([0, 3]), n_labels=2, longest=2)
+    >>> parts.of(np.array([0, 0, 2])).tolist()  # two segments of label 0
+    [0, 2, 4, 10, 22, 30, 32]
+    """
+
+    offsets: IntArray
+    n_labels: int
+    longest: int
+    kind = "segments"
+    outputs_are = "segmentations"
+    has_labels = True
+    has_again = True
+
+    @cached_property
+    def chain(self) -> ChainParts:
+        """Labels and transitions, which are the first parts."""
+        return ChainParts(self.offsets, self.n_labels)
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """How many parts of each family a slot has."""
+        k = self.n_labels
+        return np.array([k, k * k, k, self.longest * k], dtype=np.int64)
+
+    @property
+    def _first(self) -> IntArray:
+        """The first part of each family."""
+        return self.n_slots * (np.cumsum(self.cells) - self.cells)
+
+    @property
+    def n_parts(self) -> int:
+        return self.n_slots * int(self.cells.sum())
+
+    @property
+    def label_shape(self) -> tuple[int, int]:
+        return self.chain.label_shape
+
+    def label(self, slot: Any, label: Any) -> Any:
+        """A code of an output stands for its label."""
+        return self.chain.label(slot, label % self.n_labels)
+
+    def transition(self, slot: Any, before: Any, label: Any) -> Any:
+        return self.chain.transition(slot, before, label)
+
+    def again(self, slot: Any, label: Any) -> Any:
+        return self._first[2] + slot * self.n_labels + label
+
+    def segment(self, slot: Any, length: Any, label: Any) -> Any:
+        """The part "a segment of the label and this many tokens ends with the slot"."""
+        at = np.minimum(length, self.longest) - 1
+        return self._first[3] + (slot * self.longest + at) * self.n_labels + label
+
+    def grid(self) -> tuple[IntArray, IntArray]:
+        return self.chain.grid()
+
+    def has_boundary(self) -> BoolArray:
+        return self.chain.has_boundary()
+
+    def sizes(self) -> IntArray:
+        return np.diff(self.offsets) * int(self.cells.sum())
+
+    def told(self, parts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Of each part its family, its slot and its cell there."""
+        family = np.searchsorted(self._first, parts, side="right") - 1
+        # families without parts begin where the next one does, and have none
+        slot, cell = np.divmod(parts - self._first[family], self.cells[family])
+        return family, slot, cell
+
+    def instance_of(self, parts: IntArray) -> IntArray:
+        slot = self.told(check_parts(parts, self.n_parts))[1]
+        return np.searchsorted(self.offsets, slot, side="right") - 1
+
+    def place_of(self, parts: IntArray) -> IntArray:
+        """The token of a label, the boundary, the token that a segment ends with."""
+        family, slot, _ = self.told(parts)
+        return np.array([0, 1, 1, 2])[family] * self.n_slots + slot
+
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        family, slot, cell = self.told(parts)
+        low, high = int(self.offsets[first]), int(self.offsets[last])
+        kept = (slot >= low) & (slot < high)
+        start = (high - low) * (np.cumsum(self.cells) - self.cells)
+        return kept, (start[family] + (slot - low) * self.cells[family] + cell)[kept]
+
+    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        family, slot, cell = self.told(check_parts(parts, self.n_parts))
+        instance = np.searchsorted(self.offsets, slot, side="right") - 1
+        start = np.diff(self.offsets)[instance] * (np.cumsum(self.cells) - self.cells)[family]
+        return instance, start + (slot - self.offsets[instance]) * self.cells[family] + cell
+
+    def join(self, instance: IntArray, local: IntArray) -> IntArray:
+        length = np.diff(self.offsets)[instance]
+        start = np.cumsum(self.cells) - self.cells
+        family = (local[:, None] >= length[:, None] * start[1:]).sum(axis=1)
+        slot, cell = np.divmod(local - length * start[family], self.cells[family])
+        found: IntArray = self._first[family] + (self.offsets[instance] + slot) * self.cells[family] + cell
+        return found
+
+    def shard(self, first: int, last: int) -> SegmentParts:
+        return SegmentParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels, self.longest)
+
+    def begins(self, outputs: Any) -> BoolArray:
+        """(n_slots,): where segments begin."""
+        y = np.asarray(outputs)
+        first = ~self.has_boundary()
+        return np.asarray(first | (y >= self.n_labels) | (y != np.roll(y % self.n_labels, 1)))
+
+    def check(self, outputs: Any, *, unknown: bool = False) -> LabelArray:
+        """Codes as int32; one that says a segment begins beside its like stands beside it."""
+        y = check_labels(outputs, self.n_slots, 2 * self.n_labels, unknown=unknown)
+        before = np.roll(y, 1)
+        alone = ~self.has_boundary() | ((before >= 0) & (before % self.n_labels != y % self.n_labels))
+        wrong = np.flatnonzero((y >= self.n_labels) & alone)
+        if len(wrong):
+            at = int(wrong[0])
+            raise DataError(
+                f"code {y[at]} of slot {at} says that a segment of label {y[at] - self.n_labels} follows another one "
+                "of it, but there is none before"
+            )
+        return y
+
+    def of(self, outputs: Any) -> IntArray:
+        y = self.check(outputs).astype(np.int64)
+        k, slots = self.n_labels, np.arange(self.n_slots, dtype=np.int64)
+        label, begins, inner = y % k, self.begins(y), self.has_boundary()
+        again = np.flatnonzero(y >= k)
+        right = np.flatnonzero(inner & (y < k))
+        start = np.flatnonzero(begins)
+        length = np.diff(np.append(start, self.n_slots))
+        last = start + length - 1
+        return np.concatenate([
+            self.label(slots, label), self.transition(right, label[right - 1], label[right]),
+            self.again(again, label[again]), np.sort(self.segment(last, length, label[last])),
+        ])  # fmt: skip
+
+    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
+        return self.chain.split_outputs(outputs)
+
+    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
+        return self.chain.join_outputs(pieces)
+
+    def zeros(self) -> Segments:
+        from trellis.structures.segments import Segments
+
+        k = self.n_labels
+        return Segments(self.offsets, np.zeros((self.n_slots, k)), np.zeros((k, k)), length=np.zeros((self.longest, k)))
+
+    def change(self, part: IntArray, value: FloatArray) -> SegmentChange:
+        part, value = check_change(part, value, self.n_parts)
+        first, n = self._first, self.n_slots
+        of_chain, of_segments = part < first[2], part >= first[3]
+        between = ~(of_chain | of_segments)
+
+        def dense(chosen: BoolArray, start: int, shape: tuple[int, ...]) -> FloatArray | None:
+            if not np.any(chosen):
+                return None
+            total = np.bincount(part[chosen] - start, value[chosen], minlength=int(np.prod(shape)))
+            return total.astype(np.float64, copy=False).reshape(shape)
+
+        return SegmentChange(
+            self.chain.change(part[of_chain], value[of_chain]),
+            dense(between, int(first[2]), (n, self.n_labels)),
+            dense(of_segments, int(first[3]), (n, self.longest, self.n_labels)),
+        )
+
+    def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of rows over the labels of one slot, which most are, by looking."""
+        plain, value, _ = self._of_one_slot(start, part, coefficient)
+        low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
+        low[plain], high[plain] = value.min(axis=1), value.max(axis=1)
+        low[~plain], high[~plain] = super().extremes(*_rows(~plain, start, part, coefficient))
+        return low, high
+
+    def never_least(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
+    ) -> tuple[PartSet, BoolArray]:
+        plain, value, slot = self._of_one_slot(start, part, coefficient)
+        row, label = np.nonzero(value > value.min(axis=1, initial=np.inf, keepdims=True) + margin[plain][:, None])
+        never, settled = super().never_least(*_rows(~plain, start, part, coefficient), margin[~plain])
+        done = np.ones(len(margin), dtype=np.bool_)
+        done[~plain] = settled
+        return PartSet.union([PartSet.of(self.label(slot[row], label)), never]), done
+
+    def _of_one_slot(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray
+    ) -> tuple[BoolArray, FloatArray, IntArray]:
+        """Which rows (n_rows,) are over labels of one slot; of these the value of every label, and the slot."""
+        n_rows, k = len(start) - 1, self.n_labels
+        row = np.repeat(np.arange(n_rows), np.diff(start))
+        slot = np.where(part < self.n_slots * k, part // k, -1)
+        one = np.full(n_rows, -1, dtype=np.int64)
+        one[row] = slot  # of several, the last
+        mixed = np.bincount(row, (slot < 0) | (slot != one[row]), minlength=n_rows) > 0
+        plain = (one >= 0) & ~mixed
+        number = np.cumsum(plain) - 1
+        mine = plain[row]
+        value = np.bincount(
+            number[row[mine]] * k + part[mine] % k, coefficient[mine], minlength=int(plain.sum()) * k
+        ).astype(np.float64)
+        return plain, value.reshape(-1, k), one[plain]
+
+
+def _rows(
+    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Some of the rows."""
+    length = np.diff(start)
+    kept = np.repeat(chosen, length)
+    return offsets_of(length[chosen]), part[kept], coefficient[kept]

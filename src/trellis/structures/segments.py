@@ -1,0 +1,463 @@
+"""Segments: each instance is cut into segments of one label, scored as wholes (Sarawagi and Cohen 2004).
+
+    score(y) = Σ_t node_t[y_t] + start[y_1] + stop[y_n]
+             + Σ_{segments of label k, tokens s..t} begin_s[k] + end_t[k] + length[t − s + 1, k] + extra_t[t − s + 1, k]
+             + Σ_{neighbours a ≠ b} edge[a, b] + Σ_{neighbours of one label} again[k] + Σ_{t inside} edge[y_t, y_t]
+
+The empty sequence has one output, of score 0. Lengths are told apart up to L tokens, so that sums and maxima take
+O(n · (L + K) · K) however long segments are. Parts and the form of outputs stand in :mod:`segment_parts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.errors import DataError
+from trellis.structures.kernels import segment_sum
+from trellis.structures.kernels import segments as kernel
+from trellis.structures.kernels.lanes import LANES
+from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.structures.polytope import Polytope
+from trellis.structures.results import Argmax
+from trellis.structures.segment_parts import SegmentChange, SegmentParts
+from trellis.structures.segment_polytope import segment_polytope
+from trellis.structures.structure import (
+    Structure,
+    check_alike,
+    check_gamma,
+    check_scores,
+    check_weights,
+    expect_scores,
+    numbers_of,
+    refuse_impossible,
+)
+
+
+@dataclass(frozen=True)
+class SegmentPosterior:
+    """Marginals of segmentations, and what their model counts.
+
+    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts
+    ends : (n_slots, K) of segments of all lengths
+    edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
+    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike
+    """
+
+    parts: SegmentParts
+    log_partition: FloatArray
+    node: FloatArray
+    stays: FloatArray
+    again: FloatArray
+    ends: FloatArray
+    segment: FloatArray
+    edge_counts: FloatArray
+    length_counts: FloatArray
+    transitions: Any
+
+    @property
+    def begins(self) -> FloatArray:
+        """(n_slots, K): P(a segment of the label begins here)."""
+        return np.maximum(self.node - self.stays, 0.0)
+
+    def at(self, parts: IntArray) -> FloatArray:
+        family, slot, cell = self.parts.told(parts.reshape(-1))
+        found, k = np.empty(parts.size), self.parts.n_labels
+        for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
+            mine = family == number
+            found[mine] = table.reshape(-1)[slot[mine] * self.parts.cells[number] + cell[mine]]
+        pairs = np.flatnonzero(family == 1)
+        same = cell[pairs] // k == cell[pairs] % k
+        found[pairs[same]] = self.stays[slot[pairs[same]], cell[pairs[same]] % k]
+        others = pairs[~same]
+        if len(others):
+            found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
+        return found.reshape(parts.shape)
+
+
+@dataclass(frozen=True)
+class _Factored:
+    """Probabilities of transitions from their factors, P(a, b) = before_{t−1}(a) · exp edge(a, b) · after_t(b).
+
+    scaled : (n_instances,) where they are so; elsewhere they are logs, and the log-partition is taken from their sum
+    """
+
+    parts: SegmentParts
+    before: FloatArray
+    edge: FloatArray
+    index: IntArray
+    after: FloatArray
+    scaled: BoolArray
+    log_partition: FloatArray
+
+    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        lengths = np.diff(self.parts.offsets)
+        inner = self.parts.has_boundary()[slot]
+        scaled, total = np.repeat(self.scaled, lengths)[slot], np.repeat(self.log_partition, lengths)[slot]
+        before, after, edge = self.before[slot - 1, a], self.after[slot, b], self.edge[self.index[slot], a, b]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
+        return np.where(inner, np.exp(np.where(inner, logs, -np.inf)), 0.0)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Probabilities of transitions that an average of outputs uses: (n_slots, K, K), zero elsewhere."""
+
+    cell: IntArray
+    share: FloatArray
+    n_labels: int
+
+    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        if not len(self.cell):
+            return np.zeros(len(slot))
+        wanted = (slot * self.n_labels + a) * self.n_labels + b
+        near = np.minimum(np.searchsorted(self.cell, wanted), len(self.cell) - 1)
+        return np.where(self.cell[near] == wanted, self.share[near], 0.0)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Scores, by slot: node, begin, again, end (n, K);  extra (n, L, K) or None;  index (n,) into edge (m, K, K).
+
+    What begins, starts or stops at the ends of an instance is in node; length is (L, K).
+    """
+
+    node: FloatArray
+    begin: FloatArray
+    again: FloatArray
+    end: FloatArray
+    extra: FloatArray | None
+    index: IntArray
+    edge: FloatArray
+    length: FloatArray
+
+    def of_slots(self, slots: Any) -> _Tables:
+        moved = {name: getattr(self, name)[slots] for name in ("node", "begin", "again", "end", "index")}
+        return replace(self, **moved, extra=None if self.extra is None else self.extra[slots])
+
+    def map(self, function: Any) -> _Tables:
+        """The function of every score."""
+        names = [f.name for f in fields(self) if f.name != "index" and getattr(self, f.name) is not None]
+        changed: dict[str, Any] = {name: function(getattr(self, name)) for name in names}
+        return replace(self, **changed)
+
+    @cached_property
+    def arrays(self) -> kernel.Scores:
+        """As the kernels take them."""
+        k = self.node.shape[1]
+        off = np.where(np.eye(k, dtype=np.bool_), -np.inf, self.edge)
+        shift = off.max(axis=(1, 2), initial=-np.inf)
+        shift = np.where(shift > -np.inf, shift, 0.0)
+        power = np.exp(off - shift[:, None, None])
+        extra = np.zeros((0, *self.length.shape)) if self.extra is None else self.extra
+
+        def turned(stack: FloatArray) -> FloatArray:
+            return np.ascontiguousarray(stack.transpose(0, 2, 1))
+
+        return kernel.Scores(
+            self.node, self.begin, self.again, self.end, self.length, extra, self.edge, turned(self.edge), self.index,
+            power, turned(power), shift,
+        )  # fmt: skip
+
+
+class Segments(Structure):
+    """Log-scores of segmentations of a ragged batch.
+
+    offsets : (n_instances + 1,);  node : (n_slots, n_labels);  edge : (n_labels, n_labels)
+    length : (L, n_labels), the last for segments of L tokens and more
+    again : (n_labels,), and begin, end : (n_slots, n_labels), start, stop : (n_labels,): 0 where not given
+    extra : (n_slots, L, n_labels), of the segments that end with a slot
+    first : number of the first instance in the corpus, for messages
+
+    >>> both = Segments([0, 2], np.zeros((2, 1)), np.zeros((1, 1)), length=np.log([[0.5], [1.0]]))
+    >>> both.argmax().outputs.tolist(), np.exp(both.infer().log_partition).round(2)  # one of two tokens, or two of one
+    ([0, 0], array([1.25]))
+    """
+
+    def __init__(
+        self,
+        offsets: Any,
+        node: Any,
+        edge: Any,
+        *,
+        length: Any,
+        again: Any = None,
+        begin: Any = None,
+        end: Any = None,
+        extra: Any = None,
+        start: Any = None,
+        stop: Any = None,
+        first: int = 0,
+    ) -> None:
+        self.offsets, self.first = check_offsets(offsets), first
+        n, k = int(self.offsets[-1]), int(np.shape(edge)[-1])
+        lengths = check_scores("length", length, (None, k))
+        if not len(lengths):
+            raise DataError("segments have at least one length: length scores must not be empty")
+
+        def given(name: str, scores: Any, shape: tuple[int, ...]) -> FloatArray:
+            return np.zeros(shape) if scores is None else check_scores(name, scores, shape)
+
+        labels, begins = given("node", node, (n, k)).copy(), given("begin", begin, (n, k)).copy()
+        filled = np.diff(self.offsets) > 0
+        at, last = self.offsets[:-1][filled], self.offsets[1:][filled] - 1
+        labels[at] += begins[at] + given("start", start, (k,))
+        labels[last] += given("stop", stop, (k,))
+        begins[at] = 0.0
+        self.tables = _Tables(
+            labels, begins, begins + given("again", again, (k,)), given("end", end, (n, k)),
+            None if extra is None else given("extra", extra, (n, len(lengths), k)), np.zeros(n, dtype=np.int64),
+            check_scores("edge", np.asarray(edge, np.float64).reshape(1, k, k), (1, k, k)), lengths,
+        )  # fmt: skip
+
+    def _over(self, tables: _Tables, offsets: IntArray | None = None) -> Segments:
+        made = self.__class__.__new__(self.__class__)
+        made.offsets, made.tables = self.offsets if offsets is None else offsets, tables
+        made.first, made.numbers = self.first, self.numbers
+        return made
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.tables.node.shape[1])
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def longest(self) -> int:
+        return len(self.tables.length)
+
+    @cached_property
+    def parts(self) -> SegmentParts:
+        return SegmentParts(self.offsets, self.n_labels, self.longest)
+
+    def take(self, numbers: IntArray) -> Segments:
+        lengths = np.diff(self.offsets)[numbers]
+        offsets = offsets_of(lengths)
+        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        some = self._over(self.tables.of_slots(slots), offsets)
+        some.first, some.numbers = 0, numbers_of(numbers, self.first, self.numbers)
+        return some
+
+    # sums and maxima
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> SegmentPosterior:
+        tell_if_compiling(segment_sum.infer_scaled)
+        t, weights = self.tables, check_weights(weights, len(self))
+        scaled = self._serves_scaled()
+        shift = t.node.max(axis=1, initial=-np.inf)
+        shift[shift == -np.inf] = 0.0
+        sums = np.concatenate(([0.0], np.cumsum(shift)))
+        total = np.where(scaled, sums[self.offsets[1:]] - sums[self.offsets[:-1]], 0.0)
+        with np.errstate(over="ignore"):
+            found = self._infer_scaled(scaled, shift, weights, total)
+        if not np.all(scaled):
+            found = [np.ascontiguousarray(one) for one in found]
+            kernel.infer(self.offsets, ~scaled, t.arrays, False, weights, *found, total)
+        refuse_impossible(total, self.first, self.numbers)
+        segment, z, after, label, stays, again, ends, counts, lengths = found
+        factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
+        return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, lengths, factors)
+
+    def _infer_scaled(self, scaled: BoolArray, shift: FloatArray, weights: FloatArray, total: FloatArray) -> list[Any]:
+        """Segments, factors of transitions, labels, what stays, is again, ends, counts of both, where that serves."""
+        t, n, k, longest = self.tables, self.n_slots, self.n_labels, self.longest
+        wide = -(-k // LANES) * LANES
+
+        def powers(scores: FloatArray) -> FloatArray:
+            found = np.zeros((*scores.shape[:-1], wide))
+            np.exp(scores, out=found[..., :k])
+            return found
+
+        edge, diagonal = powers(np.minimum(t.edge, 2 * segment_sum.MOST)), np.arange(k)
+        stay = np.zeros((len(edge), wide))
+        stay[:, :k] = edge[:, diagonal, diagonal]
+        edge[:, diagonal, diagonal] = 0.0
+        edge_t = np.zeros(edge.shape)
+        edge_t[..., :k] = edge[..., :k].transpose(0, 2, 1)
+        extra = np.zeros(0) if t.extra is None else powers(t.extra)
+        segment, counts, lengths = np.empty((n, longest, wide)), np.zeros(edge.shape), np.zeros((longest, wide))
+        rows = np.zeros((6, n, wide))  # factors of transitions, labels, what stays, is again, ends
+        given = (powers(t.node - shift[:, None]), *(powers(one) for one in (t.begin, t.again, t.end, t.length)))
+        scores = [one.ravel() for one in (*given, extra, stay, edge, edge_t)]
+        found = [one.ravel() for one in (segment, *rows, counts, lengths)]
+        segment_sum.infer_scaled(
+            self.offsets, scaled, k, wide, longest * wide, *scores, t.index, weights, *found, total
+        )  # fmt: skip
+        stays = np.repeat(weights * scaled, np.diff(self.offsets)) @ rows[3]
+        counted = (counts * edge).sum(axis=0)[:, :k] + np.diag(stays[:k])
+        return [segment[..., :k], *np.ascontiguousarray(rows[..., :k]), counted, lengths[:, :k]]
+
+    def _serves_scaled(self) -> BoolArray:
+        """(n_instances,): where scaled probabilities are exact enough (:mod:`kernels.segment_sum`)."""
+        t, most = self.tables, segment_sum.MOST
+        if not np.all(np.abs(t.length) <= most):
+            return np.zeros(len(self), dtype=np.bool_)
+        fine = np.all(np.abs(t.edge) <= most, axis=(1, 2))[t.index]
+        fine &= np.all((np.abs(t.begin) <= most) & (np.abs(t.end) <= most) & (t.again <= most), axis=1)
+        if t.extra is not None:
+            fine &= np.all(np.abs(t.extra) <= most, axis=(1, 2))
+        wrong = np.concatenate(([0], np.cumsum(~fine)))
+        return np.asarray(wrong[self.offsets[1:]] == wrong[self.offsets[:-1]])
+
+    def max_marginals(self) -> FloatArray:
+        tell_if_compiling(kernel.infer)
+        n, k, total = self.n_slots, self.n_labels, np.zeros(len(self))
+        rows, of_labels = np.zeros((6, n, k)), (np.zeros((k, k)), np.zeros((self.longest, k)))
+        segment, every = np.zeros((n, self.longest, k)), np.ones(len(self))
+        kernel.infer(self.offsets, every > 0, self.tables.arrays, True, every, segment, *rows, *of_labels, total)
+        refuse_impossible(total, self.first, self.numbers)
+        z, after, label, stays, again, _ = rows
+        before = np.roll(z, 1, axis=0)
+        pairs = before[:, :, None] + self.tables.edge[self.tables.index] + after[:, None, :]
+        pairs[:, np.arange(k), np.arange(k)] = stays
+        pairs[~self.parts.has_boundary()] = -np.inf
+        return np.concatenate([one.ravel() for one in (label, pairs, again, segment)])
+
+    def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
+        """Best segmentations. Of equals the one with the smallest last label and the shortest last segment, and so on;
+        with ``rng``, any of them."""
+        tell_if_compiling(kernel.best_outputs)
+        n, k = self.n_slots, self.n_labels
+        uniform = np.zeros((0, 2)) if rng is None else rng.random((n, 2))
+        outputs, best = np.zeros(n, dtype=np.int32), np.zeros(len(self))
+        a, z = np.zeros((n, self.longest, k)), np.zeros((n, k))
+        kernel.best_outputs(self.offsets, self.tables.arrays, uniform, a, z, outputs, best)
+        refuse_impossible(best, self.first, self.numbers)
+        return Argmax(outputs, best)
+
+    def score(self, outputs: Any) -> FloatArray:
+        used = self.parts.of(outputs)
+        return np.bincount(self.parts.instance_of(used), self.part_scores(used), minlength=len(self)).astype(np.float64)
+
+    def part_scores(self, parts: IntArray) -> FloatArray:
+        """The score of each part; what begins is in transitions and what is again, what ends in segments."""
+        t, k = self.tables, self.n_labels
+        family, slot, cell = self.parts.told(parts)
+        a, b = np.divmod(cell, k)
+        lengths = np.minimum(a, self.longest - 1)  # of a segment, a is its length less one
+        of_pair = t.edge[t.index[slot], np.minimum(a, k - 1), b] + np.where(a != b, t.begin[slot, b], 0.0)
+        of_segment = t.end[slot, b] + t.length[lengths, b]
+        if t.extra is not None:
+            of_segment = of_segment + t.extra[slot, lengths, b]
+        return np.choose(family, [t.node[slot, b], of_pair, t.again[slot, b], of_segment])
+
+    def expected_score(self, q: SegmentPosterior, weights: FloatArray) -> float:
+        t = self.tables
+        if len(t.edge) > 1:
+            raise DataError("expected scores are those of the model's own segments, not of a change of them")
+        weight = np.repeat(weights, np.diff(self.offsets))[:, None]
+        beside = np.where(self.parts.has_boundary()[:, None], q.begins - q.again, 0.0)
+        of_segment = (t.end[:, None, :] + t.length) + (0.0 if t.extra is None else t.extra)
+        by_slot = expect_scores(q.node, t.node) + expect_scores(np.maximum(beside, 0.0), t.begin)
+        by_slot = by_slot + expect_scores(q.again, t.again) + expect_scores(q.segment, of_segment).sum(axis=1)
+        return float((weight * by_slot).sum() + expect_scores(q.edge_counts, t.edge[0]).sum())
+
+    def likeliest(self, q: SegmentPosterior) -> LabelArray:
+        """Labels alone: neighbours of one label are one segment."""
+        return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
+
+    def posterior(
+        self,
+        part: IntArray,
+        value: FloatArray,
+        *,
+        log_partition: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        at: IntArray | None = None,
+    ) -> SegmentPosterior:
+        p, k, n = self.parts, self.n_labels, self.n_slots
+        weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
+        family, slot, cell = p.told(part)
+
+        def of(number: int) -> FloatArray:
+            mine, size = family == number, int(p.cells[number])
+            total = np.bincount(slot[mine] * size + cell[mine], value[mine], minlength=n * size)
+            return total.astype(np.float64, copy=False)
+
+        pairs = family == 1
+        counts = np.bincount(cell[pairs], value[pairs] * weight[slot[pairs]], minlength=k * k).reshape(k, k)
+        where, place = np.unique(slot[pairs] * k * k + cell[pairs], return_inverse=True)
+        listed = _Listed(where, np.bincount(place, value[pairs], minlength=len(where)).astype(np.float64), k)
+        every, labels = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
+        top = np.zeros(len(self)) if log_partition is None else log_partition
+        segment = of(3).reshape(n, self.longest, k)
+        return SegmentPosterior(
+            p, top, of(0).reshape(n, k), listed(every, labels, labels).reshape(n, k), of(2).reshape(n, k),
+            segment.sum(axis=1), segment, counts.astype(np.float64), np.tensordot(weight, segment, axes=1), listed,
+        )  # fmt: skip
+
+    def polytope(self, closed: IntArray) -> Polytope:
+        return segment_polytope(self.parts, self.part_scores(np.arange(self.parts.n_parts)), closed)
+
+    # changes
+
+    def apply(self, change: SegmentChange, gamma: float = 1.0) -> Segments:
+        t, g = self.tables, check_gamma(gamma)
+        chain = change.chain
+        if chain.node is not None:
+            t = replace(t, node=t.node + chain.node)
+        if chain.pattern is not None:
+            n_patterns = len(chain.patterns)
+            pair, index = np.unique(t.index * np.int64(n_patterns) + chain.pattern, return_inverse=True)
+            t = replace(t, edge=t.edge[pair // n_patterns] + chain.patterns[pair % n_patterns], index=index)
+        if change.again is not None:
+            t = replace(t, again=t.again + change.again)
+        if change.segment is not None:
+            t = replace(t, extra=change.segment if t.extra is None else t.extra + change.segment)
+        return self._over(t if g == 1.0 else t.map(lambda scores: scores / g))
+
+    def flat(self) -> Segments:
+        return self._over(self.tables.map(lambda scores: np.where(scores > -np.inf, 0.0, -np.inf)))
+
+    def mean(self, other: Any, share: float = 0.5) -> Segments:
+        """Of segments with segments, or with a chain, to which neighbours of one label are like any others."""
+        from trellis.structures.chain import Chain
+
+        if not np.array_equal(self.offsets, other.offsets):
+            raise DataError("models agree over the same instances, but the lengths of these differ")
+        check_alike((self.n_labels,), (other.n_labels,), ("labels",))
+        theirs = self._of_chain(other) if isinstance(other, Chain) else other.tables
+        check_alike((self.longest,), (len(theirs.length),), ("lengths of segments",))
+        t, rest = self.tables, 1.0 - share
+        pair, index = np.unique(t.index * np.int64(len(theirs.edge)) + theirs.index, return_inverse=True)
+        made = {
+            name: share * getattr(t, name) + rest * getattr(theirs, name)
+            for name in ("node", "begin", "again", "end", "length")
+        }
+        extra = [part * one.extra for part, one in ((share, t), (rest, theirs)) if one.extra is not None]
+        edge = share * t.edge[pair // len(theirs.edge)] + rest * theirs.edge[pair % len(theirs.edge)]
+        return self._over(_Tables(**made, extra=sum(extra[1:], extra[0]) if extra else None, index=index, edge=edge))
+
+    def _of_chain(self, chain: Any) -> _Tables:
+        """A chain's scores of labels, as those of segments."""
+        n, k, filled, tables = self.n_slots, self.n_labels, np.diff(self.offsets) > 0, chain.tables
+        node, zeros = chain.node.copy(), np.zeros((n, k))
+        node[self.offsets[:-1][filled]] += tables.start
+        node[self.offsets[1:][filled] - 1] += tables.stop
+        again = np.einsum("mkk->mk", tables.edge)[chain.edge_index]
+        again[~self.parts.has_boundary()] = 0.0
+        return _Tables(node, zeros, again, zeros, None, chain.edge_index, tables.edge, np.zeros((self.longest, k)))
+
+    def clamp(self, outputs: Any) -> Segments:
+        """Scores in which labels that are known (≥ 0) are as they are; neighbours that are known and alike are one
+        segment, unless the code of the second says that it begins another one."""
+        y = self.parts.check(outputs, unknown=True).astype(np.int64)
+        if np.all(y < 0):
+            return self
+        k, t = self.n_labels, self.tables
+        known, label = y >= 0, np.where(y < 0, 0, y % self.n_labels)
+        node = np.where(known[:, None] & (np.arange(k) != label[:, None]), -np.inf, t.node)
+        alike = known & np.roll(known, 1) & (y < k) & (label == np.roll(label, 1)) & self.parts.has_boundary()
+        again, begun = t.again.copy(), np.flatnonzero(y >= k)
+        again[alike, label[alike]] = -np.inf
+        change = self.parts.change(
+            self.parts.transition(begun, label[begun], label[begun]), np.full(len(begun), -np.inf)
+        )
+        return self._over(replace(t, node=node, again=again)).apply(change)
