@@ -13,9 +13,10 @@ next, and those that are not (0) likewise, a model of random effects,
     told(word) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
     evidence   = told by context + (l − m) + told by form
 
-(more like an entity than entities usually are is not less like one), which is what is added to the log-odds of the votes. Where entities differ much in the company they keep, unusual
-company tells little against a word. Where no function votes, a type has besides what the views give it beyond its
-share. Of labels without "O", log p(label) − log share of both views is added where no function votes.
+(more like an entity than entities usually are is not less like one), which is what is added to the log-odds of the
+votes. Where entities differ much in the company they keep, unusual company tells little against a word. Where no
+function votes, a type has besides what the views give it beyond its share. Of labels without "O",
+log p(label) − log share of both views is added where no function votes.
 """
 
 from __future__ import annotations
@@ -127,6 +128,8 @@ class WordEvidence:
         kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
+        self._features: dict[str, Vocabulary] = {}
+        self._models: dict[str, list[MaxEnt]] = {}
 
     def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> bool:
         """Learn from labelled texts; False: there is too little to learn from."""
@@ -144,7 +147,6 @@ class WordEvidence:
         np.add.at(tally, (word, kinds), 1.0)
         kind = tally.argmax(axis=1)
         self.shares = (np.bincount(kinds, minlength=len(self.classes)) + 1.0) / (len(units) + len(self.classes))
-        self._features, self._models = {}, {}
         by_context = self._learn("context", texts, units, kinds, np.array(often) ** -0.5)
         # form is the same for all occurrences of a word: one row for each, of its most common type
         by_form = self._learn("form", texts, [units[i] for i in one], kind, np.ones(len(one)))
