@@ -176,6 +176,7 @@ class Aggregator(SavedEstimator):
         # Prediction is under the user's own rules, solved as a loaded model solves them.
         self.learner_.set_params(constraints=self._own_constraints(), projection_tol=UEM(None).projection_tol)
         found = self.learner_.predict_proba(texts)
+        self.accuracies_ = self._accuracies(texts, found)
         self.words_: WordEvidence | None = None
         labels = self.learner_.predict(texts)
         if self.words:
@@ -186,7 +187,6 @@ class Aggregator(SavedEstimator):
             texts = self._with_words(texts, labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = labels, found
-        self.accuracies_ = self._accuracies(texts, found)
         return self
 
     def _tolerance(self, texts: Sequence[VotedText]) -> float:
