@@ -288,6 +288,11 @@ def f1(found: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> float:
     return 200.0 * right / max(sum(map(len, a)) + sum(map(len, b)), 1)
 
 
+def chunker(features: Any, rounds: int) -> CRF:
+    """With edges of features: the context view does not see the token, but its neighbour's edge does."""
+    return CRF(["B", "I", "O"], features=features, edge_features=True, l2=0.1, max_iter=rounds, tol=1e-5)
+
+
 def chunks(folder: Path, options: argparse.Namespace) -> None:
     sentences: list[list[Token]] = [[]]
     labels: list[list[str]] = [[]]
@@ -312,11 +317,11 @@ def chunks(folder: Path, options: argparse.Namespace) -> None:
         text = [sentences[i] for i in (*chosen, *free)]
         known: list[Any] = [labels[i] for i in chosen] + [None] * len(free)
         X, gold = [sentences[i] for i in held], [labels[i] for i in held]
-        one = CRF(["B", "I", "O"], features=both_views, l2=0.1, max_iter=100, tol=1e-5)
+        one = chunker(both_views, 100)
         found = {"one": f1(one.fit(text[:n], known[:n]).predict(X), gold)}
         for name, settings in runs(options).items():
             views = [content_view, context_view]
-            made = [CRF(["B", "I", "O"], features=own, l2=0.1, max_iter=25, tol=1e-5) for own in views]
+            made = [chunker(own, 25) for own in views]
             learner = MultiView(made, tol=0.0, **settings).fit([text, text], known)
             found[name] = f1(learner.predict([X, X]), gold)
             found[f"{name}, content"] = f1(learner.predict([X, X], by=0), gold)

@@ -5,9 +5,9 @@
 
 The recommended functions of each set. The texts of train and of the split that is measured are aggregated together,
 without a gold label; F1 of whole spans is that of the split's texts. An HMM over the votes by plain EM drifts away from
-what the functions mean; ours is the same HMM held to their accuracy, stopped after so many rounds, by the votes alone and
-with words; and with words at convergence, the default. Estimated accuracies of the functions stand beside the true ones
-of all these texts.
+what the functions mean; ours is the same HMM held to their accuracy, stopped after so many rounds, by the votes alone
+and with words; and with words at convergence, the default. Estimated accuracies of the functions stand beside the true
+ones of all these texts.
 """
 
 from __future__ import annotations
