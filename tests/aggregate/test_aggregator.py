@@ -214,7 +214,7 @@ def test_an_unknown_label_is_named():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"folds": 1}, {"labels": "DRUG"}, {"max_iter": 0}]
+    "setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"word_weight": -1.0}, {"labels": "DRUG"}, {"max_iter": 0}]
 )
 def test_settings_that_mean_nothing_are_refused(setting):
     with pytest.raises(DataError):

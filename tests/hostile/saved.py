@@ -129,9 +129,7 @@ VOTED = [
 
 
 def make_aggregator(path: str) -> None:
-    Aggregator(rules='[[rule]]\nname = "few"\ncount = "B-DRUG"\nat_most = 2\n', folds=2, max_iter=3, tol=0).fit(
-        VOTED
-    ).save(path)
+    Aggregator(rules='[[rule]]\nname = "few"\ncount = "B-DRUG"\nat_most = 2\n', max_iter=3, tol=0).fit(VOTED).save(path)
 
 
 def make_voters(path: str) -> None:

@@ -150,7 +150,9 @@ def rows_of_two_views(n: int) -> tuple[list[np.ndarray], list[str]]:
     return views, ["yes" if one else "no" for one in hidden]
 
 
-@pytest.mark.parametrize("kind", ["two crfs", "crf and hmm", "maxent", "maxent and naive bayes", "constrained"])
+@pytest.mark.parametrize(
+    "kind", ["two crfs", "edges of features", "crf and hmm", "maxent", "maxent and naive bayes", "constrained"]
+)
 def test_the_objective_rises_in_every_round(kind: str) -> None:
     if "maxent" in kind:
         X, y = rows_of_two_views(120)
@@ -158,8 +160,10 @@ def test_the_objective_rises_in_every_round(kind: str) -> None:
         known: Any = [label if i % 10 == 0 else None for i, label in enumerate(y)]
     else:
         models, X, known = taggers(), [TEXT, TEXT], PARTLY
-        if kind == "two crfs":
-            models[1] = CRF(LABELS, l2=1.0, max_iter=40)
+        if kind in ("two crfs", "edges of features"):
+            models = [models[0], CRF(LABELS, l2=1.0, max_iter=40)]
+            models[0].set_params(edge_features=kind == "edges of features")
+            models[1].set_params(edge_features=kind == "edges of features")
     constraints = [(count("V") >= 1).penalty(2.0), count("D").per("corpus") <= 80] if kind == "constrained" else []
     learner = MultiView(models, constraints, max_iter=6, tol=0.0).fit(X, known)
     objective = learner.history_.objective

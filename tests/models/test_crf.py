@@ -65,6 +65,9 @@ def enumerated_value(crf, batch, X, q_of):
                 ):  # fmt: skip
                     if value:
                         score += value * crf.feature_weight(name, NAMES[label])
+                        if t > 0 and crf.edge_features:
+                            of_feature = crf.weights_[-9 * len(crf.feature_names_) :].reshape(-1, 3, 3)
+                            score += value * of_feature[crf.feature_names_.number(name)][output[t - 1], label]
                 score += start[label] if t == 0 else edge[output[t - 1], label]
             scores.append(score + (stop[output[-1]] if output else 0.0))
         log_p = np.array(scores) - np.log(np.exp(scores).sum())
@@ -72,7 +75,7 @@ def enumerated_value(crf, batch, X, q_of):
     return total
 
 
-@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}])
+@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}, {"edge_features": True}])
 def test_objective_agrees_with_enumeration(settings):
     rng, crf, batch, X, _ = case(**settings)
     crf.randomize(rng, 0.7)
@@ -86,7 +89,7 @@ def test_objective_agrees_with_enumeration(settings):
 
 
 @pytest.mark.parametrize("known", [1.0, 0.4])
-@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}])
+@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}, {"edge_features": True}])
 def test_gradient_agrees_with_central_differences(known, settings):
     rng, crf, batch, _, _ = case(1, known=known, **settings)
     statistics = crf.collect(batch, soft(rng, crf, batch))
@@ -229,12 +232,12 @@ def last_letters(sentence, t):
     return {"word": sentence[t], "last": sentence[t][-1]}
 
 
-@pytest.mark.parametrize("function", [None, last_letters])
-def test_saved_and_loaded_predicts_the_same_bits(tmp_path, function):
+@pytest.mark.parametrize("function, edge_features", [(None, False), (last_letters, False), (None, True)])
+def test_saved_and_loaded_predicts_the_same_bits(tmp_path, function, edge_features):
     rng = np.random.default_rng(10)
     sentences = random_sentences(rng, 30, 12)
     labels = random_labels(rng, sentences, NAMES)
-    crf = CRF(features=function, l2=0.1).fit(sentences, labels)
+    crf = CRF(features=function, edge_features=edge_features, l2=0.1).fit(sentences, labels)
     crf.save(tmp_path / "crf")
     if function is None:
         loaded = load_model(tmp_path / "crf")
@@ -329,12 +332,12 @@ def test_chunking_reaches_crfsuites_objective_and_accuracy(data_dir, tmp_path):
 
 
 @pytest.mark.parametrize("ends", [True, False])
-@pytest.mark.parametrize("all_pairs", [True, False])
-def test_the_feature_map_is_what_weights_are_multiplied_with(ends, all_pairs):
+@pytest.mark.parametrize("all_pairs, edge_features", [(True, False), (False, False), (False, True)])
+def test_the_feature_map_is_what_weights_are_multiplied_with(ends, all_pairs, edge_features):
     rng = np.random.default_rng(3)
     sentences = [*random_sentences(rng, 12, 6, shortest=1), []]
     labels = random_labels(rng, sentences, ["A", "B", "C"])
-    crf = CRF(["A", "B", "C"], ends=ends, all_pairs=all_pairs)
+    crf = CRF(["A", "B", "C"], ends=ends, all_pairs=all_pairs, edge_features=edge_features)
     batch = replace(crf.encode(sentences, labels, fit=True), weights=rng.uniform(0.0, 2.0, size=13))
     crf.randomize(rng)
     assert_phi_is_the_feature_map(crf, batch, batch.labels)

@@ -1,6 +1,7 @@
 """CRF: a discriminative chain with sparse features of tokens (Lafferty et al. 2001).
 
-    p(y | x) ∝ exp( Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge[y_{t−1}, y_t] + start[y_1] + stop[y_n] )
+    p(y | x) ∝ exp( Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + start[y_1] + stop[y_n] )
+    edge_t = edge, or with ``edge_features``  edge + Σ_f value(t, f) v[f]
 
 The M-step on soft labels q maximises  Σ_i weight_i E_q[log p_w(y | x_i)] − (l2 / 2) ‖w‖², which is concave; with labels
 given it is ordinary supervised training.
@@ -46,6 +47,8 @@ class CRF(LogLinearModel, SequenceModel):
     all_pairs : a weight for every (feature, label); else only for those that the training data allows: with a
         token's label where it is known, with every label where it is not
     ends : whether there are weights for the first and the last label of a sentence
+    edge_features : whether every feature has weights for pairs of labels too, those of its token and of the one before:
+        K² for each, so for few labels; a view that does not see the token itself needs them
     l2 : strength of the Gaussian prior, 1 / σ²
     solver : "lbfgs", or "adagrad": stochastic steps
     batch_size, learning_rate, random_state : of these: sentences to a step, how far it goes, and the order of sentences
@@ -76,6 +79,7 @@ class CRF(LogLinearModel, SequenceModel):
         min_count: int = 1,
         all_pairs: bool = False,
         ends: bool = True,
+        edge_features: bool = False,
         l2: float = 1.0,
         solver: str = "lbfgs",
         max_iter: int = 500,
@@ -91,6 +95,7 @@ class CRF(LogLinearModel, SequenceModel):
         self.min_count = min_count
         self.all_pairs = all_pairs
         self.ends = ends
+        self.edge_features = edge_features
         self.l2 = l2
         self.solver = solver
         self.max_iter = max_iter
@@ -150,7 +155,7 @@ class CRF(LogLinearModel, SequenceModel):
         return self._layout(first, np.nonzero(marked)[1].astype(np.int32))
 
     def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> Layout:
-        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends))
+        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends), bool(self.edge_features))
 
     def _function(self, argument: str = "features") -> FeatureFunction | None:
         given: FeatureFunction | None = getattr(self, argument)
@@ -173,7 +178,10 @@ class CRF(LogLinearModel, SequenceModel):
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all label sequences are equally likely."""
         k = len(self.label_names_)
-        return Chain(batch.offsets, np.zeros((batch.n_slots, k)), np.zeros((k, k)), first=batch.first)
+        edges, index = np.zeros((k, k)), None
+        if self.edge_features:
+            edges, index = features_of(batch, self.layout_).stack(edges)
+        return Chain(batch.offsets, np.zeros((batch.n_slots, k)), edges, edge_index=index, first=batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> CRFStatistics:
         """Expected counts of features with labels, of label pairs, and of first and last labels."""

@@ -1,6 +1,7 @@
 """The log-likelihood of a CRF and its gradient, shard by shard.
 
-    score(y) = Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge[y_{t−1}, y_t] + start[y_1] + stop[y_n]
+    score(y) = Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + start[y_1] + stop[y_n]
+    edge_t   = edge + Σ_f value(t, f) v[f]                                with features of label pairs; else edge alone
     f(w)     = Σ_i weight_i log Z_i(w) − c · w,      c = expected counts under the posterior q (soft labels)
     ∇f(w)    = expected counts under p_w − c
 
@@ -29,7 +30,8 @@ from trellis.structures import Chain, ChainTables, LabelPosterior
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each weight stands: the pairs (feature, label) that have one, then edges, then start and stop.
+    """Where each weight stands: the pairs (feature, label) that have one, then edges, then start and stop, and last the
+    edges of each feature.
 
     first_pair : (n_features + 1,);  pair_label : (n_pairs,)
     """
@@ -38,11 +40,13 @@ class Layout:
     pair_label: LabelArray
     n_labels: int
     ends: bool
+    edge_features: bool
 
     @cached_property
     def key(self) -> int:
         """What tells layouts apart, in any process."""
-        return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), 2 * self.n_labels + self.ends))
+        kind = 4 * self.n_labels + 2 * self.edge_features + self.ends
+        return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), kind))
 
     @property
     def n_features(self) -> int:
@@ -53,9 +57,14 @@ class Layout:
         return len(self.pair_label)
 
     @property
-    def n_weights(self) -> int:
+    def n_plain(self) -> int:
+        """How many weights come before the edges of features."""
         k = self.n_labels
         return self.n_pairs + k * k + (2 * k if self.ends else 0)
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_plain + (self.n_features * self.n_labels**2 if self.edge_features else 0)
 
     def split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Weights of pairs (n_pairs,), edges (K, K), start (K,) and stop (K,), as views."""
@@ -63,7 +72,11 @@ class Layout:
         edge = weights[n : n + k * k].reshape(k, k)
         if not self.ends:
             return weights[:n], edge, np.zeros(k), np.zeros(k)
-        return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k :]
+        return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k : self.n_plain]
+
+    def of_features(self, weights: FloatArray) -> FloatArray:
+        """Weights of the edges of features (n_features, K²), where they have any, as a view."""
+        return weights[self.n_plain :].reshape(self.n_features, -1)
 
     def prepared(self, batch: Batch) -> Any:
         """A shard with its features, from which scores and expected counts are had."""
@@ -82,10 +95,16 @@ class Layout:
         value = [batch.features.data[has], np.ones(len(inner))]
         if self.ends:
             some = np.flatnonzero(batch.lengths)
-            for first, at in ((self.n_pairs + k * k, offsets[:-1][some]), (self.n_weights - k, offsets[1:][some] - 1)):
+            for first, at in ((self.n_pairs + k * k, offsets[:-1][some]), (self.n_plain - k, offsets[1:][some] - 1)):
                 row.append(some)
                 column.append(first + y[at])
                 value.append(np.ones(len(some)))
+        if self.edge_features:
+            behind = np.flatnonzero(np.diff(sentence, prepend=-1)[token] == 0)
+            f, here = batch.features.indices[behind].astype(np.int64), token[behind]
+            row.append(sentence[here])
+            column.append(self.n_plain + (f * k + y[here - 1]) * k + y[here])
+            value.append(batch.features.data[behind])
         entries = (np.concatenate(value), (np.concatenate(row), np.concatenate(column)))
         return sparse.csr_matrix(entries, shape=(len(batch), self.n_weights))
 
@@ -95,6 +114,7 @@ class CRFStatistics:
     """Expected counts, entry by entry those of the weights, and the log-partitions they came with.
 
     pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,);  log_partition : Σ_i weight_i log Z_i
+    of_features : (n_features, K²), or (0, K²) where features have no edges
     """
 
     pairs: RowCounts
@@ -102,6 +122,7 @@ class CRFStatistics:
     start: FloatArray
     stop: FloatArray
     log_partition: float
+    of_features: RowCounts
 
     def __add__(self, other: CRFStatistics) -> CRFStatistics:
         return CRFStatistics(
@@ -110,6 +131,7 @@ class CRFStatistics:
             self.start + other.start,
             self.stop + other.stop,
             self.log_partition + other.log_partition,
+            self.of_features + other.of_features,
         )
 
     def __mul__(self, factor: float) -> CRFStatistics:
@@ -119,12 +141,13 @@ class CRFStatistics:
             self.start * factor,
             self.stop * factor,
             self.log_partition * factor,
+            self.of_features * factor,
         )
 
     def vector(self, layout: Layout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""
-        parts = [self.pairs.table()[:, 0], self.edge.ravel()]
-        return np.concatenate([*parts, self.start, self.stop] if layout.ends else parts)
+        ends = [self.start, self.stop] if layout.ends else []
+        return np.concatenate([self.pairs.table()[:, 0], self.edge.ravel(), *ends, self.of_features.table().ravel()])
 
 
 class RowFeatures:
@@ -169,13 +192,32 @@ class ShardFeatures:
 
     def __init__(self, batch: Batch, layout: Layout) -> None:
         self.batch, self.layout = batch, layout
-        self.tokens = RowFeatures(checked_features(batch, layout), layout)
+        features = checked_features(batch, layout)
+        self.tokens = RowFeatures(features, layout)
+        if layout.edge_features:
+            self.inner = np.ones(batch.n_slots, dtype=np.bool_)
+            self.inner[batch.offsets[:-1][batch.lengths > 0]] = False
+            self.seen = np.unique(features.indices)
+            self.behind = sparse.csr_matrix(features)[self.inner][:, self.seen]
+
+    def stack(self, edge: FloatArray, change: FloatArray | None = None) -> tuple[FloatArray, IntArray | None]:
+        """Edge matrices and which one each slot has: ``edge``, and where features have edges one more a boundary.
+
+        change : (n_seen, K²) by the features of a boundary's second token; None: nothing
+        """
+        if not self.layout.edge_features:
+            return edge[None], None
+        n, k = int(self.inner.sum()), self.layout.n_labels
+        more = np.zeros((n, k, k)) if change is None else (self.behind @ change).reshape(n, k, k)
+        return np.concatenate([edge[None], edge + more]), np.where(self.inner, np.cumsum(self.inner), 0)
 
     def scores(self, weights: FloatArray) -> Chain:
         """The chain of the shard under the given weights."""
         pairs, edge, start, stop = self.layout.split(weights)
-        tables = ChainTables(self.tokens.scores(pairs), edge[None], start, stop)
-        return Chain.over(tables, self.batch.offsets, first=self.batch.first)
+        change = self.layout.of_features(weights)[self.seen] if self.layout.edge_features else None
+        edges, index = self.stack(edge, change)
+        tables = ChainTables(self.tokens.scores(pairs), edges, start, stop)
+        return Chain.over(tables, self.batch.offsets, edge_index=index, first=self.batch.first)
 
     def collect(self, q: LabelPosterior) -> CRFStatistics:
         """Expected counts under a posterior whose edge counts are weighted already."""
@@ -185,7 +227,15 @@ class ShardFeatures:
         pairs = self.tokens.counts(batch.offsets, batch.weights, q.node)
         start, stop = np.zeros(k), np.zeros(k)
         log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
-        return CRFStatistics(pairs, q.edge_counts.sum(axis=0), start, stop, float(batch.weights @ q.log_partition))
+        counts = q.edge_counts
+        of_features = RowCounts.of_table(np.zeros((0, k * k)))
+        if self.layout.edge_features:
+            if len(counts) != self.behind.shape[0] + 1:
+                raise DataError("the posterior must be one over this model's own edges, a matrix for each boundary")
+            table = np.asarray(self.behind.T @ counts[1:].reshape(-1, k * k))
+            of_features = RowCounts.of_rows(self.layout.n_features, self.seen, table)
+        total = float(batch.weights @ q.log_partition)
+        return CRFStatistics(pairs, counts.sum(axis=0), start, stop, total, of_features)
 
     def expectations(self, weights: FloatArray) -> CRFStatistics:
         """Expected counts under the model itself."""

@@ -62,18 +62,11 @@ class SegmentLayout(Layout):
 
     @property
     def n_weights(self) -> int:
-        return self._n_plain + self.n_labels * (1 + self.longest)
-
-    @property
-    def _n_plain(self) -> int:
-        return super().n_weights
-
-    def split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return super().split(weights[: self._n_plain])
+        return self.n_plain + self.n_labels * (1 + self.longest)
 
     def own(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights of what is again (K,), and of lengths (L, K), as views."""
-        n, k = self._n_plain, self.n_labels
+        n, k = self.n_plain, self.n_labels
         return weights[n : n + k], weights[n + k :].reshape(self.longest, k)
 
     def prepared(self, batch: Batch) -> Any:
@@ -122,7 +115,7 @@ class SegmentLayout(Layout):
         inner = np.flatnonzero(parts.has_boundary())
         beside = y[inner] < k
         filled = np.flatnonzero(batch.lengths)
-        at, pairs, plain = self.n_pairs, k * k, self._n_plain
+        at, pairs, plain = self.n_pairs, k * k, self.n_plain
         others = [
             (sentence[inner[beside]], at + label[inner[beside] - 1] * k + label[inner[beside]]),
             (sentence[inner[~beside]], plain + label[inner[~beside]]),

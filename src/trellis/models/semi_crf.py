@@ -133,7 +133,8 @@ class SemiCRF(CRF):
 
     def _layout(self, first_pair: Any, pair_label: Any) -> SegmentLayout:
         role = np.array([role_of(name) for name in self.feature_names_], dtype=np.int64)
-        return SegmentLayout(first_pair, pair_label, len(self.label_names_), bool(self.ends), role, self.longest)
+        k, ends = len(self.label_names_), bool(self.ends)
+        return SegmentLayout(first_pair, pair_label, k, ends, False, role, self.longest)
 
     # outputs
 

@@ -9,7 +9,8 @@ A constraint for each function, and one for silence, hold it to their meaning (p
     E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
-invalid BIO sequences. Then words speak where no function does (:mod:`trellis.tasks.word_evidence`).
+invalid BIO sequences. Then words speak: short forms are what their long forms are (:mod:`trellis.tasks.short_forms`),
+and the company and form of a word are evidence beside the votes (:mod:`trellis.tasks.word_evidence`).
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules
 from trellis.data.ragged import FloatArray
-from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
+from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of, spans_of_labels
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -42,10 +43,13 @@ from trellis.learn.training import Training
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
+from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import Heard, WordEvidence
 
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
+SHORT_FORM = 0.9
+"""How often a short form is what its long form is, where that is certain: as often as functions are right."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,8 @@ class Aggregator(SavedEstimator):
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    words : whether words speak where no function votes
-    word_weight, word_lift, folds : see :mod:`trellis.tasks.word_evidence`
+    words : whether words speak beside the votes
+    word_weight : what the evidence of company and form is multiplied by (:mod:`trellis.tasks.word_evidence`)
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
     transition_prior, emission_prior : Dirichlet α of the HMM;  random_state : of its start
@@ -113,8 +117,6 @@ class Aggregator(SavedEstimator):
         files: Mapping[str, str] | None = None,
         words: bool = True,
         word_weight: float = 1.0,
-        word_lift: float = 0.5,
-        folds: int = 3,
         gamma: float = 1.0,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -136,8 +138,6 @@ class Aggregator(SavedEstimator):
         self.files = files
         self.words = words
         self.word_weight = word_weight
-        self.word_lift = word_lift
-        self.folds = folds
         self.gamma = gamma
         self.max_iter = max_iter
         self.tol = tol
@@ -178,15 +178,15 @@ class Aggregator(SavedEstimator):
         found = self.learner_.predict_proba(texts)
         self.accuracies_ = self._accuracies(texts, found)
         self.words_: WordEvidence | None = None
+        labels = self.learner_.predict(texts)
         if self.words:
-            labels = self.learner_.predict(texts)
+            texts, labels = self._with_short_forms(texts, labels, found)
             words = self._word_evidence()
-            views = words.fit([_heard(text) for text in texts], labels)
-            if views is not None:
+            if words.fit([_heard(text) for text in texts], labels):
                 self.words_ = words
-                texts = self._with_evidence(texts, views)
-                found = self.learner_.predict_proba(texts)
-        self.labels_, self.probabilities_ = self.learner_.predict(texts), found
+            texts = self._with_words(texts, labels)
+            labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
+        self.labels_, self.probabilities_ = labels, found
         return self
 
     def _tolerance(self, texts: Sequence[VotedText]) -> float:
@@ -251,17 +251,49 @@ class Aggregator(SavedEstimator):
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()
         texts = _texts(X)
-        if self.words_ is None:
+        if not self.words:
             return texts
-        return self._with_evidence(texts, self.words_.view([_heard(text) for text in texts]))
+        given = self.learner_.predict(texts), self.learner_.predict_proba(texts)
+        return self._with_words(*self._with_short_forms(texts, *given))
 
-    def _with_evidence(self, texts: Sequence[VotedText], views: Sequence[FloatArray]) -> list[VotedText]:
+    def _with_short_forms(
+        self, texts: Sequence[VotedText], labels: list[list[str]], found: Sequence[FloatArray]
+    ) -> tuple[list[VotedText], list[list[str]]]:
+        """Texts in which a short form is what its long form is, where no function votes on it, and their labels.
+
+        The evidence brings P(B-k) of the short form to ``SHORT_FORM`` times that of the long form.
+        """
+        if not self.bio_:
+            return list(texts), labels
+        made, number = [], {name: k for k, name in enumerate(self.label_names_)}
+        for text, own, node in zip(texts, labels, found, strict=True):
+            evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
+            quiet = [not vote for _, vote in _heard(text)]
+            for first, end, short in short_forms(text.tokens):
+                begin, kind = spans.get(end, (end, ""))
+                if begin > first:
+                    continue
+                both = [number[f"B-{kind}"], number[f"I-{kind}"]]
+                p = SHORT_FORM * float(node[first:end, both].sum(axis=1).min())
+                for t, token in enumerate(text.tokens):
+                    if token == short and quiet[t]:
+                        beside = node[t, number[OUTSIDE]] / max(node[t, both[0]], 1e-12)
+                        evidence[t, both[0]] = np.log(max(p / (1.0 - p) * beside, 1.0))
+            made.append(replace(text, evidence=evidence))
+        changed = [i for i, text in enumerate(made) if np.any(text.evidence)]
+        again = self.learner_.predict([made[i] for i in changed])
+        labels = list(labels)
+        for i, own in zip(changed, again, strict=True):
+            labels[i] = own
+        return made, labels
+
+    def _with_words(self, texts: Sequence[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
+        """Texts with what the company and form of their words say, beside the evidence they have."""
         if self.words_ is None:
             return list(texts)
-        made = []
-        for text, view in zip(texts, views, strict=True):
-            made.append(replace(text, evidence=self.words_.evidence(_heard(text), view)))
-        return made
+        said = self.words_.evidence([_heard(text) for text in texts], labels)
+        given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
+        return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 
     # names
 
@@ -335,10 +367,7 @@ class Aggregator(SavedEstimator):
         )  # fmt: skip
 
     def _word_evidence(self) -> WordEvidence:
-        return WordEvidence(
-            self.label_names_, weight=self.word_weight, lift=self.word_lift, folds=self.folds,
-            random_state=self.random_state, n_jobs=self.n_jobs,
-        )  # fmt: skip
+        return WordEvidence(self.label_names_, weight=self.word_weight, n_jobs=self.n_jobs)
 
     # one file
 
@@ -390,8 +419,8 @@ class Aggregator(SavedEstimator):
         self.history_ = History([])
 
     def _check_settings(self) -> None:
-        self._check_whole(max_iter=1, folds=2, random_state=0)
-        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, 1e9), word_lift=(-1e9, 1e9))
+        self._check_whole(max_iter=1, random_state=0)
+        self._check_within(strength=(0.0, np.inf), word_weight=(0.0, 1e9))
         self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:

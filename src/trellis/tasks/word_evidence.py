@@ -1,19 +1,22 @@
-"""What words say about labels beside the votes: a CRF on words, its view of each text learned from the other texts.
+"""What words say about labels beside the votes: the company a word keeps, and how it is formed.
 
-Labelling functions know some words. What else a text shows (endings, shapes, neighbours, classes of words that keep the
-same company) is a second view of the same labels (Ganchev et al. 2010, sec. 6): CRFs learn it from what the votes gave,
-each from all texts but one fold, and judge the texts of that fold. The two views are combined as their product,
+Two views of a word (Ganchev et al. 2010, sec. 6), classifiers that learn from what the votes gave: *context*, the words
+around a span, and *form*, its beginnings, endings and shape. Neither has ever seen the word that it judges (words are
+divided into folds), for a dictionary that knows a word votes on it everywhere, right or wrong, and a classifier that
+saw it would learn that by heart. Rare words count as much as common ones do, nearly: an occurrence of a word that
+occurs n times weighs n^−½.
 
-    evidence_t[k] = weight · (log p_CRF(y_t = k) − log share of k)
+Words are entities as a whole, mostly. So a view's log-odds l of an entity, with mean m over the n occurrences of a
+word, are compared with those of other words: found ones (1) vary about μ₁ by τ₁, and by σ₁ from one occurrence to the
+next, and those that are not (0) likewise, a model of random effects,
 
-at tokens where no function votes: a vote has looked at the word already, and the CRF learned from it. There, of
-labels with an "O",
+    told(word) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
+    evidence   = told by context + (l − m) + told by form
 
-- words that no function ever votes on are not told apart (unless they are very common), but are known by their endings,
-  shapes, classes and neighbours: else the CRF learns by heart that what the dictionaries lack is no entity;
-- the evidence for an entity is the mean of what this occurrence says and what the word's occurrences say on average;
-- ``lift`` is added to the evidence for an entity. The CRF was taught that whatever the functions miss is "O" (positive
-  and unlabelled examples: Elkan and Noto 2008), so its odds are too low by the share that they miss.
+(more like an entity than entities usually are is not less like one), which is what is added to the log-odds of the
+votes. Where entities differ much in the company they keep, unusual company tells little against a word. Where no
+function votes, a type has besides what the views give it beyond its share. Of labels without "O",
+log p(label) − log share of both views is added where no function votes.
 """
 
 from __future__ import annotations
@@ -21,214 +24,343 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple, TypedDict
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray
-from trellis.data.voted import OUTSIDE
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.data.voted import OUTSIDE, spans_of_labels
 from trellis.errors import ConvergenceWarning, DataError
-from trellis.models import CRF
+from trellis.models import MaxEnt
 from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.features import feature_matrix, learn_features
 from trellis.models.hints import check_hints
 from trellis.models.saving import from_archive, to_archive
-from trellis.tasks.word_company import word_company
 
 LEAST_TEXTS = 20
 LEAST_ENTITIES = 20
 """With fewer texts, or fewer tokens that are not "O", there is nothing to learn a view from."""
-SMALLEST = 1e-7
-OWN_SHARE = 0.5
-"""Of what an occurrence says; the mean over the word's occurrences has the rest."""
-
+FOLDS = 4
+L2 = 1.0
+LEAST_SPREAD = 0.01
+"""Least τ²: all words alike are as much an accident of few words as they are a fact."""
+VIEWS = ("context", "form")
 
 Heard = Sequence[tuple[str, str]]
 """A text: each token with a vote that is cast on it, empty where none is."""
 
 
+class Unit(NamedTuple):
+    """A span that is labelled as an entity, or another token: its text, tokens first to end, type (or "O")."""
+
+    text: int
+    first: int
+    end: int
+    kind: str
+    voted: bool
+
+
+@dataclass(frozen=True)
+class Spread:
+    """μ, τ² between words and σ² within a word, of log-odds."""
+
+    mean: float
+    between: float
+    within: float
+
+    @classmethod
+    def of(cls, odds: FloatArray, word: IntArray) -> Spread:
+        """odds : (n,) of occurrences;  word : (n,) which word each is of"""
+        _, of, n = np.unique(word, return_inverse=True, return_counts=True)
+        mean = np.bincount(of, odds) / n
+        within = float(((odds - mean[of]) ** 2).sum() / max(len(odds) - len(n), 1))
+        middle = float(mean.mean())
+        return cls(middle, max(float(((mean - middle) ** 2 - within / n).mean()), LEAST_SPREAD), within)
+
+    def log_density(self, mean: FloatArray, n: FloatArray) -> FloatArray:
+        """Of means over n occurrences, up to a constant."""
+        variance = self.between + self.within / n
+        found: FloatArray = -0.5 * (mean - self.mean) ** 2 / variance - 0.5 * np.log(variance)
+        return found
+
+
+def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> FloatArray:
+    """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
+
+    >>> told(np.array([-3.0, -1.0, 1.0, 9.0]), np.full(4, 5.0), Spread(1, 0.5, 1), Spread(-3, 0.5, 1)).round(1).tolist()
+    [-11.4, 0.0, 11.4, 102.9]
+    """
+    if found.mean <= others.mean:  # the view tells nothing
+        return np.zeros(len(mean))
+    return found.log_density(np.minimum(mean, found.mean), n) - others.log_density(np.maximum(mean, others.mean), n)
+
+
 class _Names(TypedDict):
-    """What a file keeps of a view beside the arrays."""
+    """What a file keeps beside the arrays."""
 
     labels: list[str]
-    company: list[list[int]]
     words: list[str]
-    told_apart: list[str]
-    crfs: list[dict[str, Any]]
-
-
-COMMON = 100
-"""A word seen so often is told apart although no function ever votes on it: it is no entity that they all missed."""
+    features: list[list[str]]
+    models: list[dict[str, Any]]
 
 
 ARRAYS = {
-    "words": ArrayOf(np.float64, ("words",)),
-    "shares": ArrayOf(np.float64, ("labels",), low=1e-300, high=1.0),
+    "counts": ArrayOf(np.float64, ("words",), low=1.0, high=1e15),
+    "means": ArrayOf(np.float64, ("words",), low=-1e6, high=1e6),
+    "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
+    "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
 }
 
 
 class WordEvidence:
-    """CRFs on words, and what they say of a token.
+    """Classifiers of context and of form, and what they say of the tokens of a text.
 
-    labels : names of all labels;  weight, lift : see above;  folds : CRFs, each of which does not see one fold
-    l2 : of the CRFs
+    labels : names of all labels;  weight : what the evidence is multiplied by
     """
 
-    def __init__(
-        self,
-        labels: Sequence[str],
-        *,
-        weight: float,
-        lift: float,
-        folds: int,
-        l2: float = 3.0,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.labels, self.weight, self.lift, self.folds = list(labels), weight, lift, folds
-        self.l2, self.random_state, self.n_jobs = l2, random_state, n_jobs
+    def __init__(self, labels: Sequence[str], *, weight: float = 1.0, n_jobs: int | None = None) -> None:
+        self.labels, self.weight, self.n_jobs = list(labels), weight, n_jobs
+        self.bio = any(label.startswith("B-") for label in self.labels)
+        kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
+        self.kinds = [kind for kind in kinds if kind != OUTSIDE]
+        self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
+        self._features: dict[str, Vocabulary] = {}
+        self._models: dict[str, list[MaxEnt]] = {}
 
-    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[FloatArray] | None:
-        """Learn from labelled texts, and give the log-probabilities of each by the CRF that did not see it.
+    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> bool:
+        """Learn from labelled texts; False: there is too little to learn from."""
+        if len(texts) < LEAST_TEXTS or sum(k != OUTSIDE for own in labels for k in own) < LEAST_ENTITIES:
+            return False
+        units = [unit for unit in self._units(texts, labels) if OUTSIDE in self.classes or unit.voted]
+        if not units:
+            return False
+        words, one, word = _words(texts, units)
+        kinds = np.array([self.classes.index(unit.kind) for unit in units])
+        heads = [_head(texts, unit) for unit in units]
+        times = Counter(zip(heads, kinds.tolist(), strict=True))
+        often = [times[pair] for pair in zip(heads, kinds.tolist(), strict=True)]
+        tally = np.zeros((len(words), len(self.classes)))
+        np.add.at(tally, (word, kinds), 1.0)
+        kind = tally.argmax(axis=1)
+        self.shares = (np.bincount(kinds, minlength=len(self.classes)) + 1.0) / (len(units) + len(self.classes))
+        by_context = self._learn("context", texts, units, kinds, np.array(often) ** -0.5)
+        # form is the same for all occurrences of a word: one row for each, of its most common type
+        by_form = self._learn("form", texts, [units[i] for i in one], kind, np.ones(len(one)))
+        self.spreads, self.words = [], {}
+        if OUTSIDE not in self.classes:
+            return True
+        odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(words))
+        found, named = kinds < len(self.kinds), kind < len(self.kinds)
+        single = np.array([units[i].end - units[i].first == 1 for i in one])
+        groups = [(odds, word, found), (odds, word, ~found), (of_form, each, named & single), (of_form, each, ~named)]
+        if not all(mask.any() for _, _, mask in groups):
+            return False
+        self.spreads = [Spread.of(own[mask], of[mask]) for own, of, mask in groups]
+        n = np.bincount(word).astype(np.float64)
+        self.words = dict(zip(words, zip(n.tolist(), (np.bincount(word, odds) / n).tolist(), strict=True), strict=True))
+        return True
 
+    def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[FloatArray]:
+        """(n_tokens, n_labels) for each text, from the labels that the votes gave it."""
+        made = [np.zeros((len(text), len(self.labels))) for text in texts]
+        units = self._units(texts, labels)
+        if not units:
+            return made
+        words, one, word = _words(texts, units)
+        by_context = self._view("context", texts, units)
+        by_form = self._view("form", texts, [units[i] for i in one])[word]
+        if OUTSIDE not in self.classes:
+            added = by_context + by_form - 2.0 * np.log(self.shares)
+            for unit, own in zip(units, added, strict=True):
+                if not unit.voted:
+                    made[unit.text][unit.first] = self.weight * own
+            return made
+        odds, single = _odds(by_context), np.array([unit.end - unit.first == 1 for unit in units])
+        n, mean = self._seen(units, words, word, odds)
+        scores = told(mean, n, *self.spreads[:2]) + odds - mean
+        scores += np.where(single, told(_odds(by_form), np.ones(len(units)), *self.spreads[2:]), 0.0)
+        # what each type has beyond its share among the entities
+        shares = self.shares[:-1] / self.shares[:-1].sum()
+        beyond = sum(
+            view - np.logaddexp.reduce(view, axis=1)[:, None] for view in (by_context[:, :-1], by_form[:, :-1])
+        )
+        beyond = beyond - 2.0 * np.log(shares)
+        places = [[i for i, label in enumerate(self.labels) if self._kind(label) == kind] for kind in self.kinds]
+        entities = [i for own in places for i in own]
+        for number, unit in enumerate(units):
+            own, score = made[unit.text], self.weight * scores[number]
+            if unit.kind != OUTSIDE:
+                own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
+            elif not unit.voted:
+                for place, more in zip(places, beyond[number], strict=True):
+                    own[unit.first, place] = score + self.weight * more
+        return made
 
-        None: there is too little to learn from.
-        """
-        named = [k for own in labels for k in own]
-        if len(texts) < max(LEAST_TEXTS, 2 * self.folds) or sum(k != OUTSIDE for k in named) < LEAST_ENTITIES:
-            return None
-        self.told_apart = _told_apart(texts)
-        self.company = word_company([[word for word, _ in text] for text in texts], random_state=self.random_state)
-        self.shares = np.array([(named.count(k) + 1.0) / (len(named) + len(self.labels)) for k in self.labels])
-        fold = np.arange(len(texts)) % self.folds
-        self.crfs: list[CRF] = []
-        found: list[FloatArray] = [np.zeros((0, len(self.labels)))] * len(texts)
-        for number in range(self.folds):
-            crf = self._crf()
-            seen = np.flatnonzero(fold != number).tolist()
+    def _seen(
+        self, units: Sequence[Unit], words: Sequence[str], word: IntArray, odds: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """How often each unit's word was seen in training, and its mean log-odds; of a new word, those in the text."""
+        pair = np.array([unit.text for unit in units]) * len(words) + word
+        _, of, n = np.unique(pair, return_inverse=True, return_counts=True)
+        here = np.stack([n, np.bincount(of, odds) / n], axis=1)[of]
+        known = np.array([self.words.get(name, (0.0, 0.0)) for name in words])[word]
+        chosen = np.where(known[:, :1] > 0, known, here)
+        return chosen[:, 0], chosen[:, 1]
+
+    def _kind(self, label: str) -> str:
+        return label[2:] if self.bio and label != OUTSIDE else label
+
+    def _units(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[Unit]:
+        """Spans and other tokens; of those without a letter none."""
+        made = []
+        for number, (text, own) in enumerate(zip(texts, labels, strict=True)):
+            spans = {first: (end, kind) for first, end, kind in spans_of_labels(own)} if self.bio else {}
+            at = 0
+            while at < len(text):
+                end, kind = spans.get(at, (at + 1, OUTSIDE if self.bio else own[at]))
+                if kind != OUTSIDE or any(sign.isalpha() for sign in text[at][0]):
+                    made.append(Unit(number, at, end, kind, any(vote for _, vote in text[at:end])))
+                at = end
+        return made
+
+    def _learn(
+        self, view: str, texts: Sequence[Heard], units: Sequence[Unit], kinds: IntArray, weights: FloatArray
+    ) -> FloatArray:
+        """Train the classifiers of a view, and give what they say of these units."""
+        rows = [DESCRIBE[view](texts, unit) for unit in units]
+        self._features[view] = learn_features(([(name, 1.0) for name in row] for row in rows), 2)
+        matrix, folds = self._matrix(view, rows), _folds(texts, units)
+        self._models[view] = []
+        for fold in range(FOLDS):
+            model = MaxEnt(len(self.classes), l2=L2, max_iter=60, tol=1e-5, n_jobs=self.n_jobs)
+            seen = np.flatnonzero(folds != fold)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
-                crf.fit([texts[i] for i in seen], [labels[i] for i in seen])
-            self.crfs.append(crf)
-            rest = np.flatnonzero(fold == number).tolist()
-            for i, node in zip(rest, crf.predict_proba([texts[i] for i in rest]), strict=True):
-                found[i] = np.log(node + SMALLEST)
-        self._learn_words(texts, found)
-        return found
+                model.fit(matrix[seen], kinds[seen], weights[seen])
+            self._models[view].append(model)
+        return self._judge(view, matrix, folds)
 
-    def view(self, texts: Sequence[Heard]) -> list[FloatArray]:
-        """Log-probabilities of new texts: the mean over all CRFs."""
-        views = [crf.predict_proba(texts) for crf in self.crfs]
-        return [np.mean([np.log(node + SMALLEST) for node in own], axis=0) for own in zip(*views, strict=True)]
+    def _view(self, view: str, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
+        """(n_units, n_classes) log-probabilities by the classifier that never saw the word."""
+        rows = [DESCRIBE[view](texts, unit) for unit in units]
+        return self._judge(view, self._matrix(view, rows), _folds(texts, units))
 
-    def evidence(self, text: Heard, view: FloatArray) -> FloatArray:
-        """(n_tokens, n_labels) for a text, from its view; nothing where a function votes."""
-        if not len(text):
-            return np.zeros((0, len(self.labels)))
-        scores = self.weight * (view - np.log(self.shares))
-        quiet = np.array([not vote for _, vote in text])[:, None]
-        if OUTSIDE not in self.labels:
-            return np.where(quiet, scores, 0.0)
-        outside = self.labels.index(OUTSIDE)
-        scores = scores - scores[:, [outside]]
-        own = self._odds(view)
-        words = np.array([self.words.get(token.lower(), np.nan) for token, _ in text])
-        usual = np.where(np.isnan(words), own, words)
-        change = self.weight * (1.0 - OWN_SHARE) * (usual - own) + self.lift
-        scores = scores + np.where(np.arange(len(self.labels)) == outside, 0.0, change[:, None])
-        return np.where(quiet, scores, 0.0)
+    def _matrix(self, view: str, rows: Sequence[Sequence[str]]) -> Any:
+        return feature_matrix(([(name, 1.0) for name in row] for row in rows), self._features[view])
 
-    def _crf(self) -> CRF:
-        return CRF(self.labels, l2=self.l2, max_iter=60, tol=1e-4, features=self.describe, n_jobs=self.n_jobs)
-
-    def _odds(self, view: FloatArray) -> FloatArray:
-        """(n_tokens,) log-odds of an entity against "O"."""
-        if OUTSIDE not in self.labels:
-            return np.zeros(len(view))
-        not_entity = np.exp(view[:, self.labels.index(OUTSIDE)]).clip(0.0, 1.0)
-        return np.asarray(np.log(1.0 - not_entity + 1e-4) - np.log(not_entity + 1e-4))
-
-    def _learn_words(self, texts: Sequence[Heard], views: Sequence[FloatArray]) -> None:
-        total: dict[str, float] = {}
-        number: dict[str, int] = {}
-        for text, view in zip(texts, views, strict=True):
-            for (token, _), odds in zip(text, self._odds(view).tolist() if len(text) else (), strict=True):
-                key = token.lower()
-                total[key], number[key] = total.get(key, 0.0) + odds, number.get(key, 0) + 1
-        self.words = {key: total[key] / number[key] for key in total}
-
-    def describe(self, text: Heard, at: int) -> list[str]:
-        """Features of a token; of a text that is one token, its words. Of votes, those of its neighbours alone."""
-        token = text[at][0]
-        word = token.lower()
-        found = ["bias", "s=" + shape(token)]
-        if " " in token:
-            return ["bias", *("u=" + part for part in sorted(set(word.split())))]
-        known = word in self.told_apart
-        if known:
-            found.append("w=" + word)
-        found += [f"p{n}={word[:n]}" for n in (3, 4)] + [f"x{n}={word[-n:]}" for n in (2, 3, 4)]
-        for step in (-2, 2):
-            if 0 <= at + step < len(text) and text[at + step][1]:
-                found.append(f"v{step}={text[at + step][1]} {text[at + step // 2][0].lower()}")
-        for step in (-1, 1):
-            place = at + step
-            if not 0 <= place < len(text):
-                found.append(f"w{step}=#")
-                continue
-            near = text[place][0].lower()
-            found += [f"w{step}={near}", f"x{step}={near[-3:]}", f"s{step}={shape(text[place][0])}"]
-            if known:
-                found.append(f"b{step}={near} {word}")
-            found += [f"c{n}{step}={code}" for n, code in enumerate(self.company.get(near, ()))]
-        return found + [f"c{n}={code}" for n, code in enumerate(self.company.get(word, ()))]
+    def _judge(self, view: str, matrix: Any, folds: IntArray) -> FloatArray:
+        made = np.zeros((len(folds), len(self.classes)))
+        for fold, model in enumerate(self._models[view]):
+            own = np.flatnonzero(folds == fold)
+            if len(own):
+                made[own] = model.predict_log_proba(matrix[own])
+        return made
 
     # parts of a model file
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """JSON and arrays that :meth:`restored` takes back."""
-        archives = [to_archive(crf) for crf in self.crfs]
+        """JSON and arrays that :meth:`restore` takes back."""
+        archives = [to_archive(model) for view in VIEWS for model in self._models[view]]
         arrays = {f"{n}/{key}": array for n, (_, own) in enumerate(archives) for key, array in own.items()}
-        arrays |= {"words": np.array(list(self.words.values()), np.float64), "shares": self.shares}
+        table = np.array(list(self.words.values()), np.float64).reshape(-1, 2)
+        spreads = np.array([astuple(one) for one in self.spreads], np.float64).ravel()
+        arrays |= {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
         names = _Names(
             labels=self.labels,
             words=list(self.words),
-            told_apart=sorted(self.told_apart),
-            company=[list(self.company.get(w, ())) for w in self.words],
-            crfs=[header for header, _ in archives],
+            features=[list(self._features[view]) for view in VIEWS],
+            models=[header for header, _ in archives],
         )
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of :meth:`learned`."""
         check_hints(_Names, dict(names), "part")
-        words, company = names["words"], names["company"]
+        words = names["words"]
         if names["labels"] != self.labels:
             raise DataError("the labels of its words are not its labels")
-        if len(words) != len(company):
-            raise DataError("expected as many words as classes of words")
-        own = {name: array for name, array in arrays.items() if "/" not in name}
-        own = check_arrays(ARRAYS, own, words=len(words), labels=len(self.labels))
+        sizes = {"words": len(words), "classes": len(self.classes), "numbers": 12 if OUTSIDE in self.classes else 0}
+        own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
         self.shares = own["shares"]
-        self.words = dict(zip(words, own["words"].tolist(), strict=True))
-        self.told_apart = frozenset(names["told_apart"])
-        self.company = {w: tuple(codes) for w, codes in zip(words, company, strict=True) if codes}
-        if not names["crfs"]:
-            raise DataError("a view of words needs at least one CRF")
-        self.crfs = []
-        for n, header in enumerate(names["crfs"]):
+        self.words = dict(zip(words, zip(own["counts"].tolist(), own["means"].tolist(), strict=True), strict=True))
+        self.spreads = [Spread(*row) for row in own["spreads"].reshape(-1, 3).tolist()]
+        if any(one.between <= 0.0 or one.within < 0.0 for one in self.spreads):
+            raise DataError("a spread of its words is a variance and must be positive")
+        if len(names["features"]) != len(VIEWS) or len(names["models"]) != len(VIEWS) * FOLDS:
+            raise DataError(f"expected {len(VIEWS)} lists of features and {len(VIEWS) * FOLDS} classifiers of words")
+        self._features = {v: Vocabulary(own, kind="feature") for v, own in zip(VIEWS, names["features"], strict=True)}
+        self._models = {view: [] for view in VIEWS}
+        for n, header in enumerate(names["models"]):
+            view = VIEWS[n // FOLDS]
             mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{n}/")}
-            crf = from_archive(header, mine, features=self.describe)
-            if not isinstance(crf, CRF) or list(crf.label_names_.names) != self.labels:
-                raise DataError(f"the model of words in it must be a CRF over {self.labels}, and is not")
-            self.crfs.append(crf)
+            model = from_archive(header, mine)
+            size = len(self._features[view])
+            if (
+                not isinstance(model, MaxEnt)
+                or len(model.classes_) != len(self.classes)
+                or model.n_features_in_ != size
+            ):
+                raise DataError(
+                    f"classifier {n} of words must be a MaxEnt over {len(self.classes)} classes, and is not"
+                )
+            self._models[view].append(model)
 
 
-def _told_apart(texts: Sequence[Heard]) -> frozenset[str]:
-    """Words that some function votes on somewhere, and the common ones."""
-    counts = Counter(token.lower() for text in texts for token, _ in text)
-    voted = {token.lower() for text in texts for token, vote in text if vote}
-    return frozenset(voted | {word for word, n in counts.items() if n >= COMMON})
+def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], list[int], IntArray]:
+    """The words of units (of a span all of them), the first unit of each, and which one each unit is."""
+    number: dict[str, int] = {}
+    first, of = [], []
+    for i, unit in enumerate(units):
+        name = " ".join(token for token, _ in texts[unit.text][unit.first : unit.end]).lower()
+        if name not in number:
+            first.append(i)
+        of.append(number.setdefault(name, len(number)))
+    return list(number), first, np.array(of, np.int64)
+
+
+def _head(texts: Sequence[Heard], unit: Unit) -> str:
+    return texts[unit.text][unit.end - 1][0].lower()
+
+
+def _folds(texts: Sequence[Heard], units: Sequence[Unit]) -> IntArray:
+    """By the last word alone, the same in any process."""
+    return np.array([crc32(_head(texts, unit).encode("utf-8", "replace")) % FOLDS for unit in units], np.int64)
+
+
+def _odds(view: FloatArray) -> FloatArray:
+    """Log-odds of an entity against "O", the last class."""
+    found: FloatArray = np.logaddexp.reduce(view[:, :-1], axis=1) - view[:, -1]
+    return found
+
+
+def _context(texts: Sequence[Heard], unit: Unit) -> list[str]:
+    """The two words on either side of a unit, alone, by their endings and in pairs."""
+    text = texts[unit.text]
+    near = [unit.first - 2, unit.first - 1, unit.end, unit.end + 1]
+    far, before, after, beyond = (text[at][0].lower() if 0 <= at < len(text) else "#" for at in near)
+    found = [
+        f"{place}={word}" for place, word in zip(("-2", "-1", "+1", "+2"), (far, before, after, beyond), strict=True)
+    ]
+    found += [f"x{name[:3]}{name[3:][-3:]}" for name in found]
+    return [*found, f"b={far} {before}", f"a={after} {beyond}", f"m={before} {after}"]
+
+
+def _form(texts: Sequence[Heard], unit: Unit) -> list[str]:
+    """Beginnings, endings, shape and length of a unit; of a token that is a whole text, its words."""
+    text = texts[unit.text]
+    first, last = text[unit.first][0].lower(), text[unit.end - 1][0].lower()
+    if " " in last:
+        return ["u=" + word for word in sorted(set(last.split()))]
+    found = [f"x{n}={last[-n:]}" for n in (1, 2, 3, 4, 5) if len(last) > n]
+    found += [f"p{n}={first[:n]}" for n in (2, 3, 4, 5) if len(first) > n]
+    return [*found, f"s={shape(last)}", f"l={min(len(last), 10)}", f"n={min(unit.end - unit.first, 3)}"]
+
+
+DESCRIBE = {"context": _context, "form": _form}
 
 
 def shape(token: str) -> str:
