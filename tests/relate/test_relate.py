@@ -11,7 +11,9 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.cli.app import main
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
+from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn.labelling import ConstrainedArgmax
 from trellis.learn.training import rows_of
 from trellis.metrics.relations import score_relations
 from trellis.search.prices import penalised_value
@@ -45,6 +47,18 @@ def test_both_ways_of_the_e_step_learn(exact):
     assert made.score(GOLD).strict.total.f1 > 0.8
     violated = made.history_[-1].violation
     assert max(violated.values()) < 0.02
+
+
+def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
+    made = Relater(RULES, min_count=1, max_iter=1, method="codl", finder=False).fit(FEW, MANY)
+    assert made.score(GOLD).strict.total.f1 > 0.8
+    assert max(made.history_[-1].violation.values()) == 0.0
+    batch = made._batch(MANY)
+    search = ConstrainedArgmax(made._tied(ANY_NUMBER), batch, made.constraints_, SerialEngine())
+    found = search.run(np.zeros(len(made.constraints_)))
+    assert np.all(search.coupling.excess(found.counts) <= 1e-9)
+    model = search.model
+    assert np.all(penalised_value(model.scores(batch), made._rows(model, batch), found.labels) > -np.inf)
 
 
 def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):

@@ -48,6 +48,7 @@ class Method(StrEnum):
 
     UEM = "uem"
     PR = "pr"
+    CODL = "codl"
     SUPERVISED = "supervised"
 
 
@@ -58,7 +59,7 @@ def train(
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     method: Annotated[
-        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, supervised", panel=LEARNING)
+        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, codl, supervised", panel=LEARNING)
     ] = Method.UEM,
     rounds: Annotated[int, ROUNDS] = 4,
     gamma: Annotated[float, GAMMA] = 0.5,

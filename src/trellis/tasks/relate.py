@@ -40,6 +40,7 @@ from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation
 from trellis.engine import engine_for
 from trellis.errors import DataError, UnknownNameError
+from trellis.learn.codl import CoDL
 from trellis.learn.history import History
 from trellis.learn.training import Training, rows_of
 from trellis.learn.uem import UEM
@@ -50,7 +51,8 @@ from trellis.projection import project
 from trellis.search import decode
 from trellis.tasks.mentions import MentionFinder
 
-METHODS = {"uem": None, "pr": 1.0, "supervised": None}
+METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
+"""Names of methods and their γ; None: as it is given, or there is none."""
 MOST_EVALUATIONS = 40
 """Of a sentence's rows by the quasi-Newton solver, after sweeps did not settle them: what is left is small."""
 ANY_NUMBER = 2**30
@@ -76,7 +78,8 @@ class Relater(SavedEstimator):
     """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one;  rules_path : what messages call it
-    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
+    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output
+        of every sentence under the rules teaches), or "supervised": labelled sentences alone
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
     max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without
@@ -145,7 +148,7 @@ class Relater(SavedEstimator):
         texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
         model = RelationModel(
             _declared(rules, "entities"), _declared(rules, "relations"), l2=self.l2, min_count=self.min_count,
-            tied=MOST_SUMMED if self.exact else 0, both_ways=_both_ways(constraints),
+            tied=self._tied_in_training(), both_ways=_both_ways(constraints),
         )  # fmt: skip
         training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
         if len(training.free):
@@ -158,9 +161,17 @@ class Relater(SavedEstimator):
         self.model_, self.constraints_, self.finder_ = model, constraints, finder
         return self
 
-    def learner(self, constraints: Sequence[Constraint]) -> UEM:
+    def _tied_in_training(self) -> int:
+        """Mentions up to which rules hold in every output while it learns."""
+        return ANY_NUMBER if self.method == "codl" else MOST_SUMMED if self.exact else 0
+
+    def learner(self, constraints: Sequence[Constraint]) -> UEM | CoDL:
         """The learner that these settings ask for."""
         gamma = METHODS[self.method]
+        if self.method == "codl":
+            return CoDL(
+                None, constraints, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose
+            )  # fmt: skip
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
             tol=0.0, projection_tol=self.projection_tol, max_evaluations=MOST_EVALUATIONS, track_likelihood=False,
