@@ -32,7 +32,6 @@ from trellis.models.model import Model, bare
 from trellis.projection import Duals, Item
 from trellis.search import Plan, decode, decode_kbest
 
-
 MOST_PASSES = 16
 """Over the corpus, for the prices of rows over it."""
 PRECISE = 0.05
@@ -156,9 +155,9 @@ def _refuse_what_has_no_price(coupling: Rows, rows: Rows) -> None:
     if len(soft) or rows.sparsity:
         name = rows.names[int(coupling.constraint[soft[0]])] if len(soft) else rows.sparsity[0].name
         raise ConstraintError(
-            f"constraint {name!r} ties instances together and is not a hard count, which is all that CoDL can hold over "
-            "a corpus: make it hard, count per sentence, or learn with method 'pr' or 'uem' (of CCM, or on the command "
-            "line), which project"
+            f"constraint {name!r} ties instances together and is not a hard count, which is all that CoDL can hold "
+            "over a corpus: make it hard, count per sentence, or learn with method 'pr' or 'uem' (of CCM, or on the "
+            "command line), which project"
         )
 
 
