@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.cli.app import main
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
+from trellis.data.sentence import Sentence
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.labelling import ConstrainedArgmax
@@ -18,6 +20,7 @@ from trellis.learn.training import rows_of
 from trellis.metrics.relations import score_relations
 from trellis.search.prices import penalised_value
 from trellis.tasks.relate import ANY_NUMBER, Relater
+from trellis.tasks.tag import Tagger
 
 from .sample import RULES, bare, sentences
 
@@ -114,6 +117,28 @@ def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
     for one, other in zip(relater.predict(texts), again.predict(texts), strict=True):
         assert one == other
         assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
+
+
+def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_path):
+    tags = {"lives": "VERB", "works": "VERB", "hired": "VERB", "saw": "VERB", "in": "ADP", "for": "ADP", "of": "ADP"}
+
+    def tagged(text):
+        named = (tags.get(w, "PUNCT" if w == "." else "PROPN") for w in text.tokens)
+        return replace(text, tags=tuple(named))
+
+    tagger = Tagger(min_count=1).fit([Sentence(t.tokens, tagged(t).tags) for t in FEW])
+    settings = {"min_count": 1, "method": "supervised"}
+    given = Relater(RULES, **settings).fit([tagged(t) for t in FEW])
+    made = Relater(RULES, tagger=tagger, **settings).fit(FEW)
+    assert made.model_._features[0].names == given.model_._features[0].names
+    made.save(tmp_path / "m.trellis")
+    again = load_model(tmp_path / "m.trellis")
+    texts = [bare(t) for t in GOLD[:6]] + [RelatedText(GOLD[0].tokens)]
+    assert made.predict(texts) == again.predict(texts) == given.predict([tagged(t) for t in texts])
+    with pytest.raises(DataError, match="sentence 0 has no tags, but tags were learned from"):
+        given.predict(texts)
+    with pytest.raises(DataError, match="2 tags but 5 tokens"):
+        RelatedText(GOLD[0].tokens[:5], tags=("A", "B"))
 
 
 def test_engines_give_the_same_bits():

@@ -1,6 +1,7 @@
-"""Features of mentions and of pairs of mentions, from tokens alone.
+"""Features of mentions and of pairs of mentions, from tokens, and of mentions from tags where there are any.
 
-A mention      its words, shapes, prefixes, suffixes and runs of letters, what it is made of, the words before and after
+A mention      its words, shapes, prefixes, suffixes and runs of letters, what it is made of, the words before and
+               after, its tags and those beside it
 A pair         the words between (other mentions are one sign), one by one, two by two and as a whole; how far apart and
                in which order the two stand; the words around both; the words and shapes of each; the beginnings of all
                longer words of the sentence: what it is about
@@ -12,6 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 OUTSIDE = "<>"
+TAGS = "tags="
+"""How the feature begins that every mention of a sentence with tags has."""
 _SIGNS = ((re.compile("[A-Z]"), "X"), (re.compile("[a-z]"), "x"), (re.compile("[0-9]"), "d"))
 _RUN = re.compile(r"(.)\1+")
 STEM = 5
@@ -33,7 +36,7 @@ def shape(word: str) -> str:
     return _RUN.sub(r"\1\1", word)
 
 
-def mention_features(tokens: Sequence[str], mention: Span) -> list[str]:
+def mention_features(tokens: Sequence[str], mention: Span, tags: Sequence[str] | None = None) -> list[str]:
     """Names of the features of a mention."""
     a, b = mention
     words, lower = tokens[a:b], [w.lower() for w in tokens[a:b]]
@@ -61,11 +64,22 @@ def mention_features(tokens: Sequence[str], mention: Span) -> list[str]:
         found += [f"L={at(a - n)[:STEM]}", f"R={at(b + n - 1)[:STEM]}"]
     found += [f"{name}={value}" for name, value in _made_of(words).items()]
     found += [f"begins={a == 0}", f"ends={b >= len(tokens) - 1}"]
+    if tags is not None:
+        found += _tag_features([OUTSIDE] * 2 + list(tags) + [OUTSIDE] * 2, (a + 2, b + 2))
     if a > 0:
         found.append(f"-1sh={shape(tokens[a - 1])}")
     if b < len(tokens):
         found.append(f"+1sh={shape(tokens[b])}")
     return list(dict.fromkeys(found))
+
+
+def _tag_features(tags: Sequence[str], mention: Span) -> list[str]:
+    """Of the tags of a sentence with two signs on either side."""
+    a, b = mention
+    return [
+        f"{TAGS}{'_'.join(tags[a:b][:4])}", f"tag={tags[b - 1]}", f"tag-1={tags[a - 1]}", f"tag+1={tags[b]}",
+        f"tag-2-1={tags[a - 2]}_{tags[a - 1]}", f"tag+1+2={tags[b]}_{tags[b + 1]}",
+    ]  # fmt: skip
 
 
 def _made_of(words: Sequence[str]) -> dict[str, object]:

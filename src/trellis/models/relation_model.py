@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
@@ -29,7 +30,7 @@ from trellis.models.features import feature_matrix, learn_features
 from trellis.models.gaussian import check_l2
 from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
-from trellis.models.relation_features import mention_features, pair_features, topic_features
+from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
 from trellis.models.saving import SavedEstimator
 from trellis.structures import (
     Categorical,
@@ -155,7 +156,7 @@ class RelationModel(SavedEstimator):
         spans = [(m.start, m.end) for m in text.mentions or ()]
         ends, topic = range(len(spans)), topic_features(text.tokens)
         return (
-            [mention_features(text.tokens, span) for span in spans],
+            [mention_features(text.tokens, span, text.tags) for span in spans],
             [[*pair_features(text.tokens, spans, i, j), *topic] for i in ends for j in ends if i != j],
         )
 
@@ -170,6 +171,12 @@ class RelationModel(SavedEstimator):
         for number, text in enumerate(texts):
             if text.mentions is None:
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
+            if not fit and text.tags is None and self.tagged:
+                raise DataError(
+                    f"sentence {number} has no tags, but tags were learned from: give them, or learn with a tagger",
+                    path=text.path,
+                    line=text.line,
+                )
         if fit:
             self._check_settings()
             self._learn_types(texts)
@@ -224,6 +231,11 @@ class RelationModel(SavedEstimator):
             made.append(side)
         self.sides_ = (made[0], made[1])
         self.label_names_ = _label_names(self.types_)
+
+    @cached_property
+    def tagged(self) -> bool:
+        """Whether it learned from tags."""
+        return any(name.startswith(TAGS) for name in self._features[0].names)
 
     # the four verbs
 
