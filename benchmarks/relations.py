@@ -1,7 +1,8 @@
 """Entities and relations on CoNLL04 (Roth & Yih 2004), with few labels and with all (Samdani et al. 2012, sec. 5.3).
 
     make bench-relations                                  two draws of every size; prints as it goes
-    make bench-relations ARGS="--draws 10"                as in the paper
+    make bench-relations ARGS="--draws 10 --keep f.json"  as in the paper; draws that f.json has are not run again
+    make bench-relations ARGS="--only exact"              rules in expectation, and in every output of a sentence
     make bench-relations ARGS="--only test"               the published split: learn from train and dev, read test once
 
 Sentences are split 80/20 at random, mentions are given, all ordered pairs are candidates. F1 of entities is the mean
@@ -13,13 +14,15 @@ every draw: half of the labelled sentences teach, the other half judge. t-tests 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,10 +32,9 @@ from trellis.data.related import Mention, RelatedText, read_related
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.training import Training
-from trellis.learn.uem import UEM
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.relation_model import RelationModel
-from trellis.tasks.relate import MOST_EVALUATIONS, Relater
+from trellis.tasks.relate import Relater
 
 RULES = """
 entities = ["Peop", "Org", "Loc", "Other"]
@@ -63,8 +65,8 @@ if_relation = "Kill"
 then_second = "Peop"
 """
 GAMMAS = (0.2, 0.4, 0.6, 0.8)
-NEAR_ZERO = 0.02
-"""γ that stands for CoDL's: the linear program's answer is where it tends to."""
+ENTITIES = ("Peop", "Org", "Loc", "Other")
+RELATIONS = ("Live_In", "OrgBased_In", "Located_In", "Work_For", "Kill")
 PAPER = {"supervised": (88.0, 56.0), 0.05: 0.52, 0.1: 0.60, 0.2: 0.57}
 PROTOTYPE = {0.05: (32.3, 31.1, 42.7, 47.7), 0.1: (44.8, 44.3, 49.8, 54.2), 0.2: (54.1, 54.2, 56.1, 58.4)}
 """Relations: supervised, γ = 1, γ = 0, γ = 0.5."""
@@ -105,6 +107,11 @@ def judged(model: RelationModel, rules: Sequence[Constraint], gold: Sequence[Rel
     return found
 
 
+def asking(rounds: int, **settings: object) -> Relater:
+    """What is learned, and how."""
+    return Relater(RULES, finder=False, max_iter=rounds, **settings)  # type: ignore[arg-type]
+
+
 class Draw:
     """One split: labelled, unlabelled and test sentences, encoded once for all methods."""
 
@@ -117,42 +124,30 @@ class Draw:
         self.rules = list(rules)
 
     def train(
-        self, labelled: Sequence[RelatedText], unlabelled: Sequence[RelatedText], gammas: Sequence[float], rounds: int,
+        self, labelled: Sequence[RelatedText], unlabelled: Sequence[RelatedText], asked: Sequence[Relater],
         gold: Sequence[RelatedText],
-    ) -> dict[float | None, list[RelationScores]]:  # fmt: skip
-        """Scores for every γ, and under None of the labelled sentences alone."""
-        model = Described(("Peop", "Org", "Loc", "Other"), ("Live_In", "OrgBased_In", "Located_In", "Work_For", "Kill"))
-        training = Training(model, model.encode([*labelled, *unlabelled], fit=True), engine_for(1, None))
+    ) -> list[list[RelationScores]]:  # fmt: skip
+        """Scores of the labelled sentences alone, and of what every relater's settings make of them and the others."""
+        model = Described(ENTITIES, RELATIONS)
+        batch = model.encode([*labelled, *unlabelled], fit=True)
+        training = Training(model, batch, engine_for(1, None))
         training.learn_supervised()
-        start = model.parameters()
-        found: dict[float | None, list[RelationScores]] = {None: judged(model, self.rules, gold)}
-        learner = UEM(
-            None, [*self.rules, counts_like(labelled)], track_likelihood=False, max_evaluations=MOST_EVALUATIONS
-        )
-        step = learner.step_of(training) if unlabelled else None
-        for gamma in gammas:
-            model.set_parameters(start)
-            UEM(
-                None,
-                learner.constraints,
-                gamma=gamma,
-                start="model",
-                max_iter=rounds,
-                tol=0,
-                track_likelihood=False,
-                max_evaluations=MOST_EVALUATIONS,
-            ).train(training, step)
-            found[gamma] = judged(model, self.rules, gold)
+        found = [judged(model, self.rules, gold)]
+        for relater in asked:
+            relater.model_ = model
+            tied = relater._tied(relater._tied_in_training())
+            relater.learner([*self.rules, counts_like(labelled)]).train(Training(tied, batch, engine_for(1, None)))
+            found.append(judged(tied, self.rules, gold))
         return found
 
     def best_gamma(self, seed: int) -> float:
         """Half of the labelled sentences teach, with a third of the unlabelled ones; the other half judges."""
         half = len(self.labelled) // 2
         some = np.random.default_rng(seed).permutation(len(self.unlabelled))[: len(self.unlabelled) // 3]
-        found = self.train(
-            self.labelled[:half], [self.unlabelled[i] for i in some], GAMMAS, 1, self.labelled[half:]
-        )  # fmt: skip
-        return max(GAMMAS, key=lambda gamma: (found[gamma][1].relations.mean_f1, -abs(gamma - 0.5)))
+        asked = [asking(1, gamma=gamma) for gamma in GAMMAS]
+        found = self.train(self.labelled[:half], [self.unlabelled[i] for i in some], asked, self.labelled[half:])
+        reached = {g: own[1].relations.mean_f1 for g, own in zip(GAMMAS, found[1:], strict=True)}
+        return max(GAMMAS, key=lambda gamma: (reached[gamma], -abs(gamma - 0.5)))
 
 
 def supervised(texts: Sequence[RelatedText], rules: RulesFile, draws: int) -> None:
@@ -161,7 +156,7 @@ def supervised(texts: Sequence[RelatedText], rules: RulesFile, draws: int) -> No
     for seed in range(draws):
         draw = Draw(texts, 0.8, seed, rules)
         begin = time.perf_counter()
-        plain, held = draw.train(draw.labelled, [], (), 0, draw.test)[None]
+        plain, held = draw.train(draw.labelled, [], (), draw.test)[0]
         rows.append([plain.entities.mean_f1, plain.relations.mean_f1, held.entities.mean_f1, held.relations.mean_f1])
         types = {name: round(100 * s.f1, 1) for name, s in held.relations.types.items()}
         print(f"  draw {seed}: {_row(rows[-1])}   {types}   {time.perf_counter() - begin:.0f} s", flush=True)
@@ -171,38 +166,94 @@ def supervised(texts: Sequence[RelatedText], rules: RulesFile, draws: int) -> No
 NAMES = ("supervised", "constrained", "PR", "CoDL", "UEM")
 
 
+class Kept:
+    """Results of draws by their names, in a file that they are written to as they come; without one, in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, object]] = json.loads(path.read_text()) if path and path.exists() else {}
+
+    def get(self, name: str, make: Callable[[], dict[str, object]]) -> dict[str, object]:
+        if name not in self.known:
+            begin = time.perf_counter()
+            self.known[name] = {**make(), "seconds": round(time.perf_counter() - begin)}
+            if self.path is not None:
+                part = self.path.with_suffix(".part")
+                part.write_text(json.dumps(self.known, indent=1))
+                part.replace(self.path)
+        return self.known[name]
+
+
+def one_draw(texts: Sequence[RelatedText], rules: RulesFile, share: float, seed: int, rounds: int) -> dict[str, object]:
+    """F1 of relations and of entities, in the order of NAMES, and the γ that was chosen."""
+    draw = Draw(texts, share, seed, rules)
+    gamma = draw.best_gamma(seed)
+    asked = [asking(rounds, method="pr"), asking(rounds, method="codl"), asking(rounds, gamma=gamma)]
+    first, *others = draw.train(draw.labelled, draw.unlabelled, asked, draw.test)
+    picked = [*first, *(own[1] for own in others)]
+    return {
+        "relations": [100 * s.relations.mean_f1 for s in picked],
+        "entities": [100 * s.entities.mean_f1 for s in picked],
+        "gamma": gamma,
+    }
+
+
 def few_labels(
-    texts: Sequence[RelatedText], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int
-) -> None:
+    texts: Sequence[RelatedText], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
+    kept: Kept,
+) -> None:  # fmt: skip
+    from scipy.stats import ttest_rel
+
     print("\nfew labels: mean F1 of relations (of entities), with constrained prediction from the second column on")
-    relations: dict[float, list[list[float]]] = {share: [] for share in shares}
-    entities: dict[float, list[list[float]]] = {share: [] for share in shares}
-    gammas: dict[float, list[float]] = {share: [] for share in shares}
+    found: dict[float, list[Any]] = {share: [] for share in shares}
     for seed in seeds:
         for share in shares:
-            draw = Draw(texts, share, seed, rules)
-            begin = time.perf_counter()
-            gamma = draw.best_gamma(seed)
-            found = draw.train(draw.labelled, draw.unlabelled, (1.0, NEAR_ZERO, gamma), rounds, draw.test)
-            picked = [found[None][0], found[None][1], found[1.0][1], found[NEAR_ZERO][1], found[gamma][1]]
-            relations[share].append([100 * s.relations.mean_f1 for s in picked])
-            entities[share].append([100 * s.entities.mean_f1 for s in picked])
-            gammas[share].append(gamma)
-            cells = _cells(relations[share][-1], entities[share][-1])
-            print(f"  draw {seed} {share:4.0%}: {cells}  γ {gamma}  {time.perf_counter() - begin:.0f} s", flush=True)
+            made = partial(one_draw, texts, rules, share, seed, rounds)
+            one = kept.get(f"{share} {seed} rounds {rounds}", made)
+            found[share].append(one)
+            cells = _cells(one["relations"], one["entities"])
+            print(f"  draw {seed} {share:4.0%}: {cells}  γ {one['gamma']}  {one['seconds']} s", flush=True)
     for share in shares:
-        mean, own = np.mean(relations[share], axis=0), np.mean(entities[share], axis=0)
-        print(f"\n  {share:.0%}, mean of {len(seeds)} draws: {_cells(mean, own)}")
-        print(
-            f"    γ {np.mean(gammas[share]):.2f}, median {np.median(gammas[share]):.2f} (paper, mean: {PAPER[share]})"
-        )
+        table, own = (np.array([one[key] for one in found[share]]) for key in ("relations", "entities"))
+        gammas = [one["gamma"] for one in found[share]]
+        print(f"\n  {share:.0%}, mean of {len(seeds)} draws: {_cells(table.mean(axis=0), own.mean(axis=0))}")
+        print(f"    γ {np.mean(gammas):.2f}, median {np.median(gammas):.2f} (paper, mean: {PAPER[share]})")
         print("    prototype: supervised {} γ=1 {} γ=0 {} γ=0.5 {}".format(*PROTOTYPE[share]))
         if len(seeds) > 1:
-            from scipy.stats import ttest_rel
-
-            table = np.array(relations[share])
             tests = [f"{n} {ttest_rel(table[:, 4], table[:, i]).pvalue:.4f}" for i, n in enumerate(NAMES[:4])]
             print(f"    p of UEM against: {'  '.join(tests)}", flush=True)
+
+
+def compare_exact(
+    texts: Sequence[RelatedText], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
+    kept: Kept,
+) -> None:  # fmt: skip
+    """Both ways of the E-step at γ = 0.5: members with rows in expectation, and sums over what obeys the rules."""
+
+    def one(share: float, seed: int, *, exact: bool) -> dict[str, object]:
+        draw = Draw(texts, share, seed, rules)
+        _, own = draw.train(draw.labelled, draw.unlabelled, [asking(rounds, exact=exact)], draw.test)
+        return {"relations": 100 * own[1].relations.mean_f1, "entities": 100 * own[1].entities.mean_f1}
+
+    print(
+        "\nγ = 0.5, rules in expectation, and exact within sentences of up to 7 mentions: F1 of relations (of entities)"
+    )
+    table: dict[tuple[float, bool], list[Any]] = {}
+    for seed in seeds:
+        for share in shares:
+            for exact in (False, True):
+                make = partial(one, share, seed, exact=exact)
+                found: Any = kept.get(f"{share} {seed} rounds {rounds} exact {exact}", make)
+                table.setdefault((share, exact), []).append(found)
+                cells = f"{found['relations']:.1f} ({found['entities']:.1f})"
+                print(
+                    f"  draw {seed} {share:4.0%} {'exact' if exact else 'members':>7}: {cells}  {found['seconds']} s",
+                    flush=True,
+                )
+    for (share, exact), own in table.items():
+        r, e, seconds = (float(np.mean([one[key] for one in own])) for key in ("relations", "entities", "seconds"))
+        how = "exact" if exact else "members"
+        print(f"  {share:.0%} {how}: {r:.1f} ({e:.1f}) in {seconds:.0f} s, mean of {len(own)} draws")
 
 
 def _cells(relations: Sequence[float], entities: Sequence[float]) -> str:
@@ -247,12 +298,8 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     draw = Draw(texts, 0.05, 0, rules)
     model = Described()
     training = Training(model, model.encode([*draw.labelled, *draw.unlabelled], fit=True), engine_for(1, None))
-    rules_of_all = [*rules, counts_like(draw.labelled)]
     begin, n = time.process_time(), 3
-    learner = UEM(
-        None, rules_of_all, gamma=0.5, start="labelled", max_iter=n, tol=0, track_likelihood=False,
-        max_evaluations=MOST_EVALUATIONS,
-    ).train(training)  # fmt: skip
+    learner = asking(n).learner([*rules, counts_like(draw.labelled)]).train(training)
     spent_cpu = (time.process_time() - begin) / n
     rounds = ", ".join(f"{r.seconds:.1f}" for r in learner.history_)
     print(f"rounds over {len(training.batch)} sentences: {spent_cpu:.1f} s of one core each ({rounds} s by the clock)")
@@ -276,7 +323,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first draw")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--sizes", nargs="+", type=float, default=(0.05, 0.1, 0.2))
-    parser.add_argument("--only", choices=("supervised", "few", "speed", "test"))
+    parser.add_argument("--only", choices=("supervised", "few", "speed", "exact", "test"))
+    parser.add_argument("--keep", type=Path, help="file of results: draws that it has are not run again")
     options = parser.parse_args()
     root = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     data = root / "relations" / "conll04"
@@ -285,15 +333,16 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     texts = [t for name in ("train", "dev", "test") for t in read_related(data / f"{name}.txt")]
     rules = parse_rules(RULES)
-    wanted = options.only
+    wanted, kept = options.only, Kept(options.keep)
+    seeds = range(options.first, options.first + options.draws)
     if wanted in (None, "speed"):
         speed(texts, rules)
     if wanted in (None, "supervised"):
         supervised(texts, rules, options.draws)
     if wanted in (None, "few"):
-        few_labels(
-            texts, rules, options.sizes, range(options.first, options.first + options.draws), options.rounds
-        )  # fmt: skip
+        few_labels(texts, rules, options.sizes, seeds, options.rounds, kept)
+    if wanted == "exact":
+        compare_exact(texts, rules, options.sizes, seeds, options.rounds, kept)
     if wanted == "test":
         published(data, rules)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,9 +11,12 @@ import pytest
 
 from tests.learn.corpora import tagged_sentences
 from trellis.constraints import count, each_label, label, starts, transitions, word
+from trellis.engine import engine_for
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import CCM, UEM, CoDL
+from trellis.learn.labelling import ConstrainedArgmax
 from trellis.learn.penalties import INFINITE
+from trellis.learn.training import rows_of
 from trellis.models import CRF, HMM
 
 
@@ -166,9 +170,6 @@ def test_counts_of_k_best_outputs_average_those_of_each():
     first = batch.offsets[:-1]
     for place in range(3):
         np.add.at(expected, best.labels[place][first][there[place]], share[place][there[place]])
-    from trellis.engine import engine_for
-    from trellis.learn.labelling import ConstrainedArgmax
-
     found = ConstrainedArgmax(model, batch, (), engine_for(1)).run(np.zeros(0), k=3, collect=True)
     np.testing.assert_allclose(found.statistics.start, expected, atol=1e-12)
     assert codl.penalties_ == {}
@@ -237,11 +238,40 @@ def test_ccm_codl_is_codl_and_em_and_pr_are_uem():
     assert set(pr.duals_) == set(pr.penalties_)
 
 
-def test_constraints_over_the_corpus_are_for_projections_and_have_no_learned_price():
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [count("V").per("corpus") <= 1],
+        [count("N").per("corpus") >= 4],
+        [count("V").per("corpus") >= 3, count("N").per("corpus") <= 2, count("V") <= 2],
+        [count("D").per("corpus") == 4, transitions(from_="D", to="V") <= 0],
+        [count("N").per("corpus") >= 0.5 * count().per("corpus")],
+    ],
+)
+def test_counts_over_the_corpus_hold_and_no_labelling_with_such_counts_is_better(rules):
+    text = [["the", "dog"], ["cat", "sees"], ["dog", "sees", "cat"]]
+    model = CoDL(hmm(), (), max_iter=0).fit(*half_labelled(12, 8)[:2]).model_
+    batch = model.encode(text).with_labels(None)
+    search = ConstrainedArgmax(model, batch, rules, engine_for(1))
+    found = search.run(np.zeros(len(rules)))
+    scores, rows, coupling = model.scores(batch), rows_of(model, batch, rules), search.coupling
+    np.testing.assert_allclose(found.counts, coupling.evaluate(found.labels))
+    assert np.all(coupling.excess(found.counts) <= 1e-9)
+    assert found.value == pytest.approx(float(scores.score(found.labels).sum()))
+    # Everett 1963: what is best at prices is the best of all whose counts are no larger
+    for labels in map(np.array, itertools.product(range(3), repeat=7)):
+        counts = coupling.evaluate(labels)
+        if np.all(np.where(coupling.equality, counts == found.counts, counts <= found.counts + 1e-9)):
+            possible = np.all(rows.excess(rows.evaluate(labels)) <= 1e-9)
+            if possible and not np.any(rows.forbidden.contains(rows.parts.of(labels))):
+                assert float(scores.score(labels).sum()) <= found.value + 1e-9
+
+
+def test_constraints_over_the_corpus_that_are_no_hard_counts_are_for_projections_and_have_no_learned_price():
     text, labels, _ = half_labelled(20)
     few_verbs = (count("V").per("corpus") <= 0.5 * count().per("corpus")).named("few verbs")
     with pytest.raises(ConstraintError, match="'few verbs' ties instances together.*method 'pr' or 'uem'"):
-        CoDL(hmm(), [few_verbs]).fit(text, labels)
+        CoDL(hmm(), [few_verbs.penalty(1.0)]).fit(text, labels)
     with pytest.raises(ConstraintError, match="price of 'few verbs' cannot be learned"):
         CCM(hmm(), [few_verbs.learned()], method="pr").fit(text, labels)
     made = CCM(hmm(), [few_verbs, *RULES], method="pr", max_iter=2).fit(text, labels)

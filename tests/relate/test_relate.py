@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.cli.app import main
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
+from trellis.data.sentence import Sentence
+from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn.labelling import ConstrainedArgmax
 from trellis.learn.training import rows_of
 from trellis.metrics.relations import score_relations
 from trellis.search.prices import penalised_value
 from trellis.tasks.relate import ANY_NUMBER, Relater
+from trellis.tasks.tag import Tagger
 
 from .sample import RULES, bare, sentences
 
@@ -45,6 +50,18 @@ def test_both_ways_of_the_e_step_learn(exact):
     assert made.score(GOLD).strict.total.f1 > 0.8
     violated = made.history_[-1].violation
     assert max(violated.values()) < 0.02
+
+
+def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
+    made = Relater(RULES, min_count=1, max_iter=1, method="codl", finder=False).fit(FEW, MANY)
+    assert made.score(GOLD).strict.total.f1 > 0.8
+    assert max(made.history_[-1].violation.values()) == 0.0
+    batch = made._batch(MANY)
+    search = ConstrainedArgmax(made._tied(ANY_NUMBER), batch, made.constraints_, SerialEngine())
+    found = search.run(np.zeros(len(made.constraints_)))
+    assert np.all(search.coupling.excess(found.counts) <= 1e-9)
+    model = search.model
+    assert np.all(penalised_value(model.scores(batch), made._rows(model, batch), found.labels) > -np.inf)
 
 
 def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):
@@ -100,6 +117,28 @@ def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
     for one, other in zip(relater.predict(texts), again.predict(texts), strict=True):
         assert one == other
         assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
+
+
+def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_path):
+    tags = {"lives": "VERB", "works": "VERB", "hired": "VERB", "saw": "VERB", "in": "ADP", "for": "ADP", "of": "ADP"}
+
+    def tagged(text):
+        named = (tags.get(w, "PUNCT" if w == "." else "PROPN") for w in text.tokens)
+        return replace(text, tags=tuple(named))
+
+    tagger = Tagger(min_count=1).fit([Sentence(t.tokens, tagged(t).tags) for t in FEW])
+    settings = {"min_count": 1, "method": "supervised"}
+    given = Relater(RULES, **settings).fit([tagged(t) for t in FEW])
+    made = Relater(RULES, tagger=tagger, **settings).fit(FEW)
+    assert made.model_._features[0].names == given.model_._features[0].names
+    made.save(tmp_path / "m.trellis")
+    again = load_model(tmp_path / "m.trellis")
+    texts = [bare(t) for t in GOLD[:6]] + [RelatedText(GOLD[0].tokens)]
+    assert made.predict(texts) == again.predict(texts) == given.predict([tagged(t) for t in texts])
+    with pytest.raises(DataError, match="sentence 0 has no tags, but tags were learned from"):
+        given.predict(texts)
+    with pytest.raises(DataError, match="2 tags but 5 tokens"):
+        RelatedText(GOLD[0].tokens[:5], tags=("A", "B"))
 
 
 def test_engines_give_the_same_bits():

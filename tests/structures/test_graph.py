@@ -117,6 +117,18 @@ def test_wide_graphs_have_an_argmax_by_branch_and_bound_that_a_program_confirms(
     assert graph.members().infer().log_partition.shape == (1,)
 
 
+def test_factors_that_say_nothing_leave_variables_independent_however_many_they_tie(monkeypatch):
+    parts = graph_of([3, 2], (2, 3), ["arguments", "both ways"])
+    flat = np.zeros(parts.n_parts)
+    flat[: parts.starts[2]] = np.random.default_rng(5).normal(size=parts.starts[2])
+    flat[1] = -np.inf
+    twin = listed(parts, flat)
+    monkeypatch.setattr(module, "LARGEST_SUM", 1)
+    found = Graph(parts, flat).infer()
+    np.testing.assert_allclose(found.log_partition, twin.log_partition, atol=1e-12)
+    np.testing.assert_allclose(found.marginal, twin.marginals, atol=1e-12)
+
+
 def test_a_factor_that_sees_what_is_not_there_is_refused():
     variables = (Variables("type", ("a", "b"), np.array([0, 2])),)
     with pytest.raises(DataError, match="sees type 2, but there are 2"):

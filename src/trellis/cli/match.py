@@ -91,7 +91,7 @@ def train(
         file_option("--parser", help="Edges of sentences from this parser (`trellis parse train`).", panel=KNOWLEDGE),
     ] = None,
     tagger: Annotated[
-        str | None, file_option("--tagger", help="Tagger of the words that the parser reads.", panel=KNOWLEDGE)
+        str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)
     ] = None,
     history: History = None,
     threads: Threads = None,

@@ -13,6 +13,7 @@ from trellis.cli.habits import answering
 from trellis.cli.options import (
     DECODING,
     GAMMA,
+    KNOWLEDGE,
     LABELLED,
     LEARNING,
     METHOD,
@@ -27,6 +28,7 @@ from trellis.cli.options import (
     Output,
     Quiet,
     Threads,
+    file_option,
     flag,
     jobs,
     name_option,
@@ -48,6 +50,7 @@ class Method(StrEnum):
 
     UEM = "uem"
     PR = "pr"
+    CODL = "codl"
     SUPERVISED = "supervised"
 
 
@@ -58,7 +61,7 @@ def train(
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     method: Annotated[
-        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, supervised", panel=LEARNING)
+        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, codl, supervised", panel=LEARNING)
     ] = Method.UEM,
     rounds: Annotated[int, ROUNDS] = 4,
     gamma: Annotated[float, GAMMA] = 0.5,
@@ -69,6 +72,10 @@ def train(
     no_finder: Annotated[
         bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=DECODING)
     ] = False,
+    tagger: Annotated[
+        str | None,
+        file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE),
+    ] = None,
     history: History = None,
     threads: Threads = None,
     engine: Engine = None,
@@ -82,16 +89,18 @@ def train(
     CoNLL04. Mentions that unlabelled sentences do not have are found.
     """
     from trellis.tasks.relate import Relater
+    from trellis.tasks.tag import Tagger
 
     check_files(
-        {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled}, {"--save": save, "--history": history}
+        {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--tagger": tagger},
+        {"--save": save, "--history": history},
     )
     few = _read(labelled or ())
     if not few:
         raise DataError("there are no labelled sentences to learn from: give some with --labelled")
     relater = Relater.from_file(
         rules, method=method.value, gamma=gamma, max_iter=rounds, exact=exact, min_count=min_count,
-        finder=not no_finder, n_jobs=jobs(threads), engine=engine, verbose=not quiet,
+        finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger), n_jobs=jobs(threads), engine=engine, verbose=not quiet,
     )  # fmt: skip
     relater.fit(few, _read(unlabelled or ()))
     relater.save(save)

@@ -3,7 +3,8 @@
 JSON lines      {"tokens": [..], "mentions": [{"start": 0, "end": 2, "type": "Peop"}, ..],
                  "relations": [{"first": 0, "second": 1, "type": "Live_In"}, ..]}
                 a mention covers tokens start..end−1, a relation names mentions by their place in the list; without a
-                "type" it is not known, without "mentions" they are to be found, without "relations" none is known
+                "type" it is not known, without "mentions" they are to be found, without "relations" none is known;
+                "tags", if there are any, has one for each token
 CoNLL04         index, token, BIO label, relations, heads: ``#doc`` lines between sentences; a relation stands on the
                 last token of its first mention and points at the last token of its second (Roth & Yih 2004)
 """
@@ -46,7 +47,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class RelatedText:
-    """Tokens, mentions (None: to be found) and relations (None: not known).
+    """Tokens, mentions (None: to be found) and relations (None: not known); tags of the tokens, if there are any.
 
     >>> text = RelatedText(("Ann", "of", "Ely"), (Mention(0, 1, "Peop"), Mention(2, 3)), None)
     >>> text.labelled, [text.text_of(m) for m in text.mentions]
@@ -58,11 +59,14 @@ class RelatedText:
     relations: tuple[Relation, ...] | None = None
     path: str | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
+    tags: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         def refuse(message: str) -> DataError:
             return DataError(message, path=self.path, line=self.line)
 
+        if self.tags is not None and len(self.tags) != len(self.tokens):
+            raise refuse(f"there are {len(self.tags)} tags but {len(self.tokens)} tokens")
         for number, m in enumerate(self.mentions or ()):
             if not 0 <= m.start < m.end <= len(self.tokens):
                 raise refuse(f"mention {number} covers tokens {m.start}..{m.end - 1}, but there are {len(self.tokens)}")
@@ -107,7 +111,9 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
     tokens = record["tokens"]
     if not isinstance(tokens, list) or not all(isinstance(t, str) and t for t in tokens):
         raise refuse("expected strings that are not empty in 'tokens', a list with one for each token")
-    mentions, relations = record.get("mentions"), record.get("relations")
+    mentions, relations, tags = record.get("mentions"), record.get("relations"), record.get("tags")
+    if tags is not None and not (isinstance(tags, list) and all(isinstance(t, str) for t in tags)):
+        raise refuse("expected strings in 'tags', a list with one for each token")
     made: tuple[Mention, ...] | None = None
     if mentions is not None:
         made = tuple(
@@ -127,7 +133,7 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
                 Relation(_whole(r, "first", "relation", refuse), _whole(r, "second", "relation", refuse), kind)
             )
         tied = tuple(found)
-    return RelatedText(tuple(tokens), made, tied, path, line)
+    return RelatedText(tuple(tokens), made, tied, path, line, None if tags is None else tuple(tags))
 
 
 def _listed(value: Any, key: str, refuse: Any) -> list[Mapping[str, Any]]:
@@ -227,6 +233,8 @@ def write_related(path: FilePath, texts: Iterable[RelatedText], *, columns: bool
 
 def _record(text: RelatedText) -> dict[str, Any]:
     record: dict[str, Any] = {"tokens": text.tokens}
+    if text.tags is not None:
+        record["tags"] = text.tags
     if text.mentions is not None:
         record["mentions"] = [_bare({"start": m.start, "end": m.end}, m) for m in text.mentions]
     if text.relations is not None:

@@ -113,12 +113,12 @@ class Solving:
 
 
 SMALL = 20_000
-"""Slots of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
+"""Slots and rows of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
 
 
 def projector_of(rows: Rows, parts: Sequence[Batch], engine: Engine, solving: Solving) -> Projector:
     """Rows over a corpus, ready to be projected onto, with the instances of each shard as its data."""
-    generic = not rows.implicit and sum(part.n_slots for part in parts) < SMALL
+    generic = not rows.implicit and max(len(rows), sum(part.n_slots for part in parts)) < SMALL
     if len(rows) and not generic:
         compile_ahead(f"fast-{rows.parts.kind}")
     return Projector(

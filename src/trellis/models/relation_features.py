@@ -1,8 +1,10 @@
-"""Features of mentions and of pairs of mentions, from tokens alone.
+"""Features of mentions and of pairs of mentions, from tokens, and of mentions from tags where there are any.
 
-A mention      its words, shapes, prefixes and suffixes, the words before and after it
+A mention      its words, shapes, prefixes, suffixes and runs of letters, what it is made of, the words before and
+               after, its tags and those beside it
 A pair         the words between (other mentions are one sign), one by one, two by two and as a whole; how far apart and
-               in which order the two stand; the words around both; the words and shapes of each
+               in which order the two stand; the words around both; the words and shapes of each; the beginnings of all
+               longer words of the sentence: what it is about
 """
 
 from __future__ import annotations
@@ -11,8 +13,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 OUTSIDE = "<>"
+TAGS = "tags="
+"""How the feature begins that every mention of a sentence with tags has."""
 _SIGNS = ((re.compile("[A-Z]"), "X"), (re.compile("[a-z]"), "x"), (re.compile("[0-9]"), "d"))
 _RUN = re.compile(r"(.)\1+")
+STEM = 5
+"""Letters at the beginning of a word that stand for its forms."""
+NEAR = 5
+"""Words on either side that a mention knows of."""
 _FAR = ((4, "4-5", 6), (6, "6-8", 9), (9, "9-13", 14))
 Span = tuple[int, int]
 
@@ -28,7 +36,7 @@ def shape(word: str) -> str:
     return _RUN.sub(r"\1\1", word)
 
 
-def mention_features(tokens: Sequence[str], mention: Span) -> list[str]:
+def mention_features(tokens: Sequence[str], mention: Span, tags: Sequence[str] | None = None) -> list[str]:
     """Names of the features of a mention."""
     a, b = mention
     words, lower = tokens[a:b], [w.lower() for w in tokens[a:b]]
@@ -47,13 +55,48 @@ def mention_features(tokens: Sequence[str], mention: Span) -> list[str]:
             if len(small) > n:
                 found += [f"suf={small[-n:]}", f"pre={small[:n]}"]
     found += [f"hsuf={lower[-1][-n:]}" for n in (2, 3, 4)]
+    for word in lower:
+        ringed = f"<{word}>"
+        found += [f"c={ringed[i : i + n]}" for n in (3, 4) for i in range(len(ringed) - n + 1)]
     for n in (1, 2, 3):
         found += [f"left={at(a - n)}", f"right={at(b + n - 1)}"]
+    for n in range(1, NEAR + 1):
+        found += [f"L={at(a - n)[:STEM]}", f"R={at(b + n - 1)[:STEM]}"]
+    found += [f"{name}={value}" for name, value in _made_of(words).items()]
+    found += [f"begins={a == 0}", f"ends={b >= len(tokens) - 1}"]
+    if tags is not None:
+        found += _tag_features([OUTSIDE] * 2 + list(tags) + [OUTSIDE] * 2, (a + 2, b + 2))
     if a > 0:
         found.append(f"-1sh={shape(tokens[a - 1])}")
     if b < len(tokens):
         found.append(f"+1sh={shape(tokens[b])}")
     return list(dict.fromkeys(found))
+
+
+def _tag_features(tags: Sequence[str], mention: Span) -> list[str]:
+    """Of the tags of a sentence with two signs on either side."""
+    a, b = mention
+    return [
+        f"{TAGS}{'_'.join(tags[a:b][:4])}", f"tag={tags[b - 1]}", f"tag-1={tags[a - 1]}", f"tag+1={tags[b]}",
+        f"tag-2-1={tags[a - 2]}_{tags[a - 1]}", f"tag+1+2={tags[b]}_{tags[b + 1]}",
+    ]  # fmt: skip
+
+
+def _made_of(words: Sequence[str]) -> dict[str, object]:
+    return {
+        "capitals": any(w.isupper() and len(w) > 1 for w in words), "digit": any(map(str.isdigit, "".join(words))),
+        "dot": any(w.endswith(".") for w in words), "small": any(map(str.islower, words)),
+        "allsmall": all(map(str.islower, words)), "of": "of" in words, "size": min(len(" ".join(words)) // 3, 8),
+    }  # fmt: skip
+
+
+def topic_features(tokens: Sequence[str]) -> list[str]:
+    """Names of the features that all pairs of a sentence share.
+
+    >>> topic_features(("They", "moved", "to", "Ely"))
+    ['s=they', 's=moved']
+    """
+    return list(dict.fromkeys(f"s={w.lower()[:STEM]}" for w in tokens if len(w) > 3))
 
 
 def pair_features(tokens: Sequence[str], mentions: Sequence[Span], first: int, second: int) -> list[str]:

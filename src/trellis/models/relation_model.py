@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
@@ -29,7 +30,7 @@ from trellis.models.features import feature_matrix, learn_features
 from trellis.models.gaussian import check_l2
 from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
-from trellis.models.relation_features import mention_features, pair_features
+from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
 from trellis.models.saving import SavedEstimator
 from trellis.structures import (
     Categorical,
@@ -105,7 +106,7 @@ class RelationModel(SavedEstimator):
     """Types of mentions and relations between them.
 
     entities, relations : names of the types; None: those found in training
-    l2 : strength of the Gaussian prior;  min_count : features of fewer mentions or pairs are left out
+    l2 : strength of the Gaussian prior;  min_count : features of fewer pairs are left out
     max_iter, tol : of L-BFGS in each M-step
     tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
     both_ways : whether factors see the two relations between two mentions together, where they see any
@@ -153,10 +154,10 @@ class RelationModel(SavedEstimator):
     def described(self, text: RelatedText) -> tuple[list[list[str]], list[list[str]]]:
         """Features of every mention and of every ordered pair."""
         spans = [(m.start, m.end) for m in text.mentions or ()]
-        ends = range(len(spans))
+        ends, topic = range(len(spans)), topic_features(text.tokens)
         return (
-            [mention_features(text.tokens, span) for span in spans],
-            [pair_features(text.tokens, spans, i, j) for i in ends for j in ends if i != j],
+            [mention_features(text.tokens, span, text.tags) for span in spans],
+            [[*pair_features(text.tokens, spans, i, j), *topic] for i in ends for j in ends if i != j],
         )
 
     def encode(self, X: Iterable[RelatedText], y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
@@ -170,6 +171,12 @@ class RelationModel(SavedEstimator):
         for number, text in enumerate(texts):
             if text.mentions is None:
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
+            if not fit and text.tags is None and self.tagged:
+                raise DataError(
+                    f"sentence {number} has no tags, but tags were learned from: give them, or learn with a tagger",
+                    path=text.path,
+                    line=text.line,
+                )
         if fit:
             self._check_settings()
             self._learn_types(texts)
@@ -178,7 +185,8 @@ class RelationModel(SavedEstimator):
         described = [self.described(text) for text in texts]
         rows = [[[(name, 1.0) for name in one] for own in described for one in own[kind]] for kind in (0, 1)]
         if fit:
-            self._features = tuple(learn_features(own, self.min_count) for own in rows)
+            # the classifier of mentions is small, and a letter or two may be all that it knows of a name
+            self._features = tuple(learn_features(own, n) for own, n in zip(rows, (1, self.min_count), strict=True))
             for kind in (0, 1):
                 if not len(self._features[kind]):
                     raise DataError("no feature is frequent enough to learn from: lower min_count, or give more text")
@@ -223,6 +231,11 @@ class RelationModel(SavedEstimator):
             made.append(side)
         self.sides_ = (made[0], made[1])
         self.label_names_ = _label_names(self.types_)
+
+    @cached_property
+    def tagged(self) -> bool:
+        """Whether it learned from tags."""
+        return any(name.startswith(TAGS) for name in self._features[0].names)
 
     # the four verbs
 

@@ -139,6 +139,8 @@ class Graph(Structure):
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> PartPosterior:
         if not self._parts.factors:
             return self._infer_members()
+        if not any(table.any() for table in self.tables[len(self._parts.variables) :]):
+            return self._infer_untied()
         marginal, total = np.zeros(self._parts.n_parts), np.zeros(len(self))
         cut, messages = self._cut(marginal), self._messages(best=False)
         for shape in self.shapes:
@@ -168,6 +170,19 @@ class Graph(Structure):
             np.divide(mass, np.where(summed > 0, summed, 1.0)[:, None], out=out)
         refuse_impossible(total, self.first, self.numbers)
         return PartPosterior(marginal, total)
+
+    def _infer_untied(self) -> PartPosterior:
+        """Where no factor says anything its variables are independent, however many there are."""
+        members = self.members().infer()
+        marginal = np.concatenate([members.marginal, np.empty(self._parts.n_parts - len(members.marginal))])
+        cut, n = self._cut(marginal), len(self._parts.variables)
+        for number, family in enumerate(self._parts.factors):
+            owner, share = _owners(family.offsets), np.ones((len(family.scope), 1))
+            for position, kind in enumerate(family.kinds):
+                own = cut[kind][self._parts.variables[kind].offsets[owner] + family.scope[:, position]]
+                share = (share[:, :, None] * own[:, None, :]).reshape(len(share), share.shape[1] * own.shape[1])
+            cut[n + number][:] = share
+        return PartPosterior(marginal, members.log_partition)
 
     def entropy(self) -> FloatArray:
         """−Σ_y p log p of each instance, in nats."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 from trellis.data.related import Mention, RelatedText
@@ -45,10 +46,7 @@ class MentionFinder:
     def find(self, texts: Sequence[RelatedText]) -> list[RelatedText]:
         """The sentences with the mentions that are found."""
         labels = self.crf_.predict([described(text.tokens) for text in texts])
-        return [
-            RelatedText(text.tokens, _mentions(own), None, text.path, text.line)
-            for text, own in zip(texts, labels, strict=True)
-        ]
+        return [replace(text, mentions=_mentions(own), relations=None) for text, own in zip(texts, labels, strict=True)]
 
 
 def described(tokens: Sequence[str]) -> list[list[str]]:

@@ -38,8 +38,10 @@ from trellis.data.batch import Batch
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation
+from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.errors import DataError, UnknownNameError
+from trellis.learn.codl import CoDL
 from trellis.learn.history import History
 from trellis.learn.training import Training, rows_of
 from trellis.learn.uem import UEM
@@ -49,8 +51,10 @@ from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import project
 from trellis.search import decode
 from trellis.tasks.mentions import MentionFinder
+from trellis.tasks.tag import Tagger
 
-METHODS = {"uem": None, "pr": 1.0, "supervised": None}
+METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
+"""Names of methods and their γ; None: as it is given, or there is none."""
 MOST_EVALUATIONS = 40
 """Of a sentence's rows by the quasi-Newton solver, after sweeps did not settle them: what is left is small."""
 ANY_NUMBER = 2**30
@@ -76,18 +80,22 @@ class Relater(SavedEstimator):
     """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one;  rules_path : what messages call it
-    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), or "supervised": labelled sentences alone
+    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output
+        of every sentence under the rules teaches), or "supervised": labelled sentences alone
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
     max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without
+    tagger : a :class:`~trellis.tasks.tag.Tagger` for sentences that come without tags; None: tags are used where they
+        are given
     projection_tol : by how much rules may be off while it learns, in counts
 
-    Learned: ``model_``, ``constraints_``, ``finder_``, ``history_``.
+    Learned: ``model_``, ``constraints_``, ``finder_``, ``tagger_``, ``history_``.
     """
 
-    not_saved: ClassVar[tuple[str, ...]] = ("n_jobs", "engine", "verbose")
+    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
     model_: RelationModel
     finder_: MentionFinder | None
+    tagger_: Tagger | None
 
     def __init__(
         self,
@@ -101,6 +109,7 @@ class Relater(SavedEstimator):
         l2: float = 0.3,
         min_count: int = 2,
         finder: bool = True,
+        tagger: Any = None,
         projection_tol: float = 0.01,
         n_jobs: int | None = None,
         engine: Any = None,
@@ -115,6 +124,7 @@ class Relater(SavedEstimator):
         self.l2 = l2
         self.min_count = min_count
         self.finder = finder
+        self.tagger = tagger
         self.projection_tol = projection_tol
         self.n_jobs = n_jobs
         self.engine = engine
@@ -135,17 +145,18 @@ class Relater(SavedEstimator):
         """Learn from sentences with types and relations, and from others, whose mentions are found if not given."""
         self._check_settings()
         rules = parse_rules(self.rules, self.rules_path)
-        few = [text for text in labelled if text.tokens]
+        few = _with_tags([text for text in labelled if text.tokens], self.tagger)
         whole = [text for text in few if text.labelled]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
         constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
         finder = MentionFinder().fit(whole) if self.finder else None
         many = [] if self.method == "supervised" else [text for text in unlabelled if text.tokens]
+        many = _with_tags(many, self.tagger)
         texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
         model = RelationModel(
             _declared(rules, "entities"), _declared(rules, "relations"), l2=self.l2, min_count=self.min_count,
-            tied=MOST_SUMMED if self.exact else 0, both_ways=_both_ways(constraints),
+            tied=self._tied_in_training(), both_ways=_both_ways(constraints),
         )  # fmt: skip
         training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
         if len(training.free):
@@ -155,12 +166,20 @@ class Relater(SavedEstimator):
         else:
             training.learn_supervised()
             self.history_ = History()
-        self.model_, self.constraints_, self.finder_ = model, constraints, finder
+        self.model_, self.constraints_, self.finder_, self.tagger_ = model, constraints, finder, self.tagger
         return self
 
-    def learner(self, constraints: Sequence[Constraint]) -> UEM:
+    def _tied_in_training(self) -> int:
+        """Mentions up to which rules hold in every output while it learns."""
+        return ANY_NUMBER if self.method == "codl" else MOST_SUMMED if self.exact else 0
+
+    def learner(self, constraints: Sequence[Constraint]) -> UEM | CoDL:
         """The learner that these settings ask for."""
         gamma = METHODS[self.method]
+        if self.method == "codl":
+            return CoDL(
+                None, constraints, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose
+            )  # fmt: skip
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
             tol=0.0, projection_tol=self.projection_tol, max_evaluations=MOST_EVALUATIONS, track_likelihood=False,
@@ -184,9 +203,10 @@ class Relater(SavedEstimator):
         return _answers(self.model_, batch, given, labels, shares)
 
     def with_mentions(self, texts: Iterable[RelatedText]) -> list[RelatedText]:
-        """Sentences, those without mentions with the ones that are found."""
+        """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
+        a tagger."""
         self._check_fitted()
-        return _with_mentions(list(texts), self.finder_)
+        return _with_tags(_with_mentions(list(texts), self.finder_), self.tagger_)
 
     def score(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
@@ -241,7 +261,8 @@ class Relater(SavedEstimator):
             "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
         }
         arrays: dict[str, NDArray[Any]] = {}
-        members: dict[str, Any] = {"model": self.model_, "finder": None if self.finder_ is None else self.finder_.crf_}
+        finder = None if self.finder_ is None else self.finder_.crf_
+        members: dict[str, Any] = {"model": self.model_, "finder": finder, "tagger": self.tagger_}
         for name, member in members.items():
             names[name] = None
             if member is not None:
@@ -254,7 +275,7 @@ class Relater(SavedEstimator):
 
         def member(name: str) -> Any:
             own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
-            return None if names[name] is None else from_archive(names[name], own)
+            return None if names.get(name) is None else from_archive(names[name], own)
 
         model = member("model")
         if not isinstance(model, RelationModel):
@@ -269,6 +290,9 @@ class Relater(SavedEstimator):
         self.model_ = model
         crf = member("finder")
         self.finder_ = None if crf is None else MentionFinder.of(crf)
+        self.tagger_ = member("tagger")
+        if not isinstance(self.tagger_, Tagger | None):
+            raise DataError(f"the tagger in it must be a Tagger, not a {type(self.tagger_).__name__}")
         self.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
@@ -289,7 +313,7 @@ def _both_ways(constraints: Sequence[Constraint]) -> bool:
 def _bare(text: RelatedText) -> RelatedText:
     """Its mentions, of which nothing is known."""
     mentions = tuple(Mention(m.start, m.end) for m in text.mentions or ())
-    return RelatedText(text.tokens, mentions, None, text.path, text.line)
+    return replace(text, mentions=mentions, relations=None)
 
 
 def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -> list[RelatedText]:
@@ -310,6 +334,19 @@ def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -
     return made
 
 
+def _with_tags(texts: Sequence[RelatedText], tagger: Tagger | None) -> list[RelatedText]:
+    """The sentences, those without tags with the tagger's."""
+    if tagger is None:
+        return list(texts)
+    without = [text for text in texts if text.tags is None]
+    found = iter(tagger.predict(Sentence(text.tokens) for text in without))
+    return [text if text.tags is not None else _tagged_by(text, next(found)) for text in texts]
+
+
+def _tagged_by(text: RelatedText, found: Sentence) -> RelatedText:
+    return replace(text, tags=tuple(map(str, found.labels or ())))
+
+
 def _answers(
     model: RelationModel, batch: Batch, texts: Sequence[RelatedText], labels: LabelArray, q: Any
 ) -> list[RelatedText]:
@@ -322,7 +359,7 @@ def _answers(
         relations = tuple(
             Relation(a, b, kind, float(own[n + a * (n - 1) + b - (b > a)])) for (a, b), kind in ties.items()
         )
-        made.append(RelatedText(text.tokens, mentions, relations, text.path, text.line))
+        made.append(replace(text, mentions=mentions, relations=relations))
     return made
 
 
