@@ -113,16 +113,17 @@ class Layout:
 class CRFStatistics:
     """Expected counts, entry by entry those of the weights, and the log-partitions they came with.
 
-    pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,);  log_partition : Σ_i weight_i log Z_i
+    pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,)
     of_features : (n_features, K²), or (0, K²) where features have no edges
+    log_partition : Σ_i weight_i log Z_i
     """
 
     pairs: RowCounts
     edge: FloatArray
     start: FloatArray
     stop: FloatArray
-    log_partition: float
     of_features: RowCounts
+    log_partition: float
 
     def __add__(self, other: CRFStatistics) -> CRFStatistics:
         return CRFStatistics(
@@ -130,8 +131,8 @@ class CRFStatistics:
             self.edge + other.edge,
             self.start + other.start,
             self.stop + other.stop,
-            self.log_partition + other.log_partition,
             self.of_features + other.of_features,
+            self.log_partition + other.log_partition,
         )
 
     def __mul__(self, factor: float) -> CRFStatistics:
@@ -140,8 +141,8 @@ class CRFStatistics:
             self.edge * factor,
             self.start * factor,
             self.stop * factor,
-            self.log_partition * factor,
             self.of_features * factor,
+            self.log_partition * factor,
         )
 
     def vector(self, layout: Layout) -> FloatArray:
@@ -235,7 +236,7 @@ class ShardFeatures:
             table = np.asarray(self.behind.T @ counts[1:].reshape(-1, k * k))
             of_features = RowCounts.of_rows(self.layout.n_features, self.seen, table)
         total = float(batch.weights @ q.log_partition)
-        return CRFStatistics(pairs, counts.sum(axis=0), start, stop, total, of_features)
+        return CRFStatistics(pairs, counts.sum(axis=0), start, stop, of_features, total)
 
     def expectations(self, weights: FloatArray) -> CRFStatistics:
         """Expected counts under the model itself."""
