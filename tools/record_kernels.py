@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CITATIONS = ROOT / "examples" / "citations"
+EXAMPLES = ROOT / "examples"
+CITATIONS = EXAMPLES / "citations"
+PEOPLE = EXAMPLES / "people"
 MODEL = "{folder}/fields.trellis"
 TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --save {MODEL}"
 ALIGN = "trellis align -i {folder}/pairs.txt -o {folder}/links"
@@ -39,7 +41,7 @@ USES = {
     "CRF": TEXT + TAGS + CRF,
     "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
-    "train-codl": TRAIN,
+    "train-codl": f"{TRAIN} --method codl",
     "predict": f"trellis predict -m {MODEL} {CITATIONS}/gold.tsv -o {{folder}}/out.tsv",
     "train-hard-em": f"{TRAIN} --method hard-em",
     "train-supervised": f"{TRAIN} --method supervised",
@@ -49,6 +51,11 @@ USES = {
     "induce-sparse": INDUCE,
     "induce-em": f"{INDUCE} --method em",
     "induce-vb": f"{INDUCE} --method vb",
+    "aggregate": f"trellis aggregate {EXAMPLES}/weak/votes.jsonl -o {{folder}}/votes.tsv",
+    "parse": f"trellis parse train {EXAMPLES}/garden/train.conllu --save {{folder}}/parser.trellis",
+    "DMV": f"trellis induce-trees {EXAMPLES}/garden/train.conllu -o {{folder}}/trees.conllu",
+    "StringPairs": f"trellis match train {EXAMPLES}/names/pairs.tsv --save {{folder}}/names.trellis",
+    "relate": f"trellis relate train {PEOPLE}/rules.toml -l {PEOPLE}/few.jsonl -u {PEOPLE}/many.jsonl --save {MODEL}",
 }
 """Command lines, or Python. {folder} has what :func:`write_samples` puts there, and what earlier ones left."""
 

@@ -160,7 +160,7 @@ class Aggregator(SavedEstimator):
         if not any(len(text) for text in texts):
             raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
         self._learn_names(texts)
-        compile_ahead("HMM+rules")
+        compile_ahead("aggregate")
         model = self._model()
         batch = model.encode(texts, fit=True)
         model.begin(batch)

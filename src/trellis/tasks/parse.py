@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
 from trellis.data.sentence import Sentence
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, TreeScores, score_trees
 from trellis.models.arc_labeller import ArcLabeller
@@ -92,6 +93,7 @@ class Parser(ScoresTrees, SavedEstimator):
         """
         trees = [s for s in X if len(s)]
         self._check_whole(label_passes=0)
+        compile_ahead("parse")
         text, heads = tagged(trees), [heads_of(s) for s in trees]
         arcs = ArcParser(
             solver=self.solver, max_iter=self.max_iter, learning_rate=self.learning_rate, min_count=self.min_count,

@@ -40,6 +40,7 @@ from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation
 from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
 from trellis.learn.history import History
@@ -149,6 +150,7 @@ class Relater(SavedEstimator):
         whole = [text for text in few if text.labelled]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
+        compile_ahead("relate")
         constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
         finder = MentionFinder().fit(whole) if self.finder else None
         many = [] if self.method == "supervised" else [text for text in unlabelled if text.tokens]
