@@ -210,9 +210,11 @@ def only_new(found: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 def write(kernels: dict[str, dict[str, Any]], uses: dict[str, list[str]], out: Path) -> None:
     """Number the kernels that uses need, callees first, and write the list."""
     number: dict[str, int] = {}
+    met: set[str] = set()
 
     def visit(key: str) -> None:
-        if key not in number and key in kernels:
+        if key not in met and key in kernels:
+            met.add(key)  # a kernel that calls itself is met again before it has a number
             for callee in kernels[key]["calls"]:
                 visit(callee)
             number[key] = len(number)
@@ -223,7 +225,7 @@ def write(kernels: dict[str, dict[str, Any]], uses: dict[str, list[str]], out: P
     rows = []
     for key in number:
         name, types = json.loads(key)
-        calls = sorted(number[callee] for callee in kernels[key]["calls"])
+        calls = sorted(number[callee] for callee in kernels[key]["calls"] if number[callee] < number[key])
         rows.append({"name": name, "types": types, "seconds": round(kernels[key]["seconds"], 2), "calls": calls})
     numbered = {use: sorted(number[key] for key in asked) for use, asked in uses.items()}
     # A kernel on a line: a change of one is a change of one line.
