@@ -23,6 +23,9 @@ SEPARATOR = "|||"
 LONGEST = 256
 """No side of a pair that is aligned as a whole has more words; longer pairs are cut (see ``cut_long_pairs``)."""
 
+MOST_REMEMBERED = 1_000_000
+"""Whole words of new text whose number is remembered."""
+
 
 def words_of(line: str) -> list[str]:
     """Words of a line, parted by spaces and tabs as in :mod:`trellis.data.text`."""
@@ -67,7 +70,7 @@ class WordCodes(dict[str, int]):
     >>> codes = WordCodes(5)
     >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
     [0, 1, 0, 2, 3]
-    >>> codes.frozen = True
+    >>> codes.freeze()
     >>> codes["inconnu"]
     -1
     """
@@ -81,6 +84,11 @@ class WordCodes(dict[str, int]):
         for name in names:
             self._number[name] = len(self.names)
             self.names.append(name)
+
+    def freeze(self) -> None:
+        """Give out no new number from now on, and forget the whole words of the text that gave the old ones."""
+        self.frozen = True
+        self.clear()
 
     def find(self, word: str) -> int:
         """The number of a word, −1 if it has none; gives out no new one."""
@@ -100,6 +108,8 @@ class WordCodes(dict[str, int]):
             number = len(self.names)
             self._number[start] = number
             self.names.append(start)
+        if self.frozen and len(self) >= MOST_REMEMBERED:
+            self.clear()  # of a text without end
         self[word] = number
         return number
 
@@ -151,9 +161,8 @@ def code_pairs(pairs: Iterable[Pair | Sequence[Sequence[str]]], source: WordCode
         sides[1].extend(map(target.__getitem__, right))
         ends[0].append(len(sides[0]))
         ends[1].append(len(sides[1]))
-    source_offsets, target_offsets = np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
-    cut = cut_long_pairs(source_offsets, target_offsets)
-    return Bitext(np.array(sides[0], np.int32), cut[0], np.array(sides[1], np.int32), cut[1], cut[2])
+    cut = cut_long_pairs(np.frombuffer(ends[0], np.int64), np.frombuffer(ends[1], np.int64))
+    return Bitext(np.frombuffer(sides[0], np.int32), cut[0], np.frombuffer(sides[1], np.int32), cut[1], cut[2])
 
 
 def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -> tuple[IntArray, IntArray, IntArray]:

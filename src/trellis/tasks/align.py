@@ -37,7 +37,7 @@ from trellis.learn.loop import EStep
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
-from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
 from trellis.models.alignment.model import as_words
 from trellis.models.hints import fits
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -72,6 +72,8 @@ THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 CHUNK = 5_000
 CHUNK_CELLS = 4_000_000
 """Pairs of new text, and cells of them, that are held at a time."""
+WORTH_PRUNING = 0.75
+"""Share of the table that may stay, at most, where a round's ruling out is acted on."""
 
 
 class Aligner(SavedEstimator):
@@ -173,23 +175,23 @@ class Aligner(SavedEstimator):
         tune : gold links of the first pairs, on which the threshold is chosen
         """
         first: list[tuple[Text, Text]] = []
-        bitext, placed, given, moved = self._train(_keeping(pairs, len(tune), first), hints)
+        bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
             if len(first) < len(tune):
                 raise DataError(f"there is gold for {len(tune)} pairs but there are only {len(first)} pairs")
             self.tune_threshold(first, tune)
-        return self._links(bitext, placed, given, moved)
+        return self._links(bitext, placed, given)
 
     def _train(
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
-    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None, NDArray[np.int32]]:
-        """The text, its shards where they were worked on, hints by piece, and the model's places of their entries."""
+    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
+        """The text, its shards where they were worked on, and hints by piece."""
         self._check()
         compile_ahead("align")
         model = self._new_model()
         bitext, batch = model.encode_fit(pairs)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        training = Training(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
+        training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
         step: EStep | None = None
         for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
@@ -209,10 +211,10 @@ class Aligner(SavedEstimator):
                 learner.train(training, step)
             past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
         self.history_ = History(past)
-        self.model_, moved = model.pruned()
+        self.model_ = model.trimmed()
         self.threshold_ = self.threshold
         assert step is not None  # there is at least one round
-        return bitext, step.placed[0], given, moved
+        return bitext, step.placed[0], given
 
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
@@ -350,7 +352,6 @@ class Aligner(SavedEstimator):
         placed: Placed[Any],
         given: list[list[Hint]] | None,
         then: Callable[[Item, ShardAnswer], T],
-        moved: NDArray[np.int32] | None = None,
     ) -> Iterator[T]:
         """What ``then`` makes of each shard's posterior under the decoding constraints."""
         kind = self.decode_constraint or self.constraint
@@ -359,7 +360,7 @@ class Aligner(SavedEstimator):
             runs = [shard.instances for shard in placed.shards]
             constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
         model = self._model().bare()
-        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, moved, then)
+        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, then)
         return placed.run(decode, asked, constraints)
 
     def _links(
@@ -367,13 +368,22 @@ class Aligner(SavedEstimator):
         bitext: Bitext,
         placed: Placed[Any],
         given: list[list[Hint]] | None,
-        moved: NDArray[np.int32] | None = None,
     ) -> Iterator[Links]:
         write = WriteLinks(SYMMETRIZE[self.symmetrize], self.threshold_)
-        return links_of_pairs(bitext, self._decoded(placed, given, write, moved))
+        return links_of_pairs(bitext, self._decoded(placed, given, write))
 
     def _placed(self, batch: SentencePairs) -> Placed[Piece]:
         return place_batch(engine_for(self.n_jobs, self.engine), batch)  # type: ignore[arg-type]
+
+
+class _Pruning(Training):
+    """A training whose model drops pairs that a round has ruled out."""
+
+    def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
+        super().update(statistics, free)
+        if isinstance(statistics, AlignmentStatistics):
+            statistics.pairs = np.zeros((0, 2), np.float32)  # as large as the model, and of no use any more
+        self.model.prune(least=WORTH_PRUNING)  # type: ignore[attr-defined]
 
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
