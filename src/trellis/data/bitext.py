@@ -7,6 +7,7 @@ stay whole.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,6 +16,7 @@ import numpy as np
 
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.ragged import IntArray, LabelArray
+from trellis.data.storage import UNBOUNDED, Storage
 from trellis.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -144,25 +146,31 @@ class Bitext:
         return int(np.count_nonzero(np.diff(self.pieces) > 1))
 
 
-def code_pairs(pairs: Iterable[Pair | Sequence[Sequence[str]]], source: WordCodes, target: WordCodes) -> Bitext:
-    """Code the words of pairs and cut pairs that are too long.
+def code_pairs(
+    pairs: Iterable[Pair | Sequence[Sequence[str]]],
+    source: WordCodes,
+    target: WordCodes,
+    storage: Storage | None = None,
+) -> Bitext:
+    """Code the words of pairs and cut pairs that are too long; storage : where the codes are kept, None: in memory.
 
     >>> bitext = code_pairs([(["a", "b"], ["x"]), ([], ["x"])], WordCodes(None), WordCodes(None))
     >>> bitext.source.tolist(), bitext.source_offsets.tolist(), bitext.target.tolist(), bitext.n_empty
     ([0, 1], [0, 2, 2], [0, 0], 1)
     """
-    # array.array grows in place at 4 bytes a token; lists of Python numbers would cost 8 times as much.
-    from array import array
-
-    sides = array("i"), array("i")
+    place = Storage(UNBOUNDED) if storage is None else storage
+    sides = place.growing("i"), place.growing("i")
     ends = array("q", [0]), array("q", [0])
-    for left, right in pairs:
+    for number, (left, right) in enumerate(pairs):
         sides[0].extend(map(source.__getitem__, left))
         sides[1].extend(map(target.__getitem__, right))
         ends[0].append(len(sides[0]))
         ends[1].append(len(sides[1]))
+        if number % 1_000 == 0:
+            place.settle()
+    place.settle()
     cut = cut_long_pairs(np.frombuffer(ends[0], np.int64), np.frombuffer(ends[1], np.int64))
-    return Bitext(np.frombuffer(sides[0], np.int32), cut[0], np.frombuffer(sides[1], np.int32), cut[1], cut[2])
+    return Bitext(sides[0].finished(), cut[0], sides[1].finished(), cut[1], cut[2])
 
 
 def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -> tuple[IntArray, IntArray, IntArray]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, backward, each, forward, trusted
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
+from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
@@ -97,6 +98,8 @@ class Aligner(SavedEstimator):
         evaluation more
     random_state : accepted as everywhere; nothing here is random
     n_jobs : threads, −1: every core
+    memory : what training may use, bytes or such as "4G", None: half of what is free; a text that takes more than a
+        quarter of it is kept on disk, with the same result
 
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
@@ -126,6 +129,7 @@ class Aligner(SavedEstimator):
         random_state: int | None = None,
         n_jobs: int | None = -1,
         engine: Any = None,
+        memory: int | str | None = None,
         verbose: bool = False,
     ) -> None:
         self.constraint = constraint
@@ -148,6 +152,7 @@ class Aligner(SavedEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
+        self.memory = memory
         self.verbose = verbose
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -189,7 +194,7 @@ class Aligner(SavedEstimator):
         self._check()
         compile_ahead("align")
         model = self._new_model()
-        bitext, batch = model.encode_fit(pairs)
+        bitext, batch = model.encode_fit(pairs, storage=Storage(self.memory))
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
         training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
@@ -334,6 +339,7 @@ class Aligner(SavedEstimator):
             raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
         if not self.projection_tol > 0.0:
             raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
+        bytes_of(self.memory)
         for name in (self.constraint, self.decode_constraint or "none"):
             if name not in CONSTRAINTS:
                 raise UnknownNameError("constraint", name, CONSTRAINTS)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
 from trellis.data.ragged import FloatArray
 from trellis.data.shards import shard_bounds
+from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory
@@ -149,12 +150,17 @@ class AlignmentModel(SavedEstimator):
             return self.encode_fit(X, weights)[1]
         return self.look_up([(as_words(left), as_words(right)) for left, right in X], weights)[1]
 
-    def encode_fit(self, pairs: Iterable[Any], weights: Any = None) -> tuple[Bitext, SentencePairs]:
-        """Code a training text and build the table; pairs may come one by one."""
+    def encode_fit(
+        self, pairs: Iterable[Any], weights: Any = None, storage: Storage | None = None
+    ) -> tuple[Bitext, SentencePairs]:
+        """Code a training text and build the table; pairs may come one by one, and go to a storage."""
         self.check()
         self.source_codes_, self.target_codes_ = WordCodes(self.prefix), WordCodes(self.prefix)
         bitext = code_pairs(
-            ((as_words(left), as_words(right)) for left, right in pairs), self.source_codes_, self.target_codes_
+            ((as_words(left), as_words(right)) for left, right in pairs),
+            self.source_codes_,
+            self.target_codes_,
+            storage,
         )
         if bitext.n_empty == len(bitext):
             raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
