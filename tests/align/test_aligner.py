@@ -1,5 +1,7 @@
 """The aligner in memory: what it learns, what it is told, saving, long and empty pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,8 +10,8 @@ from tests.align.toy import WORD, toy_text
 from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
-from trellis.models.alignment import AlignmentModel, PairTable
-from trellis.models.alignment.known_words import extra_counts, mark_alike
+from trellis.models.alignment import AlignmentModel, PairTable, SentencePairs
+from trellis.models.alignment.known_words import alike_cells, extra_counts
 from trellis.structures.kernels.align_work import ALIKE
 from trellis.tasks.align import Aligner
 from trellis.tasks.align_decoding import SYMMETRIZE
@@ -137,18 +139,24 @@ def test_a_rare_word_does_not_collect_a_name_that_training_never_saw(toy):
 
 
 def test_equal_words_are_marked_only_where_the_table_lacks_them_and_within_their_piece():
-    table, bitext, source, target = _coded([(["a", "b"], ["a", "x"])])
-    source.frozen = target.frozen = True
+    table, _, source, target = _coded([(["a", "b"], ["a", "x"])])
+    source.freeze()
+    target.freeze()
     words = [(["a", "n"], ["n", "a"]), (["b"], ["a"])]
-    bitext = code_pairs(words, source, target)
-    coded = table.look_up(bitext)
-    mark_alike(words, bitext, coded)
-    assert coded.cells.tolist() == [-1, 0, ALIKE, -1, table.place(source["b"], target["a"])]
+    place = table.place(source["b"], target["a"])
+    assert _cells(table, words, source, target) == [-1, 0, ALIKE, -1, place]
+    assert _cells(table, words, source, target, 1, 2) == [place]
     left, right = ["x1"] * 300 + ["n"], ["n"] + ["y1"] * 300
-    bitext = code_pairs([(left, right)], source, target)
-    coded = table.look_up(bitext)
-    mark_alike([(left, right)], bitext, coded)
-    assert ALIKE not in coded.cells
+    assert ALIKE not in _cells(table, [(left, right)], source, target)
+
+
+def _cells(table, words, source, target, *some):
+    """The table's entry of every cell, below 0 where it has none."""
+    bitext = code_pairs(words, source, target)
+    pairs = SentencePairs.of(bitext)
+    pairs = replace(pairs, alike=alike_cells(words, bitext, pairs.offsets))
+    entries, cells = table.number(pairs.instances(*some) if some else pairs)
+    return [int(k if k < 0 else entries[k]) for k in cells]
 
 
 @pytest.mark.parametrize("settings", [{}, {"alike": 0.03, "variational": False}, {"alike": 1e-4}, {"gamma": 0.0}])
@@ -185,7 +193,7 @@ def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
 def _coded(pairs):
     source, target = WordCodes(5), WordCodes(5)
     bitext = code_pairs(pairs, source, target)
-    table, _ = PairTable.build(bitext, len(source.names), len(target.names))
+    table = PairTable.build(bitext, len(source.names), len(target.names))
     return table, bitext, source, target
 
 

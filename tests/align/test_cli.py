@@ -238,3 +238,35 @@ def test_evaluate_names_what_is_wrong(text, tmp_path, capfd):
     assert "has 1 lines but" in capfd.readouterr().err
     assert run("evaluate", "--alignment", "--fields", text / "gold", text / "links") == 2
     assert "one of: --alignment" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["longer", "touched"])
+def test_a_text_that_changes_between_two_readings_is_an_error(text, tmp_path, capfd, monkeypatch, change):
+    """Two outputs of a saved model read the text twice (and once before, for its lengths)."""
+    model, copy = tmp_path / "m", tmp_path / "st"
+    copy.write_bytes((text / "st").read_bytes())
+    assert run("align", "-i", copy, "-o", tmp_path / "a", "--save", model, "-q") == 0
+    before = (tmp_path / "a").read_bytes()
+    align_stream = Aligner.align_stream
+
+    def changing(self, pairs, **more):
+        yield from align_stream(self, pairs, **more)
+        if change == "longer":
+            copy.write_text(copy.read_text() + "one ||| two\n")
+        else:
+            os.utime(copy, ns=(1, 1))
+
+    monkeypatch.setattr(Aligner, "align_stream", changing)
+    assert run("align", "-i", copy, "-o", tmp_path / "a", "--forward-links", tmp_path / "f", "-m", model, "-q") == 2
+    assert "st changed while it was worked on" in capfd.readouterr().err
+    assert (tmp_path / "a").read_bytes() == before
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_text_that_cannot_be_kept_on_disk_is_one_message(text, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    assert run("align", "-i", text / "st", "-o", tmp_path / "a", "--memory", "1K", "-q") == 2
+    message = capfd.readouterr().err
+    assert "temporary folder" in message
+    assert "TMPDIR" in message
+    assert not (tmp_path / "a").exists()

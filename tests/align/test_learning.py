@@ -1,7 +1,7 @@
 """Training through UEM: the objective, the tables, the constraints' effect, independence of threads."""
 
+import pickle
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
 from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
-from trellis.models.alignment.translation import ExtraCounts, Prior, prior_tables
+from trellis.models.alignment.model import as_words
+from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
 from trellis.tasks.align import CONSTRAINTS
 
 
@@ -102,7 +104,7 @@ def test_the_log_prior_of_small_counts_is_that_of_large_ones_taken_to_the_limit(
     model, batch = encoded(20, concentration=0.1, alike=0.0, variational=variational)
     statistics, values = counts_of(model, batch), []
     for share in (0.0, FEW * 0.999, FEW * 1.001):
-        pairs = np.full_like(statistics.pairs, 0.1 * share)
+        pairs = np.full(statistics.pairs.shape, 0.1 * share)
         model.update(replace(statistics, pairs=pairs))
         values.append(model.log_prior())
     slope = (values[2] - values[0]) / (FEW * 1.001)
@@ -117,7 +119,8 @@ def test_the_log_of_the_gamma_function(x):
 def test_tables_start_at_the_mean_of_the_prior():
     table = encoded(20)[0].table_
     extra = ExtraCounts(np.array([0, 4]), np.array([1.5, -1.0]), alike=0.7)
-    tables = prior_tables(table, Prior(0.5, True, extra))
+    prior = Prior(0.5, True, extra)
+    tables = prior_tables(table, prior, masses(table, prior))
     row = table.row_offsets[1] - table.row_offsets[0]
     np.testing.assert_allclose(tables.pair[0, 0], 2.0 / (0.5 * row + 1.5), rtol=1e-6)
     np.testing.assert_allclose(tables.pair[1, 0], 0.5 / (0.5 * row + 1.5), rtol=1e-6)
@@ -186,13 +189,38 @@ def test_one_and_four_threads_give_the_same_bits(gamma):
 
 
 def test_pruning_keeps_what_was_learned():
-    model, batch = encoded(300)
+    left, right = toy_text(300)[0][0]
+    told = {(e, f): 1e-9 for e in as_words(left) for f in as_words(right)}
+    model, batch = encoded(300, priors=told)
     for _ in range(4):
         model.update(counts_of(model, batch))
-    small, moved = model.pruned()
+    before, extra = by_words(model), {named(model, int(k)) for k in model.extra_.at}
+    small = model.trimmed()
+    assert extra
+    assert by_words(model) == before, "the model itself stays as it is"
     assert len(small.table_) < len(model.table_) / 2
-    kept = moved >= 0
-    np.testing.assert_array_equal(small.tables_.pair[moved[kept]], model.tables_.pair[kept])
+    assert by_words(small).items() <= before.items()
+    assert extra <= by_words(small).keys()
+    unseen1, unseen2 = model.tables_.unseen1, model.tables_.unseen2
+    for (e, f), (t1, t2) in before.items():
+        if (e, f) not in by_words(small):
+            assert t1 <= 1.25 * unseen1[e]
+            assert t2 <= 1.25 * unseen2[f]
+    model.prune(least=0.01)
+    assert by_words(model) == before, "nothing is dropped where most would stay"
+    model.prune()
+    assert by_words(model) == by_words(small)
+    assert {named(model, int(k)) for k in model.extra_.at} == extra
+    model.update(counts_of(model, batch))
+    assert model.tables_.unseen1[0] == pytest.approx(unseen1[0], rel=0.05), "norms count the pairs that went"
+
+
+def by_words(model):
+    return {named(model, k): tuple(model.tables_.pair[k].tolist()) for k in range(len(model.table_))}
+
+
+def named(model, k):
+    return int(model.table_.sources()[k]), int(model.table_.row_targets[k])
 
 
 def test_counts_of_a_new_text_leave_out_pairs_that_the_table_lacks():
@@ -216,7 +244,8 @@ def test_a_batch_is_cut_and_taken_apart():
     assert batch.take(np.arange(6)) is batch
     some = batch.take(np.array([4, 1]))
     assert isinstance(some, SentencePairs)
-    assert some.cells.tolist() == [*batch.instances(4, 5).cells, *batch.instances(1, 2).cells]
+    assert some.source.tolist() == [*batch.instances(4, 5).source, *batch.instances(1, 2).source]
+    assert some.offsets.tolist() == [0, batch.instances(4, 5).n_slots, some.n_slots]
     assert not batch.complete.any()
     assert not batch.known
 
@@ -242,28 +271,37 @@ def test_mistakes_in_parameters_are_named():
         AlignmentModel().encode(pairs, [[(0, 0)]], fit=True)
 
 
-def test_cells_numbered_run_by_run_are_those_of_the_table(monkeypatch):
-    monkeypatch.setattr("trellis.data.shards.SMALLEST", 40)
-    monkeypatch.setattr("trellis.data.shards.LARGEST", 80)
+@pytest.mark.parametrize("long_row", [24, 0])
+def test_cells_have_the_entries_of_their_words(monkeypatch, long_row):
+    """Stamped rows and searched ones, whole batches and cuts of them, against a dictionary of the table."""
+    monkeypatch.setattr(kernel, "LONG_ROW", long_row)
+    if long_row == 0:  # in Python, where the constant is looked up
+        monkeypatch.setattr(kernel, "number_cells", kernel.number_cells.py_func)
     model, batch = encoded(60)
-    assert len(batch.runs.bounds) > 3
-    again = model.encode(toy_text(60)[0])
-    np.testing.assert_array_equal(batch.as_one().cells, again.cells)
-    np.testing.assert_array_equal(batch.instances(3, 17).cells, again.instances(3, 17).cells)
-    for start, stop in pairwise(batch.runs.bounds.tolist()):
-        part = batch.instances(start, stop)
-        np.testing.assert_array_equal(part.entries[part.cells], again.instances(start, stop).cells)
-        whole = model.collect(again.instances(start, stop), model.scores(part).infer())
-        run = model.collect(part, model.scores(part).infer())
-        np.testing.assert_array_equal(run.total().pairs, whole.total().pairs)
     for _ in range(3):
         model.update(counts_of(model, batch))
-    _, moved = model.pruned()
-    found = batch.moved(moved).as_one().cells
-    np.testing.assert_array_equal(found, moved[again.cells])
-    assert (found < 0).any()
-    assert (found >= 0).any()
-    for start, stop in pairwise(batch.runs.bounds.tolist()):
-        part = batch.instances(start, stop).moved(moved)
-        entries = np.append(part.entries, -1)[part.cells]
-        np.testing.assert_array_equal(entries, moved[again.instances(start, stop).cells])
+    model.prune()
+    place = {named(model, k): k for k in range(len(model.table_))}
+    for start, stop in ((0, 60), (3, 17), (59, 60), (5, 5)):
+        part = batch.instances(start, stop)
+        entries, cells = model.table_.number(part)
+        expected = []
+        for s in range(len(part)):
+            source = part.source[part.source_offsets[s] : part.source_offsets[s + 1]].tolist()
+            target = part.target[part.target_offsets[s] : part.target_offsets[s + 1]].tolist()
+            expected += [place.get((e, f), -1) for e in source for f in target]
+        assert np.append(entries, -1)[cells].tolist() == expected
+        assert len(set(entries.tolist())) == len(entries)
+        if stop - start == 60:
+            assert -1 in expected
+
+
+def test_cells_are_remembered_only_while_somebody_holds_them():
+    model, batch = encoded(20)
+    scores = model.scores(batch)
+    assert model.table_.number(batch)[1] is scores.members[0].words.cells
+    assert pickle.loads(pickle.dumps(batch)).cells_in(model.table_) is None
+    other = encoded(20)[0]
+    assert batch.cells_in(other.table_) is None
+    del scores
+    assert batch.cells_in(model.table_) is None

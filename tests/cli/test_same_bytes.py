@@ -74,6 +74,13 @@ def test_any_number_of_threads(command: str, threads: int) -> None:
     assert written(command, "--threads", threads) == alone(command)
 
 
+@pytest.mark.parametrize("command", ["align", "induce"])
+def test_a_text_on_disk(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert written(command, "--memory", "1K", "--threads", 2) == alone(command)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_copies_of_everything(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = alone(command)

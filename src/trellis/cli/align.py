@@ -28,6 +28,7 @@ from trellis.cli.options import (
     Engine,
     History,
     Json,
+    Memory,
     Output,
     Quiet,
     Save,
@@ -160,6 +161,7 @@ def align(
     history: History = None,
     threads: Threads = None,
     engine: Engine = None,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Align the words of a parallel text.
@@ -206,6 +208,7 @@ def align(
             variational=not mean,
             alike=alike,
             priors=None if priors is None else read_priors(priors),
+            memory=memory,
             verbose=not quiet,
             **shared,
         )
@@ -240,7 +243,7 @@ def align(
 TRAINING = {
     "save": "--save", "constraint": "--constraint; at decoding it is --decode-constraint", "gamma": "--gamma",
     "rounds": "--rounds", "model1_rounds": "--model1-rounds", "prefix": "--prefix", "mean": "--no-variational",
-    "priors": "--priors", "alike": "--alike", "history": "--history",
+    "priors": "--priors", "alike": "--alike", "history": "--history", "memory": "--memory",
 }  # fmt: skip
 """Options that training alone reads."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ class ParallelText:
             raise DataError("give --source and --target, or --input")
         self.source, self.target, self.joined = source, target, joined
         self.kept: list[Pair] | None = None
+        self.seen: list[tuple[int, int]] | None = None
+        """Length and time of the last change of each file when it was first read."""
         self.forget()
 
     def forget(self) -> None:
@@ -39,10 +42,27 @@ class ParallelText:
             pairs = read_joined_file(self.joined)
         else:
             pairs = read_two_files(str(self.source), str(self.target))
+        self._check_unchanged()
         for left, right in pairs:
             self.n_empty += not left or not right
             self.n_long += max(len(left), len(right)) > LONGEST
             yield left, right
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        """Links of one text beside another help nobody: a file that changed since it was first read is an error."""
+        if not self._is_files():
+            return
+        names = [str(name) for name in (self.joined, self.source, self.target) if name is not None]
+        found = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, names)]
+        if self.seen is None:
+            self.seen = found
+        for name, before, now in zip(names, self.seen, found, strict=True):
+            if before != now:
+                raise DataError(
+                    f"{name} changed while it was worked on (from {before[0]} to {now[0]} bytes, or in its content): "
+                    "begin again when nobody writes to it"
+                )
 
     def hold(self) -> None:
         """Keep what can be read only once (standard input, a pipe), so that it can be read again."""

@@ -6,7 +6,10 @@ on the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +29,7 @@ from trellis.cli.options import (
     Force,
     History,
     Json,
+    Memory,
     Output,
     Quiet,
     Save,
@@ -41,9 +45,11 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.data.sentence import Sentence
-    from trellis.tasks.induce import Inducer
+    from trellis.models import HMM
 
 
+CHUNK = 5_000
+"""Sentences of new text that are held at a time."""
 ANSWERS = {"--apply": "say --model", "-n": "say --states or -k"}
 
 
@@ -143,6 +149,7 @@ def induce(
     history: History = None,
     threads: Threads = None,
     engine: Engine = None,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Induce parts of speech from text alone, or from text and a little knowledge.
@@ -151,20 +158,20 @@ def induce(
     `trellis induce new.txt -m tags.trellis` tags new text without training.
     """
     from trellis.data.columns import read_columns
-    from trellis.tasks.induce import Inducer, tag_text
+    from trellis.data.corpus import corpus_of
+    from trellis.data.storage import Storage
+    from trellis.tasks.induce import Inducer
 
     if model is not None:
         refuse_beside(context, "--model", "tags without training", TRAINING)
     read = {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--model": model}
     written = {"--output": output, "--save": save, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
-    sentences = _read(text)
-    words = [list(s.words) for s in sentences]
     if model is not None:
         from trellis.models import HMM
 
         loaded = HMM.load(model, n_jobs=jobs(threads))
-        _write(output, sentences, tag_text(loaded, words, decoding.value), wants_json(output, json))
+        _write(output, _tagged(loaded, _read(text), decoding.value), wants_json(output, json))
         return
     known = [s for path in labelled or () for s in read_columns(path)]
     tags = None if dictionary is None else _word_tags(dictionary)
@@ -177,14 +184,16 @@ def induce(
         dual_steps=dual_steps, emissions=None if emissions is None else emissions.value,
         emission_prior=emission_prior, transition_prior=transition_prior, min_count=min_count,
         closed_classes=None if closed is None else _word_tags(closed), tag_dictionary=tags, gamma=gamma,
-        decoding=decoding.value, n_jobs=jobs(threads), engine=engine, random_state=seed, verbose=not quiet,
+        decoding=decoding.value, n_jobs=jobs(threads), engine=engine, memory=memory, random_state=seed,
+        verbose=not quiet,
     )  # fmt: skip
-    _fit(inducer, known, words)
+    bare = (replace(s, columns={}) for s in known)
+    inducer.fit(corpus_of(chain(bare, _read(text)), storage=Storage(memory)))
     if save is not None:
         inducer.save(save)
     if history is not None:
         inducer.history_.save(history)
-    _write(output, sentences, inducer.states()[len(known) :], wants_json(output, json))
+    _write(output, islice(inducer.tagged(), len(known), None), wants_json(output, json))
 
 
 TRAINING = {
@@ -192,29 +201,35 @@ TRAINING = {
     for name in (
         "states", "save", "method", "emissions", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
         "emission_prior", "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary",
-        "history",
+        "history", "memory",
     )
 }  # fmt: skip
 """Options that training alone reads."""
 
 
-def _fit(inducer: Inducer, known: list[Sentence], words: list[list[str]]) -> None:
-    labels = [*([None if t is None else t for t in s.labels or ()] for s in known), *([None] * len(words))]
-    inducer.fit([*(list(s.words) for s in known), *words], labels if known else None)
-
-
-def _read(path: str) -> list[Sentence]:
+def _read(path: str) -> Iterator[Sentence]:
+    """Sentences with words, one at a time; a file without any is an error."""
     from trellis.data.columns import read_columns
     from trellis.data.files import shown
     from trellis.data.text import read_text
 
-    if path.endswith((".tsv", ".tsv.gz", ".conll")):
-        sentences = list(read_columns(path, label=None))
-    else:
-        sentences = [s for s in read_text(path) if len(s)]
-    if not sentences:
+    columns = path.endswith((".tsv", ".tsv.gz", ".conll"))
+    n = 0
+    for sentence in read_columns(path, label=None) if columns else read_text(path):
+        if columns or len(sentence):
+            n += 1
+            yield replace(sentence, columns={}, labels=None)
+    if n == 0:
         raise DataError(f"{shown(path)} has no sentences")
-    return sentences
+
+
+def _tagged(model: HMM, sentences: Iterator[Sentence], decoding: str) -> Iterator[Sentence]:
+    """Sentences with the states that a model gives them, some thousands at a time."""
+    from trellis.tasks.induce import tag_text
+
+    while chunk := list(islice(sentences, CHUNK)):
+        states = tag_text(model, [list(s.words) for s in chunk], decoding)
+        yield from (replace(s, labels=tuple(own)) for s, own in zip(chunk, states, strict=True))
 
 
 def _word_tags(path: str) -> dict[str, list[str]]:
@@ -236,11 +251,8 @@ def _word_tags(path: str) -> dict[str, list[str]]:
     return found
 
 
-def _write(output: str, sentences: list[Sentence], states: list[list[str]], json: bool) -> None:
-    from dataclasses import replace
-
+def _write(output: str, tagged: Iterable[Sentence], json: bool) -> None:
     from trellis.data.columns import write_columns
     from trellis.data.jsonlines import write_jsonlines
 
-    tagged = (replace(s, labels=tuple(own), columns={}) for s, own in zip(sentences, states, strict=True))
     (write_jsonlines if json else write_columns)(output, tagged)

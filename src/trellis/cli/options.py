@@ -83,6 +83,13 @@ Threads = Annotated[
     int | None,
     number_option("--threads", min=1, help="Threads, without effect on the output. Default: every core.", panel=RUN),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", metavar="SIZE", rich_help_panel=RUN, show_default=False,
+        help="Memory to get by with, such as 4G; larger text goes to disk. Default: half of what is free.",
+    ),
+]  # fmt: skip
 Quiet = Annotated[bool, flag("--quiet", "-q", help="No progress on standard error.", panel=RUN, callback=_hush)]
 Beam = Annotated[int | None, number_option("--beam", min=1, help="Width of the search.", panel=DECODING)]
 WordColumn = Annotated[
@@ -95,7 +102,7 @@ LabelColumn = Annotated[
 
 ARGUMENTS = {
     "max_iter": "--rounds", "em_iter": "--em-rounds", "model1_iter": "--model1-rounds", "n_jobs": "--threads",
-    "random_state": "--seed",
+    "random_state": "--seed", "memory": "--memory",
 }  # fmt: skip
 """Python's names of arguments, where the flag has another."""
 

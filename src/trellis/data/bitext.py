@@ -7,6 +7,7 @@ stay whole.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,6 +16,7 @@ import numpy as np
 
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.ragged import IntArray, LabelArray
+from trellis.data.storage import UNBOUNDED, Storage
 from trellis.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -22,6 +24,9 @@ Pair = tuple[list[str], list[str]]
 SEPARATOR = "|||"
 LONGEST = 256
 """No side of a pair that is aligned as a whole has more words; longer pairs are cut (see ``cut_long_pairs``)."""
+
+MOST_REMEMBERED = 1_000_000
+"""Whole words of new text whose number is remembered."""
 
 
 def words_of(line: str) -> list[str]:
@@ -67,7 +72,7 @@ class WordCodes(dict[str, int]):
     >>> codes = WordCodes(5)
     >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
     [0, 1, 0, 2, 3]
-    >>> codes.frozen = True
+    >>> codes.freeze()
     >>> codes["inconnu"]
     -1
     """
@@ -81,6 +86,11 @@ class WordCodes(dict[str, int]):
         for name in names:
             self._number[name] = len(self.names)
             self.names.append(name)
+
+    def freeze(self) -> None:
+        """Give out no new number from now on, and forget the whole words of the text that gave the old ones."""
+        self.frozen = True
+        self.clear()
 
     def find(self, word: str) -> int:
         """The number of a word, −1 if it has none; gives out no new one."""
@@ -100,6 +110,8 @@ class WordCodes(dict[str, int]):
             number = len(self.names)
             self._number[start] = number
             self.names.append(start)
+        if self.frozen and len(self) >= MOST_REMEMBERED:
+            self.clear()  # of a text without end
         self[word] = number
         return number
 
@@ -134,26 +146,31 @@ class Bitext:
         return int(np.count_nonzero(np.diff(self.pieces) > 1))
 
 
-def code_pairs(pairs: Iterable[Pair | Sequence[Sequence[str]]], source: WordCodes, target: WordCodes) -> Bitext:
-    """Code the words of pairs and cut pairs that are too long.
+def code_pairs(
+    pairs: Iterable[Pair | Sequence[Sequence[str]]],
+    source: WordCodes,
+    target: WordCodes,
+    storage: Storage | None = None,
+) -> Bitext:
+    """Code the words of pairs and cut pairs that are too long; storage : where the codes are kept, None: in memory.
 
     >>> bitext = code_pairs([(["a", "b"], ["x"]), ([], ["x"])], WordCodes(None), WordCodes(None))
     >>> bitext.source.tolist(), bitext.source_offsets.tolist(), bitext.target.tolist(), bitext.n_empty
     ([0, 1], [0, 2, 2], [0, 0], 1)
     """
-    # array.array grows in place at 4 bytes a token; lists of Python numbers would cost 8 times as much.
-    from array import array
-
-    sides = array("i"), array("i")
+    place = Storage(UNBOUNDED) if storage is None else storage
+    sides = place.growing("i"), place.growing("i")
     ends = array("q", [0]), array("q", [0])
-    for left, right in pairs:
+    for number, (left, right) in enumerate(pairs):
         sides[0].extend(map(source.__getitem__, left))
         sides[1].extend(map(target.__getitem__, right))
         ends[0].append(len(sides[0]))
         ends[1].append(len(sides[1]))
-    source_offsets, target_offsets = np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
-    cut = cut_long_pairs(source_offsets, target_offsets)
-    return Bitext(np.array(sides[0], np.int32), cut[0], np.array(sides[1], np.int32), cut[1], cut[2])
+        if number % 1_000 == 0:
+            place.settle()
+    place.settle()
+    cut = cut_long_pairs(np.frombuffer(ends[0], np.int64), np.frombuffer(ends[1], np.int64))
+    return Bitext(sides[0].finished(), cut[0], sides[1].finished(), cut[1], cut[2])
 
 
 def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -> tuple[IntArray, IntArray, IntArray]:

@@ -1,6 +1,7 @@
 """From sentences of a file to a batch of arrays, with the way back from an instance to its line.
 
-Sentences stream through: only codes are kept, four bytes a word and column, and one line number a sentence.
+Sentences stream through: only codes are kept, four bytes a word and column (on disk, where a storage says so), and
+one line number a sentence.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from trellis.data.batch import UNKNOWN, Batch, Column
 from trellis.data.ragged import IntArray, LabelArray, offsets_of
 from trellis.data.sentence import Sentence
+from trellis.data.storage import UNBOUNDED, Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
 
@@ -46,8 +48,9 @@ def corpus_of(
     *,
     label_names: Vocabulary | None = None,
     words: Vocabulary | None = None,
+    storage: Storage | None = None,
 ) -> Corpus:
-    """Code sentences as a batch.
+    """Code sentences as a batch, which is kept in a storage or, without one, in memory.
 
     With ``label_names`` a label outside it is an error that names file, line and the nearest labels; without, the
     labels found become the vocabulary, in order of first appearance. The same holds for ``words``. Every further
@@ -57,14 +60,15 @@ def corpus_of(
     >>> corpus.label_names.names, corpus.batch.labels.tolist(), corpus.batch.offsets.tolist()
     (('NOUN', 'VERB'), [0, -1, 1], [0, 2, 3])
     """
-    labels = _Coder("label", label_names)
+    place = Storage(UNBOUNDED) if storage is None else storage
+    labels = _Coder("label", label_names, place)
     columns: dict[str, _Coder] = {}
     lengths, lines, path_of = array("q"), array("q"), array("i")
     paths: dict[str, int] = {}
-    word = _Coder("word", words)
+    word = _Coder("word", words, place)
     for i, sentence in enumerate(sentences):
         if i == 0:
-            columns = {name: _Coder(name, None) for name in sentence.columns}
+            columns = {name: _Coder(name, None, place) for name in sentence.columns}
             if "word" in columns:
                 raise DataError("a column cannot be named 'word': that is the name of the words themselves")
         if sentence.columns.keys() != columns.keys():
@@ -80,6 +84,9 @@ def corpus_of(
         lengths.append(len(sentence))
         lines.append(sentence.line or 0)
         path_of.append(-1 if sentence.path is None else paths.setdefault(sentence.path, len(paths)))
+        if i % 1_000 == 0:
+            place.settle()
+    place.settle()
     batch = Batch(
         offsets=offsets_of(lengths),
         labels=labels.codes(),
@@ -98,11 +105,11 @@ def corpus_of(
 class _Coder:
     """Codes strings as they come, by a vocabulary given or one that grows."""
 
-    def __init__(self, kind: str, given: Vocabulary | None) -> None:
+    def __init__(self, kind: str, given: Vocabulary | None, place: Storage) -> None:
         self.kind = kind
         self.given = given
         self._numbers: dict[str, int] = {}
-        self._codes = array("i")
+        self._codes = place.growing("i")
 
     def add(self, strings: Iterable[str | None], sentence: Sentence) -> None:
         numbers, codes, given = self._numbers, self._codes, self.given
@@ -119,8 +126,7 @@ class _Coder:
                 ) from None
 
     def codes(self) -> LabelArray:
-        # numpy cannot take the buffer of an empty array
-        return np.frombuffer(self._codes, dtype=np.int32) if self._codes else np.empty(0, np.int32)
+        return self._codes.finished()
 
     def vocabulary(self) -> Vocabulary:
         return self.given if self.given is not None else Vocabulary(self._numbers, kind=self.kind)

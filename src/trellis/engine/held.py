@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from trellis.data.storage import release_mapped
 from trellis.engine.engine import I, Placed, R, Work
 from trellis.engine.shards import Shard
 
 T = TypeVar("T")
+
+BETWEEN = 64
+"""Shards after which the pages of a corpus on disk are let go of."""
 
 
 class Mapping(Protocol):
@@ -38,4 +42,6 @@ class Held(Placed[I]):
 
         for number, (result, state) in enumerate(self.engine.map(one, self.shards)):
             self.states[number] = state
+            if number % BETWEEN == 0:
+                release_mapped()
             yield result

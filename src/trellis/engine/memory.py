@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
 
 LARGEST_ON_HEAP = 64 * 2**20
 KEPT = 128 * 2**20
@@ -34,3 +35,10 @@ def keep_freed_memory() -> None:
         return  # another C library than glibc
     mallopt(_M_MMAP_THRESHOLD, LARGEST_ON_HEAP)
     mallopt(_M_TRIM_THRESHOLD, KEPT)
+
+
+def give_back_memory() -> None:
+    """Return to the system what is free after large arrays went, and would else lie between those that stayed."""
+    if sys.platform.startswith("linux"):
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)

@@ -16,7 +16,7 @@ from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.engine import Engine, Piece, Placed, place_batch, shards_of
+from trellis.engine import Engine, OnDemand, Piece, Placed, place_batch, shards_of
 from trellis.errors import DataError
 from trellis.models.model import Model, bare
 from trellis.structures import Structure
@@ -36,7 +36,11 @@ class Training:
         self.free: IntArray = np.flatnonzero(~complete)
         self.free_batch = batch.take(self.free)
         self.free_shards = shards_of(self.free_batch)
-        self.free_parts = [shard.of(self.free_batch) for shard in self.free_shards]
+        self.free_parts: Sequence[Batch] = OnDemand(
+            len(self.free_shards), lambda number: self.free_shards[number].of(self.free_batch)
+        )
+        if not getattr(batch, "shards_on_demand", False):
+            self.free_parts = list(self.free_parts)
         self.labelled_batch = batch.take(np.flatnonzero(complete))
         self.labelled: Placed[Piece] = place_batch(engine, self.labelled_batch)
         self.supervised: Any = None

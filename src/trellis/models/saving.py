@@ -74,7 +74,7 @@ class SavedEstimator(Estimator):
     not_saved : arguments of the constructor that concern a run and not what was learned: files do not have them
     """
 
-    not_saved: ClassVar[tuple[str, ...]] = ("n_jobs", "engine", "verbose")
+    not_saved: ClassVar[tuple[str, ...]] = ("n_jobs", "engine", "memory", "verbose")
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON and arrays that, with the constructor's arguments, are the whole state."""

@@ -132,11 +132,17 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
         raise DataError(f"expected a list of sentences, each a list of tokens, but got {type(X).__name__}")
     sentences = X if isinstance(X, Sequence) else list(X)
     for i, sentence in enumerate(sentences):
-        if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence | np.ndarray):
-            raise DataError(
-                f"sentence {i} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"
-            )
+        check_sentence(i, sentence)
     return sentences
+
+
+def check_sentence(number: int, sentence: Any) -> Sequence[Any]:
+    """One of them as a sequence."""
+    if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence | np.ndarray):
+        raise DataError(
+            f"sentence {number} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"
+        )
+    return sentence  # type: ignore[return-value]
 
 
 def check_labels(y: Any) -> Labels | None:

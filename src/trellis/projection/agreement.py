@@ -25,7 +25,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConvergenceWarning, DataError
@@ -163,6 +162,8 @@ def class_rows(joint: Joint, maps: Maps, edges: bool) -> ClassRows:
 def _through_rows(
     scaled: Joint, rows: ClassRows, gamma: float, weights: FloatArray | None, tolerance: float, most_evaluations: int
 ) -> Agreement:
+    from scipy.optimize import minimize  # 20 MB, which most runs do without
+
     evaluations = 0
 
     def tilted(theta: FloatArray) -> Joint:

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.linear_violations import LinearViolations, first_curved
@@ -279,6 +278,8 @@ class Columns:
         bounds = np.concatenate([rows.bound, -rows.bound[sides], slack.allowed])
         equations = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], len(costs) - n))], format="csr")
         between = np.stack((np.zeros(len(limits)), limits), axis=1)
+        from scipy.optimize import linprog
+
         solved = linprog(costs, upper, bounds, equations, bound, between, method="highs" if n < LARGE else "highs-ipm")
         if solved.x is None:
             raise ConstraintError(f"the linear program of γ = 0 could not be solved: {solved.message}")

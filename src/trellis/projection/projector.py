@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.engine import Engine, SerialEngine, Shard
+from trellis.engine import Engine, OnDemand, SerialEngine, Shard
 from trellis.errors import ConvergenceWarning
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict
@@ -66,14 +66,15 @@ class Projector:
         shards = [
             Shard(i, range(a, b), getattr(data[i], "first", a) - a if data else 0) for i, (a, b) in enumerate(cuts)
         ]
-        self.items = [
-            Item(
-                i if data is None else data[i],
-                ShardRows(self.rows.shard(a, b)),
-                None if weights is None else weights[a:b],
-            )
-            for i, (a, b) in enumerate(cuts)
-        ]
+
+        def item(i: int) -> Item:
+            a, b = cuts[i]
+            own = None if weights is None else weights[a:b]
+            return Item(i if data is None else data[i], ShardRows(self.rows.shard(a, b)), own)
+
+        self.items: Sequence[Item] = OnDemand(len(cuts), item)
+        if not isinstance(data, OnDemand) or len(self.rows) or self.rows.sparsity:
+            self.items = list(self.items)  # rows are taken apart once for all rounds
         self.engine = SerialEngine() if engine is None else engine
         self.placed = self.engine.place(self.items, shards)
         self.coupling = self.rows.coupling()

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, backward, each, forward, trusted
 from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
+from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
@@ -37,7 +38,7 @@ from trellis.learn.loop import EStep
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
-from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
 from trellis.models.alignment.model import as_words
 from trellis.models.hints import fits
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -72,6 +73,8 @@ THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 CHUNK = 5_000
 CHUNK_CELLS = 4_000_000
 """Pairs of new text, and cells of them, that are held at a time."""
+WORTH_PRUNING = 0.75
+"""Share of the table that may stay, at most, where a round's ruling out is acted on."""
 
 
 class Aligner(SavedEstimator):
@@ -95,6 +98,8 @@ class Aligner(SavedEstimator):
         evaluation more
     random_state : accepted as everywhere; nothing here is random
     n_jobs : threads, −1: every core
+    memory : what training may use, bytes or such as "4G", None: half of what is free; a text that takes more than a
+        quarter of it is kept on disk, with the same result
 
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
@@ -124,6 +129,7 @@ class Aligner(SavedEstimator):
         random_state: int | None = None,
         n_jobs: int | None = -1,
         engine: Any = None,
+        memory: int | str | None = None,
         verbose: bool = False,
     ) -> None:
         self.constraint = constraint
@@ -146,6 +152,7 @@ class Aligner(SavedEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
+        self.memory = memory
         self.verbose = verbose
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -173,23 +180,23 @@ class Aligner(SavedEstimator):
         tune : gold links of the first pairs, on which the threshold is chosen
         """
         first: list[tuple[Text, Text]] = []
-        bitext, placed, given, moved = self._train(_keeping(pairs, len(tune), first), hints)
+        bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
             if len(first) < len(tune):
                 raise DataError(f"there is gold for {len(tune)} pairs but there are only {len(first)} pairs")
             self.tune_threshold(first, tune)
-        return self._links(bitext, placed, given, moved)
+        return self._links(bitext, placed, given)
 
     def _train(
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
-    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None, NDArray[np.int32]]:
-        """The text, its shards where they were worked on, hints by piece, and the model's places of their entries."""
+    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
+        """The text, its shards where they were worked on, and hints by piece."""
         self._check()
         compile_ahead("align")
         model = self._new_model()
-        bitext, batch = model.encode_fit(pairs)
+        bitext, batch = model.encode_fit(pairs, storage=Storage(self.memory))
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        training = Training(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
+        training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
         step: EStep | None = None
         for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
@@ -209,10 +216,10 @@ class Aligner(SavedEstimator):
                 learner.train(training, step)
             past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
         self.history_ = History(past)
-        self.model_, moved = model.pruned()
+        self.model_ = model.trimmed()
         self.threshold_ = self.threshold
         assert step is not None  # there is at least one round
-        return bitext, step.placed[0], given, moved
+        return bitext, step.placed[0], given
 
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
@@ -332,6 +339,7 @@ class Aligner(SavedEstimator):
             raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
         if not self.projection_tol > 0.0:
             raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
+        bytes_of(self.memory)
         for name in (self.constraint, self.decode_constraint or "none"):
             if name not in CONSTRAINTS:
                 raise UnknownNameError("constraint", name, CONSTRAINTS)
@@ -350,7 +358,6 @@ class Aligner(SavedEstimator):
         placed: Placed[Any],
         given: list[list[Hint]] | None,
         then: Callable[[Item, ShardAnswer], T],
-        moved: NDArray[np.int32] | None = None,
     ) -> Iterator[T]:
         """What ``then`` makes of each shard's posterior under the decoding constraints."""
         kind = self.decode_constraint or self.constraint
@@ -359,7 +366,7 @@ class Aligner(SavedEstimator):
             runs = [shard.instances for shard in placed.shards]
             constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
         model = self._model().bare()
-        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, moved, then)
+        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, then)
         return placed.run(decode, asked, constraints)
 
     def _links(
@@ -367,13 +374,22 @@ class Aligner(SavedEstimator):
         bitext: Bitext,
         placed: Placed[Any],
         given: list[list[Hint]] | None,
-        moved: NDArray[np.int32] | None = None,
     ) -> Iterator[Links]:
         write = WriteLinks(SYMMETRIZE[self.symmetrize], self.threshold_)
-        return links_of_pairs(bitext, self._decoded(placed, given, write, moved))
+        return links_of_pairs(bitext, self._decoded(placed, given, write))
 
     def _placed(self, batch: SentencePairs) -> Placed[Piece]:
         return place_batch(engine_for(self.n_jobs, self.engine), batch)  # type: ignore[arg-type]
+
+
+class _Pruning(Training):
+    """A training whose model drops pairs that a round has ruled out."""
+
+    def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
+        super().update(statistics, free)
+        if isinstance(statistics, AlignmentStatistics):
+            statistics.pairs = np.zeros((0, 2), np.float32)  # as large as the model, and of no use any more
+        self.model.prune(least=WORTH_PRUNING)  # type: ignore[attr-defined]
 
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:

@@ -64,7 +64,6 @@ class Links:
 class Decoding:
     """What is asked of every shard of pairs that is aligned.
 
-    moved : the place in the model's table of each entry that the shards' cells have, None: they have those places
     then : what is made of a shard's posterior
     """
 
@@ -72,15 +71,12 @@ class Decoding:
     gamma: float
     projection_tol: float
     evaluations: int
-    moved: NDArray[np.int32] | None
     then: Callable[[Item, ShardAnswer], Any]
 
 
 def decode(asked: Decoding, item: Piece, state: Any, constraints: Sequence[Constraint]) -> tuple[Any, Any]:
     """Project a shard under the model onto constraints and hand the posterior to ``asked.then``."""
     model, part = asked.model, item.data
-    if asked.moved is not None:
-        part = part.moved(asked.moved)
     rows = Rows.none(part.parts)
     if constraints:
         rows = compile_constraints(constraints, part, model.label_names_, part.parts)

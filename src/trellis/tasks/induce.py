@@ -14,17 +14,20 @@ regularization in which every frequent word is to use few states (Graça et al. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from trellis.constraints import Constraint, few_labels_per, word
 from trellis.data.batch import Batch
-from trellis.data.corpus import Corpus
+from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.sentence import Sentence
+from trellis.data.storage import Storage, bytes_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
@@ -35,7 +38,7 @@ from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_i
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
-from trellis.models.sequence import check_sentences
+from trellis.models.sequence import check_sentence, check_sentences
 from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
@@ -67,6 +70,8 @@ class Inducer(Estimator):
     keep_labels : labelled sentences also count in every round; else they are the start alone
     random_state, start_scale : of the random start, see SCALES;  decoding : "posterior" or "viterbi"
     n_jobs : threads, −1: every core; the result does not depend on it
+    memory : what training may use, bytes or such as "4G", None: half of what is free; a text without labels that takes
+        more than a quarter of it is kept on disk, with the same result
 
     Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
     """
@@ -95,6 +100,7 @@ class Inducer(Estimator):
         decoding: str = "posterior",
         n_jobs: int | None = None,
         engine: Any = None,
+        memory: int | str | None = None,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -119,6 +125,7 @@ class Inducer(Estimator):
         self.decoding = decoding
         self.n_jobs = n_jobs
         self.engine = engine
+        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
 
@@ -128,11 +135,13 @@ class Inducer(Estimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from sentences (strings of words, lists of them, or a Corpus); ``y`` labels some, None for the others.
 
+        Sentences without ``y`` may come one by one: only the numbers of their words are kept.
+
         Labelled sentences make the start; without any the start is random.
         """
         self._check_settings()
         compile_ahead(f"induce-{self.method}")
-        X = _as_lists(X)
+        X = _as_lists(X) if y is not None else self._coded(X)
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
         if np.any(given.labels >= 0):
@@ -167,6 +176,16 @@ class Inducer(Estimator):
         self._check_fitted()
         return self.model_.decode(self._batch, self._states)
 
+    def tagged(self) -> Iterator[Sentence]:
+        """The training text with its states for labels, one sentence after the other."""
+        self._check_fitted()
+        words, names = self._batch.column("word"), self.model_.label_names_.names
+        for low, high in pairwise(self._batch.offsets.tolist()):
+            states = self._states[low:high].tolist()
+            yield Sentence(
+                tuple(words.vocabulary.decode(words.codes[low:high].tolist())), tuple(names[k] for k in states)
+            )
+
     @property
     def posterior_states(self) -> LabelArray:
         """(n_tokens,) numbers of the states of the training text."""
@@ -189,6 +208,12 @@ class Inducer(Estimator):
         self.model_.save(path)
 
     # inside
+
+    def _coded(self, X: Any) -> Any:
+        """Sentences as a corpus, in memory or on disk."""
+        if isinstance(X, Corpus | str) or not isinstance(X, Iterable):
+            return _as_lists(X)
+        return corpus_of(map(_sentence, count(), X), storage=Storage(self.memory))
 
     def _learner(self, rounds: int) -> UEM:
         return UEM(
@@ -248,6 +273,7 @@ class Inducer(Estimator):
             raise UnknownNameError("method", self.method, METHODS)
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
+        bytes_of(self.memory)
         self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
@@ -326,6 +352,14 @@ def _as_lists(X: Any) -> Any:
     if isinstance(X, Corpus) or not isinstance(X, Iterable):
         return X
     return [sentence.split() if isinstance(sentence, str) else sentence for sentence in X]
+
+
+def _sentence(number: int, given: Any) -> Sentence:
+    words = given.split() if isinstance(given, str) else check_sentence(number, given)
+    for one in words:
+        if not isinstance(one, str):
+            raise DataError(f"words must be strings: sentence {number} has {one!r}, a {type(one).__name__}")
+    return Sentence(tuple(words))
 
 
 def _words_of(X: Any) -> list[str]:

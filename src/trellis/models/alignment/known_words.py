@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trellis.data.bitext import Bitext, WordCodes
+from trellis.data.ragged import IntArray
 from trellis.models.alignment.pair_table import PairTable
-from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.translation import ExtraCounts
-from trellis.structures.kernels.align_work import ALIKE
 
 
 def extra_counts(
@@ -41,8 +40,9 @@ def extra_counts(
     return ExtraCounts(at, np.array([found[k] for k in at.tolist()]), alike)
 
 
-def mark_alike(words: Sequence[tuple[Sequence[str], Sequence[str]]], bitext: Bitext, coded: SentencePairs) -> None:
-    """Mark, in place, the cells of equal words that the table does not have: names and numbers of a new text."""
+def alike_cells(words: Sequence[tuple[Sequence[str], Sequence[str]]], bitext: Bitext, offsets: IntArray) -> IntArray:
+    """Rising numbers of the cells of equal words (names, numbers of a new text); offsets : cells of each piece."""
+    found: list[int] = []
     for pair, (left, right) in enumerate(words):
         shared = set(left).intersection(right)
         if not shared:
@@ -53,9 +53,7 @@ def mark_alike(words: Sequence[tuple[Sequence[str], Sequence[str]]], bitext: Bit
             j, j_end = (bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[first]).tolist()
             columns = [(place, word) for place, word in enumerate(right[j:j_end]) if word in shared]
             for row, word in enumerate(left[i:i_end]):
-                if word not in shared:
-                    continue
-                start = coded.offsets[piece] + row * (j_end - j)
-                for place, other in columns:
-                    if other == word and coded.cells[start + place] < 0:
-                        coded.cells[start + place] = ALIKE
+                if word in shared:
+                    start = int(offsets[piece]) + row * (j_end - j)
+                    found += [start + place for place, other in columns if other == word]
+    return np.array(found, np.int64)

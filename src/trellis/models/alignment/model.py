@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -17,16 +19,19 @@ from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
 from trellis.data.ragged import FloatArray
+from trellis.data.shards import shard_bounds
+from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed, SerialEngine
+from trellis.engine.memory import give_back_memory
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.alignment.kernels import table as kernel
-from trellis.models.alignment.known_words import extra_counts, mark_alike
-from trellis.models.alignment.pair_table import PairTable
+from trellis.models.alignment.known_words import alike_cells, extra_counts
+from trellis.models.alignment.pair_table import PairTable, rows_kept
 from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
-from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, prior_tables, updated_tables
+from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
@@ -88,6 +93,7 @@ class AlignmentModel(SavedEstimator):
     target_codes_: WordCodes
     _is_shared = False
     _log_prior = 0.0
+    masses_: tuple[FloatArray, FloatArray]
 
     def __init__(
         self,
@@ -144,33 +150,40 @@ class AlignmentModel(SavedEstimator):
             return self.encode_fit(X, weights)[1]
         return self.look_up([(as_words(left), as_words(right)) for left, right in X], weights)[1]
 
-    def encode_fit(self, pairs: Iterable[Any], weights: Any = None) -> tuple[Bitext, SentencePairs]:
-        """Code a training text and build the table; pairs may come one by one."""
+    def encode_fit(
+        self, pairs: Iterable[Any], weights: Any = None, storage: Storage | None = None
+    ) -> tuple[Bitext, SentencePairs]:
+        """Code a training text and build the table; pairs may come one by one, and go to a storage."""
         self.check()
         self.source_codes_, self.target_codes_ = WordCodes(self.prefix), WordCodes(self.prefix)
         bitext = code_pairs(
-            ((as_words(left), as_words(right)) for left, right in pairs), self.source_codes_, self.target_codes_
+            ((as_words(left), as_words(right)) for left, right in pairs),
+            self.source_codes_,
+            self.target_codes_,
+            storage,
         )
         if bitext.n_empty == len(bitext):
             raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
         sizes = len(self.source_codes_.names), len(self.target_codes_.names)
-        self.table_, batch = PairTable.build(bitext, *sizes)
-        self.source_codes_.frozen = self.target_codes_.frozen = True
+        self.table_ = PairTable.build(bitext, *sizes)
+        self.source_codes_.freeze()
+        self.target_codes_.freeze()
         self.extra_ = extra_counts(
             self.table_, self.source_codes_, self.target_codes_, self.priors or {}, self.alike
         )  # fmt: skip
         self.reset()
-        return bitext, SentencePairs.of(bitext, batch.cells, weights).in_runs(len(self.table_))
+        give_back_memory()
+        return bitext, SentencePairs.of(bitext, weights)
 
     def look_up(
         self, words: Sequence[tuple[Sequence[str], Sequence[str]]], weights: Any = None
     ) -> tuple[Bitext, SentencePairs]:
-        """New text with the places of its cells in the table."""
+        """Code a new text."""
         bitext = code_pairs(words, self.source_codes_, self.target_codes_)
-        batch = self.table_.look_up(bitext)
+        batch = SentencePairs.of(bitext, weights)
         if self.alike > 0.0:
-            mark_alike(words, bitext, batch)
-        return bitext, SentencePairs.of(bitext, batch.cells, weights)
+            batch = replace(batch, alike=alike_cells(words, bitext, batch.offsets))
+        return bitext, batch
 
     # the four verbs
 
@@ -179,11 +192,13 @@ class AlignmentModel(SavedEstimator):
 
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
-        t, none, b = self.tables_, np.zeros(0), batch.as_one()
-        pair = t.pair if b.entries is None else np.take(t.pair, b.entries, axis=0)
+        t, none, b = self.tables_, np.zeros(0), batch
+        entries, cells = self.table_.number(b)
+        # A small table of their own, which fits into the cache.
+        pair = np.take(t.pair, entries, axis=0)
         words = (
-            Words(none, none, pair, 0, b.cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
-            Words(none, none, pair, 1, b.cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+            Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+            Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
         )
         return Joint(
             *(
@@ -215,13 +230,7 @@ class AlignmentModel(SavedEstimator):
             counted = values if plain else values * np.repeat(weight, np.diff(offsets))
             counts.append(counted.astype(np.float32, copy=False))
         places = None if forward.places is None else (forward.places, backward.places)
-        one = batch.as_one()
-        entries, cells = one.entries, one.cells
-        if entries is None:
-            cells = cells.copy()
-            entries = np.empty(len(cells), np.int32)
-            stamp = np.full(len(self.tables_.pair), -1, np.int32)
-            entries = entries[: kernel.number_within(cells, stamp, entries)]
+        entries, cells = self.table_.number(batch)
         pairs = np.zeros((len(entries), 2))
         kernel.add_cells(cells, counts[0], counts[1], pairs)
         sizes = len(self.tables_.pair), len(self.tables_.null1) - 1, len(self.tables_.null2) - 1
@@ -231,9 +240,9 @@ class AlignmentModel(SavedEstimator):
         )  # fmt: skip
 
     def bare(self) -> AlignmentModel:
-        """The model without its words and the rows of its table."""
+        """The model without its words and what only the M-step reads."""
         made = copy.copy(self)
-        for name in ("source_codes_", "target_codes_", "table_", "extra_", "priors"):
+        for name in ("source_codes_", "target_codes_", "extra_", "masses_", "priors"):
             made.__dict__.pop(name, None)
         return made
 
@@ -249,7 +258,7 @@ class AlignmentModel(SavedEstimator):
             raise DataError("the HMM's M-step needs expected jumps, which these statistics have not")
         out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
         self.tables_, log_prior = updated_tables(
-            self.table_, counts.pairs, counts.null1, counts.null2, self._prior,
+            self.table_, counts.pairs, counts.null1, counts.null2, self._prior, self.masses_,
             SerialEngine() if engine is None else engine.near, out, self.with_prior,
         )  # fmt: skip
         self._is_shared = False
@@ -275,7 +284,8 @@ class AlignmentModel(SavedEstimator):
 
     def reset(self) -> None:
         """The mean of the prior."""
-        self.tables_ = prior_tables(self.table_, self._prior)
+        self.masses_ = masses(self.table_, self._prior)
+        self.tables_ = prior_tables(self.table_, self._prior, self.masses_)
         self.places_ = (Places.initial(), Places.initial())
         self._log_prior, self._is_shared = 0.0, False
 
@@ -312,25 +322,42 @@ class AlignmentModel(SavedEstimator):
         self.source_codes_.frozen = self.target_codes_.frozen = True
         self.table_ = PairTable(arrays["row_offsets"], arrays["row_targets"], sizes["targets"])
         self.extra_ = ExtraCounts()
+        self.masses_ = masses(self.table_, self._prior)
         self.set_parameters(arrays)
 
-    def pruned(self, factor: float = 1.25) -> tuple[AlignmentModel, NDArray[np.int32]]:
-        """The model without pairs that are hardly likelier, in both directions, than pairs never seen.
+    def prune(self, factor: float = 1.25, *, least: float = 1.0) -> None:
+        """Drop pairs that are hardly likelier, in both directions, than pairs never seen.
 
-        Also the new place of each pair. Most pairs of a table only ever stood in the same sentence. Pairs with extra
-        counts stay, whatever was learned of them, but their counts are not kept: this is a model to align with.
+        Most pairs of a table only ever stood in the same sentence. From now on these are pairs never seen, whose
+        probability they had all but for the factor; the prior of their words still counts them. Pairs with extra counts
+        stay, whatever was learned of them. Nothing happens where more than a share ``least`` of all would stay.
         """
-        rows, columns = self.table_.sources(), self.table_.row_targets
-        pair, t = self.tables_.pair, self.tables_
-        keep = (pair[:, 0] > factor * t.unseen1[rows]) | (pair[:, 1] > factor * t.unseen2[columns])
-        keep[self.extra_.at] = True
-        table, moved = self.table_.kept(keep)
+        keep, t, at = np.empty(len(self.table_), np.bool_), self.tables_, self.extra_.at
+        ends = self.table_.row_offsets
+        for start, stop in pairwise(shard_bounds(ends).tolist()):
+            some = slice(int(ends[start]), int(ends[stop]))
+            pair, columns = t.pair[some], self.table_.row_targets[some]
+            unseen = np.repeat(t.unseen1[start:stop], np.diff(ends[start : stop + 1]))
+            keep[some] = (pair[:, 0] > factor * unseen) | (pair[:, 1] > factor * t.unseen2[columns])
+        keep[at] = True
+        if np.count_nonzero(keep) > least * len(keep):
+            return
+        before = [np.count_nonzero(keep[low:high]) for low, high in pairwise([0, *at.tolist()])]
+        self.extra_ = replace(self.extra_, at=np.cumsum(np.array(before, np.int64)))
+        self.table_ = self.table_.kept(keep)
+        self.tables_, self._is_shared = t._replace(pair=rows_kept(t.pair, keep)), False
+        del t, keep
+        give_back_memory()
+
+    def trimmed(self) -> AlignmentModel:
+        """A pruned model to align with: it knows nothing of extra counts."""
         small = AlignmentModel(**{**self.get_params(deep=False), "priors": None})
-        small.source_codes_, small.target_codes_ = self.source_codes_, self.target_codes_
-        small.table_, small.extra_, small.places_ = table, ExtraCounts(), self.places_
-        small.tables_ = t._replace(pair=pair[keep])
-        small._log_prior, small._is_shared = self._log_prior, False
-        return small, moved
+        for name in ("source_codes_", "target_codes_", "table_", "tables_", "places_", "masses_", "_log_prior"):
+            setattr(small, name, getattr(self, name))
+        small.extra_ = self.extra_
+        small.prune()
+        small.extra_ = ExtraCounts()
+        return small
 
 
 def as_words(text: Any) -> Sequence[str]:

@@ -1,32 +1,39 @@
-"""The sparse table of word pairs: rows of distinct target words by source word, and the places of cells in it."""
+"""The sparse table of word pairs: rows of distinct target words by source word, and cells looked up in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
-from trellis.data.ragged import IntArray, LabelArray
+from trellis.data.ragged import BoolArray, IntArray, LabelArray, offsets_of
 from trellis.models.alignment.kernels import table as kernel
-from trellis.models.alignment.sentence_pairs import SentencePairs, cell_offsets
+from trellis.models.alignment.sentence_pairs import SentencePairs
+from trellis.structures.kernels.align_work import ALIKE
 
-Places = NDArray[np.int32]
+Numbers = NDArray[np.int32]
+AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
 class PairTable:
     """Pairs (e, f) that can have a translation probability of their own.
 
-    row_offsets : (V_e + 1,);  row_targets : (n_pairs,) target words of each source word's row
+    row_offsets : (V_e + 1,);  row_targets : (n_pairs,) target words of each source word's row, rising
     n_targets : V_f
 
     >>> from trellis.data.bitext import WordCodes, code_pairs
     >>> bitext = code_pairs([(["a", "b"], ["x", "y"]), (["a"], ["y"])], WordCodes(None), WordCodes(None))
-    >>> table, pairs = PairTable.build(bitext, 2, 2)
-    >>> table.row_offsets.tolist(), table.row_targets.tolist(), pairs.cells.tolist()
-    ([0, 2, 4], [0, 1, 0, 1], [0, 1, 2, 3, 1])
+    >>> table = PairTable.build(bitext, 2, 2)
+    >>> table.row_offsets.tolist(), table.row_targets.tolist()
+    ([0, 2, 4], [0, 1, 0, 1])
+    >>> entries, cells = table.number(SentencePairs.of(bitext).instances(1, 2))
+    >>> entries.tolist(), cells.tolist()
+    ([1], [0])
     """
 
     row_offsets: IntArray
@@ -41,52 +48,71 @@ class PairTable:
         return len(self.row_targets)
 
     @classmethod
-    def build(cls, bitext: Bitext, n_sources: int, n_targets: int) -> tuple[PairTable, SentencePairs]:
-        """The table of all pairs of a text, and the text with the place of each of its cells."""
-        offsets = cell_offsets(bitext)
+    def build(cls, bitext: Bitext, n_sources: int, n_targets: int) -> PairTable:
+        """The table of all pairs of a text."""
         starts, order, sentence = _tokens_by_word(bitext, n_sources)
-        stamp, place = np.full(n_targets, -1, np.int32), np.zeros(n_targets, np.int32)
-        sizes = np.zeros(n_sources, np.int64)
+        stamp, sizes = np.full(n_targets, -1, np.int32), np.zeros(n_sources, np.int64)
         kernel.count_row_sizes(starts, order, sentence, bitext.target, bitext.target_offsets, stamp, sizes)
-        row_offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        row_offsets = offsets_of(sizes)
         row_targets = np.empty(row_offsets[-1], np.int32)
-        cells = np.empty(offsets[-1], np.int32)
         stamp[:] = -1
         kernel.fill_rows(
-            starts, order, sentence, bitext.source_offsets, bitext.target, bitext.target_offsets, offsets,
-            row_offsets, stamp, place, row_targets, cells,
+            starts, order, sentence, bitext.target, bitext.target_offsets, row_offsets, stamp, row_targets
         )  # fmt: skip
-        return cls(row_offsets, row_targets, n_targets), SentencePairs.of(bitext, cells)
+        return cls(row_offsets, row_targets, n_targets)
 
-    def look_up(self, bitext: Bitext) -> SentencePairs:
-        """Another text with the places of its cells, −1 where the table has no such pair."""
-        offsets = cell_offsets(bitext)
-        starts, order, sentence = _tokens_by_word(bitext, self.n_sources)
-        stamp, place = np.full(self.n_targets, -1, np.int32), np.zeros(self.n_targets, np.int32)
-        cells = np.empty(offsets[-1], np.int32)
-        kernel.look_up_cells(
-            starts, order, sentence, bitext.source, bitext.source_offsets, bitext.target, bitext.target_offsets,
-            offsets, self.row_offsets, self.row_targets, np.int32(-1), stamp, place, cells,
+    def number(self, pairs: SentencePairs) -> tuple[Numbers, Numbers]:
+        """Entries (n,) of the table that sentence pairs have, and the number among these of each cell (n_cells,).
+
+        A cell below 0 has no entry: NOT_IN_TABLE or, where its words are spelled alike, ALIKE.
+        """
+        found = pairs.cells_in(self)
+        if found is None:
+            found = self._numbered(pairs)
+            pairs.remember_cells(self, found)
+        return found.base[len(found) :], found  # type: ignore[index]
+
+    def _numbered(self, pairs: SentencePairs) -> Numbers:
+        """The cells, as the front of an array that goes on with the entries."""
+        sentence, n_cells = np.empty(len(pairs.source), np.int32), pairs.n_slots
+        kernel.sentence_numbers(pairs.source_offsets, sentence)
+        cells, entries = np.empty(n_cells, np.int32), np.empty(n_cells, np.int32)
+        n = kernel.number_cells(
+            pairs.source, pairs.source_offsets, sentence, pairs.target, pairs.target_offsets, pairs.offsets,
+            self.row_offsets, self.row_targets, np.full(self.n_sources, -1, np.int32), np.empty_like(sentence),
+            np.zeros(self.n_targets, np.int32), np.empty(self.n_targets, np.int32), cells, entries,
         )  # fmt: skip
-        return SentencePairs.of(bitext, cells)
+        if len(pairs.alike):
+            cells[pairs.alike] = np.where(cells[pairs.alike] < 0, ALIKE, cells[pairs.alike])
+        return np.concatenate((cells, entries[:n]))[:n_cells]
 
-    def kept(self, keep: NDArray[np.bool_]) -> tuple[PairTable, Places]:
-        """The table of some of the pairs, and the new place of each old one, −1 where it is dropped."""
-        running = np.concatenate(([0], np.cumsum(keep))).astype(np.int64)
-        moved = np.where(keep, running[:-1], -1).astype(np.int32)
-        return PairTable(running[self.row_offsets], self.row_targets[keep], self.n_targets), moved
+    def kept(self, keep: BoolArray) -> PairTable:
+        """The table of some of the pairs."""
+        ends = self.row_offsets.tolist()
+        sizes = np.array([np.count_nonzero(keep[low:high]) for low, high in pairwise(ends)], np.int64)
+        return PairTable(offsets_of(sizes), rows_kept(self.row_targets, keep), self.n_targets)
 
     def place(self, source: int, target: int) -> int:
         """The place of a pair, −1 if the table does not have it or a word is unknown (below 0)."""
         if min(source, target) < 0:
             return -1
         start, stop = self.row_offsets[source], self.row_offsets[source + 1]
-        found = np.flatnonzero(self.row_targets[start:stop] == target)
-        return int(start + found[0]) if len(found) else -1
+        found = start + int(np.searchsorted(self.row_targets[start:stop], target))
+        return int(found) if found < stop and self.row_targets[found] == target else -1
 
     def sources(self) -> LabelArray:
         """(n_pairs,) the source word of each pair."""
         return np.repeat(np.arange(self.n_sources, dtype=np.int32), np.diff(self.row_offsets))
+
+
+def rows_kept(values: NDArray[Any], keep: BoolArray) -> NDArray[Any]:
+    """``values[keep]``, piece by piece: NumPy would number all that is kept, in eight bytes each."""
+    kept, done = np.empty((np.count_nonzero(keep), *values.shape[1:]), values.dtype), 0
+    for start in range(0, len(keep), AT_ONCE):
+        some = values[start : start + AT_ONCE][keep[start : start + AT_ONCE]]
+        kept[done : done + len(some)] = some
+        done += len(some)
+    return kept
 
 
 def _tokens_by_word(bitext: Bitext, n_words: int) -> tuple[IntArray, LabelArray, LabelArray]:

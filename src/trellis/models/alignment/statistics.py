@@ -20,12 +20,13 @@ from trellis.structures.alignment import PlaceCounts
 class AlignmentStatistics:
     """Sums over pairs.
 
-    pairs : (n_entries, 2) expected links of each word pair, by direction
+    pairs : (n_entries, 2) expected links of each word pair, by direction; it is the largest array of a run, so in
+        single precision, like the posteriors that shards sum up before
     null1 : (V_f,) expected null links of target words;  null2 : (V_e,) of source words
     places : expected moves of both directions; None under Model 1
     """
 
-    pairs: FloatArray
+    pairs: NDArray[np.float32]
     null1: FloatArray
     null2: FloatArray
     places: tuple[PlaceCounts, PlaceCounts] | None = None
@@ -75,7 +76,7 @@ class ShardCounts:
     def total(self) -> AlignmentStatistics:
         """A table of counts of this shard alone, for others to be added to."""
         n, n_targets, n_sources = self.sizes
-        total = AlignmentStatistics(np.zeros((n, 2)), np.zeros(n_targets), np.zeros(n_sources))
+        total = AlignmentStatistics(np.zeros((n, 2), np.float32), np.zeros(n_targets), np.zeros(n_sources))
         total += self
         return total
 

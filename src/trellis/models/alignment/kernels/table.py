@@ -1,14 +1,19 @@
-"""The sparse table of word pairs that occur in some sentence pair, built by counting sort.
+"""The sparse table of word pairs that occur in some sentence pair, built by counting sort, and cells looked up in it.
 
-Rows are source words; row e lists the distinct target words that stand opposite e somewhere, in order of first
-appearance. Every cell (sentence, i, j) holds the place of its pair (e_i, f_j) in the table. Tokens are
-counting-sorted by source word; then one source word at a time is worked off, with one stamp a target word to
-tell whether the pair has its place already. Nothing is sorted and no pair is hashed: time is one visit a cell.
+Rows are source words; row e lists the distinct target words that stand opposite e somewhere, rising. Tokens are
+counting-sorted by source word; then one source word at a time is worked off, with one stamp a target word to tell
+whether the pair has its place already. No pair is hashed: time is one visit a cell.
+
+The places of cells (sentence, i, j) are not kept but found for a few pairs at a time, again word by word: the row of a
+word is stamped or, where it is much longer than the word has cells here, searched by halves.
 """
 
 from __future__ import annotations
 
 from numba import njit
+
+LONG_ROW = 24
+"""A row this many times as long as its word has cells is searched: a search costs some forty times a stamp."""
 
 
 @njit(nogil=True, cache=True)
@@ -47,59 +52,99 @@ def count_row_sizes(starts, order, sentence_of, target, target_offsets, stamp, s
 
 
 @njit(nogil=True, cache=True)
-def fill_rows(
-    starts, order, sentence_of, source_offsets, target, target_offsets, cell_offsets, row_offsets,
-    stamp, place, row_targets, cells,
-):  # fmt: skip
-    """Give each pair its place in ``row_targets`` and each cell the place of its pair; ``stamp`` starts at −1."""
+def fill_rows(starts, order, sentence_of, target, target_offsets, row_offsets, stamp, row_targets):
+    """Write the distinct target words of every row, rising; ``stamp`` starts at −1."""
     for e in range(starts.shape[0] - 1):
         free = row_offsets[e]
+        last = -1
         for k in range(starts[e], starts[e + 1]):
-            token = order[k]
-            s = sentence_of[token]
-            lo, hi = target_offsets[s], target_offsets[s + 1]
-            at = cell_offsets[s] + (token - source_offsets[s]) * (hi - lo)
-            for j in range(lo, hi):
+            s = sentence_of[order[k]]
+            if s == last:
+                continue
+            last = s
+            for j in range(target_offsets[s], target_offsets[s + 1]):
                 f = target[j]
-                if stamp[f] != e:
+                if f >= 0 and stamp[f] != e:
                     stamp[f] = e
-                    place[f] = free
                     row_targets[free] = f
                     free += 1
-                cells[at + j - lo] = place[f]
+        row_targets[row_offsets[e] : free].sort()
 
 
 @njit(nogil=True, cache=True)
-def look_up_cells(
-    starts, order, sentence_of, source, source_offsets, target, target_offsets, cell_offsets, row_offsets,
-    row_targets, missing, stamp, place, cells,
+def number_cells(
+    source, source_offsets, sentence_of, target, target_offsets, cell_offsets, row_offsets, row_targets, first,
+    following, mark, place, cells, entries,
 ):  # fmt: skip
-    """Places of the cells of new text in an existing table; ``missing`` where the table has no such pair.
+    """Number the table's entries that some pairs have, and give each of their cells its entry's number, −1: none.
 
-    starts, order : the new text's source tokens sorted by word; codes < 0 stand for words the table does not know
+    first : (V_e,) the first token of each word here, starts at −1;  following : (n_source,) the next one of its word
+    mark, place : (V_f,) of target words in the row at hand; ``mark`` starts at 0
+    cells : (n_cells,) and entries : (n_cells,) are written. Returns how many entries there are.
     """
-    for k in range(source.shape[0]):
-        if source[k] < 0:
-            s = sentence_of[k]
-            width = target_offsets[s + 1] - target_offsets[s]
-            at = cell_offsets[s] + (k - source_offsets[s]) * width
-            for j in range(width):
-                cells[at + j] = missing
-    for e in range(starts.shape[0] - 1):
-        if starts[e] == starts[e + 1]:
-            continue
-        for place_in_row in range(row_offsets[e], row_offsets[e + 1]):
-            f = row_targets[place_in_row]
-            stamp[f] = e
-            place[f] = place_in_row
-        for k in range(starts[e], starts[e + 1]):
-            token = order[k]
-            s = sentence_of[token]
-            lo, hi = target_offsets[s], target_offsets[s + 1]
-            at = cell_offsets[s] + (token - source_offsets[s]) * (hi - lo)
-            for j in range(lo, hi):
+    for t in range(source.shape[0] - 1, -1, -1):
+        following[t] = -1
+        if source[t] >= 0:
+            following[t] = first[source[t]]
+            first[source[t]] = t
+    n = 0
+    for begin in range(source.shape[0]):
+        e = source[begin]
+        low, high = 0, 0
+        if e >= 0:
+            if first[e] != begin:
+                continue  # done with the first of them
+            low, high = row_offsets[e], row_offsets[e + 1]
+        width, t = 0, begin
+        while t >= 0:
+            s = sentence_of[t]
+            width += target_offsets[s + 1] - target_offsets[s]
+            t = following[t]
+        # Of a target word: in the row, or looked up and numbered (or found to be in no row).
+        in_row, known = 2 * begin + 1, 2 * begin + 2
+        is_stamped = high - low <= LONG_ROW * width
+        if is_stamped:
+            for p in range(low, high):
+                mark[row_targets[p]] = in_row
+                place[row_targets[p]] = p
+        t = begin
+        while t >= 0:
+            s = sentence_of[t]
+            start, stop = target_offsets[s], target_offsets[s + 1]
+            at = cell_offsets[s] + (t - source_offsets[s]) * (stop - start) - start
+            for j in range(start, stop):
                 f = target[j]
-                cells[at + j - lo] = place[f] if f >= 0 and stamp[f] == e else missing
+                number = -1
+                if f >= 0:
+                    if mark[f] != known:
+                        p = -1
+                        if not is_stamped:
+                            p = searched(row_targets, low, high, f)
+                        elif mark[f] == in_row:
+                            p = place[f]
+                        mark[f] = known
+                        place[f] = -1
+                        if p >= 0:
+                            place[f] = n
+                            entries[n] = p
+                            n += 1
+                    number = place[f]
+                cells[at + j] = number
+            t = following[t]
+    return n
+
+
+@njit(nogil=True, cache=True)
+def searched(row_targets, low, high, f):
+    """The place of f among row_targets[low:high], which rise; −1: it is not there."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if row_targets[middle] < f:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and row_targets[low] == f else -1
 
 
 @njit(nogil=True, cache=True)
@@ -118,27 +163,6 @@ def add_entries(entries, pairs, counts):
     for k in range(entries.shape[0]):
         counts[entries[k], 0] += pairs[k, 0]
         counts[entries[k], 1] += pairs[k, 1]
-
-
-@njit(nogil=True, cache=True)
-def number_within(cells, stamp, entries):
-    """Give the table's entries numbers of their own among these cells, by first appearance, in place.
-
-    stamp : (n_table,) starts and ends at −1;  entries : (n_cells,) the entry of each number, written
-    """
-    n = 0
-    for k in range(cells.shape[0]):
-        p = cells[k]
-        if p < 0:
-            continue
-        if stamp[p] < 0:
-            stamp[p] = n
-            entries[n] = p
-            n += 1
-        cells[k] = stamp[p]
-    for k in range(n):
-        stamp[entries[k]] = -1
-    return n
 
 
 @njit(nogil=True, cache=True)
