@@ -28,6 +28,7 @@ import numpy as np
 
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
+from trellis.data.batch import Batch
 from trellis.data.related import Mention, RelatedText, read_related
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
@@ -94,10 +95,11 @@ def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
     return made
 
 
-def judged(model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText]) -> list[RelationScores]:
-    """Of the model alone, and of its best output under the rules."""
+def judged(
+    model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText], batch: Batch
+) -> list[RelationScores]:
+    """Of the model alone, and of its best output under the rules; ``batch`` : the gold sentences with nothing known."""
     relater = relater_of(model, rules)
-    batch = relater._batch([bare(text) for text in gold])
     from trellis.tasks.relate import _answers
 
     found = []
@@ -130,14 +132,14 @@ class Draw:
         """Scores of the labelled sentences alone, and of what every relater's settings make of them and the others."""
         model = Described(ENTITIES, RELATIONS)
         batch = model.encode([*labelled, *unlabelled], fit=True)
-        training = Training(model, batch, engine_for(1, None))
-        training.learn_supervised()
-        found = [judged(model, self.rules, gold)]
+        Training(model, batch, engine_for(1, None)).learn_supervised()
+        asked_of = model.encode([bare(text) for text in gold])
+        found = [judged(model, self.rules, gold, asked_of)]
         for relater in asked:
             relater.model_ = model
             tied = relater._tied(relater._tied_in_training())
             relater.learner([*self.rules, counts_like(labelled)]).train(Training(tied, batch, engine_for(1, None)))
-            found.append(judged(tied, self.rules, gold))
+            found.append(judged(tied, self.rules, gold, asked_of))
         return found
 
     def best_gamma(self, seed: int) -> float:
