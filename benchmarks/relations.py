@@ -20,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,13 +29,16 @@ import numpy as np
 
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
+from trellis.data.batch import Batch
 from trellis.data.related import Mention, RelatedText, read_related
+from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.training import Training
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.relation_model import RelationModel
 from trellis.tasks.relate import Relater
+from trellis.tasks.tag import Tagger
 
 RULES = """
 entities = ["Peop", "Org", "Loc", "Other"]
@@ -85,19 +89,20 @@ class Described(RelationModel):
 
 
 def bare(text: RelatedText) -> RelatedText:
-    return RelatedText(text.tokens, tuple(Mention(m.start, m.end) for m in text.mentions or ()), None)
+    return replace(text, mentions=tuple(Mention(m.start, m.end) for m in text.mentions or ()), relations=None)
 
 
 def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
     made = Relater(RULES, finder=False)
-    made.model_, made.constraints_, made.finder_ = model, list(rules), None
+    made.model_, made.constraints_, made.finder_, made.tagger_ = model, list(rules), None, None
     return made
 
 
-def judged(model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText]) -> list[RelationScores]:
-    """Of the model alone, and of its best output under the rules."""
+def judged(
+    model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText], batch: Batch
+) -> list[RelationScores]:
+    """Of the model alone, and of its best output under the rules; ``batch`` : the gold sentences with nothing known."""
     relater = relater_of(model, rules)
-    batch = relater._batch([bare(text) for text in gold])
     from trellis.tasks.relate import _answers
 
     found = []
@@ -130,14 +135,14 @@ class Draw:
         """Scores of the labelled sentences alone, and of what every relater's settings make of them and the others."""
         model = Described(ENTITIES, RELATIONS)
         batch = model.encode([*labelled, *unlabelled], fit=True)
-        training = Training(model, batch, engine_for(1, None))
-        training.learn_supervised()
-        found = [judged(model, self.rules, gold)]
+        Training(model, batch, engine_for(1, None)).learn_supervised()
+        asked_of = model.encode([bare(text) for text in gold])
+        found = [judged(model, self.rules, gold, asked_of)]
         for relater in asked:
             relater.model_ = model
             tied = relater._tied(relater._tied_in_training())
             relater.learner([*self.rules, counts_like(labelled)]).train(Training(tied, batch, engine_for(1, None)))
-            found.append(judged(tied, self.rules, gold))
+            found.append(judged(tied, self.rules, gold, asked_of))
         return found
 
     def best_gamma(self, seed: int) -> float:
@@ -275,7 +280,7 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     many = []
     for text in [t for t in texts if len(t.tokens) >= 20][:100]:
         places = np.sort(rng.choice(len(text.tokens), 10, replace=False))
-        many.append(RelatedText(text.tokens, tuple(Mention(int(p), int(p) + 1) for p in places), None))
+        many.append(replace(text, mentions=tuple(Mention(int(p), int(p) + 1) for p in places), relations=None))
     relater = relater_of(model, list(rules))
     batch = relater._batch(many)
     tied = relater._tied(10)
@@ -305,11 +310,11 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     print(f"rounds over {len(training.batch)} sentences: {spent_cpu:.1f} s of one core each ({rounds} s by the clock)")
 
 
-def published(data: Path, rules: RulesFile) -> None:
+def published(data: Path, tagger: Tagger | None) -> None:
     train = [t for name in ("train", "dev") for t in read_related(data / f"{name}.txt")]
     test = list(read_related(data / "test.txt"))
     for given in (True, False):
-        relater = Relater(RULES, method="supervised", min_count=1, finder=not given).fit(train)
+        relater = Relater(RULES, method="supervised", finder=not given, tagger=tagger).fit(train)
         asked = test if given else [RelatedText(t.tokens) for t in test]
         scores = score_relations(test, relater.predict([bare(t) for t in test] if given else asked))
         print(f"\ntrain and dev -> test, mentions {'given' if given else 'found'}: micro F1 (mean over types)")
@@ -324,6 +329,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--sizes", nargs="+", type=float, default=(0.05, 0.1, 0.2))
     parser.add_argument("--only", choices=("supervised", "few", "speed", "exact", "test"))
+    parser.add_argument("--tagger", help="tags of the words, by a file of `trellis tag train`, as features of mentions")
     parser.add_argument("--keep", type=Path, help="file of results: draws that it has are not run again")
     options = parser.parse_args()
     root = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -332,6 +338,10 @@ def main() -> None:
         sys.exit(f"no corpus at {data}: set TRELLIS_DATA")
     warnings.simplefilter("ignore", ConvergenceWarning)
     texts = [t for name in ("train", "dev", "test") for t in read_related(data / f"{name}.txt")]
+    tagger = None if options.tagger is None else Tagger.load(options.tagger)
+    if tagger is not None:
+        tags = tagger.predict(Sentence(text.tokens) for text in texts)
+        texts = [replace(text, tags=own.labels) for text, own in zip(texts, tags, strict=True)]
     rules = parse_rules(RULES)
     wanted, kept = options.only, Kept(options.keep)
     seeds = range(options.first, options.first + options.draws)
@@ -344,7 +354,7 @@ def main() -> None:
     if wanted == "exact":
         compare_exact(texts, rules, options.sizes, seeds, options.rounds, kept)
     if wanted == "test":
-        published(data, rules)
+        published(data, tagger)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,6 @@ from trellis.tasks.transfer import Transfer, usable_pairs
 
 CONFIDENCE = 0.5
 """Links less likely than this are left out."""
-WORDS = {"lexical": True, "passes": 2}
-"""A target parser that looks at words."""
 SPLIT = {"del": ("de", "el"), "al": ("a", "el")}
 """Words that the treebank writes as two."""
 
@@ -134,7 +132,7 @@ def main() -> None:
     half = len(pairs) // 2
     start = Transfer().source_model(pairs[:half])
     for eta in (0.6, 0.7, 0.8, 0.9, 0.95, 1.0):
-        learner = Transfer(eta=eta, n_jobs=2, **WORDS).fit_pairs(pairs[:half], start)
+        learner = Transfer(eta=eta, n_jobs=2).fit_pairs(pairs[:half], start)
         print(f"  {eta:<6}{100 * learner.conserved(pairs[half:]):.1f}", flush=True)
 
     print()
@@ -148,23 +146,25 @@ def main() -> None:
     english = plain(treebank("en-ewt-train"))
     delexicalised = ArcParser(lexical=False, bits=20, solver="adagrad", learning_rate=0.05, max_iter=3).fit(*english)
     table.row("direct transfer of a parser of tags", delexicalised)
-    table.row("PR, DMV", Transfer(model="dmv", max_iter=3, eta=1.0, n_jobs=2).fit_pairs(pairs).model_)
-    margin = Transfer(n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
-    table.row("PR, parser, margin steps", margin.model_)
-    tags = Transfer(n_jobs=2).fit_pairs(pairs, delexicalised)
-    table.row("PR, parser of tags, margin steps", tags.model_)
-    soft = Transfer(model="likelihood", n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
-    table.row("PR, parser, likelihood", soft.model_)
-    hard = Transfer(gamma=0.1, n_jobs=2, **WORDS).fit_pairs(pairs, delexicalised)
-    table.row("γ = 0.1, near the best tree kept so, margin", hard.model_)
+    for name, settings in (
+        ("PR, DMV", {"model": "dmv"}),
+        ("PR, parser (the default)", {}),
+        ("PR, parser of tags", {"lexical": False}),
+        ("PR, parser, one round, one order", {"max_iter": 1, "orders": 1}),
+        ("PR, parser, likelihood", {"model": "likelihood"}),
+        ("CoDL (γ = 0), parser", {"gamma": 0.0}),
+    ):
+        table.row(name, Transfer(n_jobs=2, **settings).fit_pairs(pairs, delexicalised).model_)
     table.row("supervised Spanish (es-gsd-dev)", ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev"))))
 
-    print("\nby number of pairs: random completion and PR, both by margin steps (Figure 9)")
+    print("\nby number of pairs: random completion, PR and CoDL, all by margin steps (Figure 9)")
     for size in (1_000, 2_000, 5_000, 10_000, 20_000):
         some = every[:size]
         own = [pair.target for pair in some]
         table.row(f"random completion, {len(some)}", ArcParser(bits=20, max_iter=2).fit(own, random_trees(some)))
-        table.row(f"PR, {len(some)}", Transfer(n_jobs=2, **WORDS).fit_pairs(some, delexicalised).model_)
+        for name, gamma in (("PR", 1.0), ("CoDL", 0.0)):
+            learner = Transfer(gamma=gamma, n_jobs=2).fit_pairs(some, delexicalised)
+            table.row(f"{name}, {len(some)}", learner.model_)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ every_root = pytest.mark.parametrize("single_root", [True, False], ids=["single"
 
 @st.composite
 def batches(draw: st.DrawFn, projective: bool, *, exact: bool = False, valence: bool | None = None) -> TreeCase:
-    lengths = draw(st.lists(st.integers(0, 5 if projective else 4), min_size=1, max_size=2))
+    lengths = draw(st.lists(st.integers(0, 5), min_size=1, max_size=2))
     palette = draw(palettes(exact=exact))
     return draw(tree_cases(palette, projective=projective, lengths=lengths, valence=valence))
 

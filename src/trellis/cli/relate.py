@@ -100,7 +100,8 @@ def train(
         raise DataError("there are no labelled sentences to learn from: give some with --labelled")
     relater = Relater.from_file(
         rules, method=method.value, gamma=gamma, max_iter=rounds, exact=exact, min_count=min_count,
-        finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger), n_jobs=jobs(threads), engine=engine, verbose=not quiet,
+        finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger),
+        n_jobs=jobs(threads), engine=engine, verbose=not quiet,
     )  # fmt: skip
     relater.fit(few, _read(unlabelled or ()))
     relater.save(save)

@@ -61,9 +61,15 @@ def transfer(
         Kind, name_option("--kind", help="What is learned. One of: margin, likelihood, dmv", panel=LEARNING)
     ] = Kind.MARGIN,
     eta: Annotated[
-        float,
-        number_option("--eta", min=0.0, max=1.0, help="Least expected share of projected heads kept.", panel=LEARNING),
-    ] = 0.95,
+        float | None,
+        number_option(
+            "--eta",
+            min=0.0,
+            max=1.0,
+            help="Least expected share of projected heads kept. Default: 0.95; 1 of dmv.",
+            panel=LEARNING,
+        ),
+    ] = None,
     gamma: Annotated[float, GAMMA] = 1.0,
     rounds: Annotated[int | None, ROUNDS] = None,
     longest: Annotated[

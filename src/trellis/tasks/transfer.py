@@ -6,15 +6,16 @@ Arcs are so trusted as a group and not one by one.
 
 "margin"       the edge-factored model. A parser of tags alone, learned from the source trees (tags are the same in
                both languages), gives the posterior that is projected; the trees with the most arcs right in expectation
-               under the projection teach the parser of the target language, by margin steps.
+               under the projection teach the next round's parser of tags, and after the last round the parser of the
+               target language, by margin steps: the mean of parsers that met the trees in different orders.
 "likelihood"   the same, but the projection itself is learned from (soft trees), and rounds go on with the new parser.
-"dmv"          the generative model with valence, from Klein and Manning's start.
+"dmv"          the generative model with valence, from Klein and Manning's start, projected.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -23,30 +24,35 @@ from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
 from trellis.data.sentence import Sentence
 from trellis.engine import Piece, engine_for, shards_of
+from trellis.engine.engine import summed
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
 from trellis.projection import Item, Projector, ShardAnswer
+from trellis.structures import Structure
 from trellis.tasks.parse import tagged
 from trellis.tasks.projected_arcs import Link, SentencePair, is_fragment, projected, strip_pair
 from trellis.tasks.tree_task import TreeTask
 from trellis.tasks.tree_text import strip
 
-MODELS = ("margin", "likelihood", "dmv")
+ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 5}
+"""Rounds of each model unless it is told how many."""
 
 
 class Transfer(TreeTask):
     """A parser of the target language of a bitext.
 
     model : "margin", "likelihood" or "dmv"
-    eta : least expected share of words, among those that are given heads, that keep one of them
+    eta : least expected share of words, among those that are given heads, that keep one of them; None: 0.95, and 1 of
+        "dmv", which drifts away from the arcs where it may
     gamma : temperature of the projection: 1 is posterior regularization, 0 takes best trees under the constraint
-    max_iter : rounds of learning; None: 3 of "dmv", which drifts away in more, and 1 of the others
+    max_iter : rounds of learning; None: 2 of "margin", 1 of "likelihood", 5 of "dmv"
     steps : of L-BFGS in each round of "likelihood"
     longest : target sentences of more words, punctuation aside, are left out
-    l2 : strength of the prior of "likelihood";  passes : of margin steps
-    lexical : whether the target parser looks at words, which helps if they are those of the text that is to be parsed
+    l2 : strength of the prior of "likelihood"
+    passes, learning_rate : of margin steps;  orders : in which the trees are met, by a parser each
+    lexical : whether the target parser looks at words, or at tags alone
     bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
     n_jobs, engine : where the work is done
 
@@ -61,14 +67,16 @@ class Transfer(TreeTask):
         self,
         *,
         model: str = "margin",
-        eta: float = 0.95,
+        eta: float | None = None,
         gamma: float = 1.0,
         max_iter: int | None = None,
         steps: int = 20,
         longest: int = 20,
         l2: float = 40.0,
         passes: int = 1,
-        lexical: bool = False,
+        learning_rate: float = 0.01,
+        orders: int = 4,
+        lexical: bool = True,
         bits: int = 20,
         min_count: int = 2,
         source_passes: int = 3,
@@ -84,6 +92,8 @@ class Transfer(TreeTask):
         self.longest = longest
         self.l2 = l2
         self.passes = passes
+        self.learning_rate = learning_rate
+        self.orders = orders
         self.lexical = lexical
         self.bits = bits
         self.min_count = min_count
@@ -105,9 +115,7 @@ class Transfer(TreeTask):
         text = [pair.target for pair in pairs]
         given = [projected(pair) for pair in pairs]
         if self.model == "dmv":
-            model: ArcParser | DMV = DMV()
-            given = _attainable(model, model.encode(text, fit=True), given)
-            self.model_ = self._learned(model, text, self._rule(given), "uniform", self.max_iter or 3)
+            self.model_ = self._dmv(text, given)
         else:
             self.model_ = self._arc_parser(text, given, start if start is not None else self.source_model(pairs))
         self.n_pairs_ = len(pairs)
@@ -115,7 +123,16 @@ class Transfer(TreeTask):
         return self
 
     def _rule(self, given: Sequence[Sequence[tuple[int, int]]]) -> Constraint:
-        return (arcs(given, share=True) >= self.eta).named("projected arcs are kept")
+        eta = self.eta if self.eta is not None else 1.0 if self.model == "dmv" else 0.95
+        return (arcs(given, share=True) >= eta).named("projected arcs are kept")
+
+    def _dmv(self, text: Sequence[Sequence[tuple[str, str]]], given: list[list[tuple[int, int]]]) -> DMV:
+        model = DMV()
+        batch = model.encode(text, fit=True)
+        rule = self._rule(_attainable(model, batch, given))
+        model.update(summed(model.collect(shard, q) for shard, q in self._projected(model, model.uniform, batch, rule)))
+        learned: DMV = self._learned(model, text, rule, "model", self.max_iter or ROUNDS["dmv"])
+        return learned
 
     def _arc_parser(
         self, text: Sequence[Sequence[tuple[str, str]]], given: list[list[tuple[int, int]]], start: ArcParser
@@ -123,32 +140,49 @@ class Transfer(TreeTask):
         batch = start.encode(text)
         rule = self._rule(_attainable(start, batch, given))
         shared: dict[str, Any] = {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
+        rounds = self.max_iter or ROUNDS[self.model]
         if self.model == "margin":
-            heads = [start.scores(shard).likeliest(q) for shard, q in self._projected(start, batch, rule)]
-            trees = start.decode(batch, np.concatenate(heads))
-            return ArcParser(**shared, max_iter=self.passes, n_jobs=self.n_jobs).fit(text, trees)
+            for left in range(rounds - 1, -1, -1):
+                posteriors = self._projected(start, start.scores, batch, rule)
+                heads = np.concatenate([start.scores(shard).likeliest(q) for shard, q in posteriors])
+                trees = start.decode(batch, heads)
+                if left:
+                    start = ArcParser(lexical=False, bits=self.bits, solver="adagrad", max_iter=1).fit(text, trees)
+                    batch = start.encode(text)
+            return self._mean_parser(text, trees, shared)
         model = ArcParser(
             **shared, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs, engine=self.engine,
         )  # fmt: skip
         model.encode(text, fit=True)
-        total: Any = None
-        shards = []
-        for shard, q in self._projected(start, batch, rule):
-            counts = model.collect(shard, q)
-            total = counts if total is None else total + counts
-            shards.append(shard)
-        model.update(total, shards=[engine_for(self.n_jobs, self.engine).place([Piece(shard) for shard in shards])])
-        if self.max_iter is not None and self.max_iter > 1:
-            model = self._learned(model, text, rule, "model", self.max_iter - 1)
+        found = self._projected(start, start.scores, batch, rule)
+        placed = engine_for(self.n_jobs, self.engine).place([Piece(shard) for shard, _ in found])
+        model.update(summed(model.collect(shard, q) for shard, q in found), shards=[placed])
+        if rounds > 1:
+            model = self._learned(model, text, rule, "model", rounds - 1)
         return model
 
-    def _projected(self, model: ArcParser, batch: Batch, rule: Constraint) -> list[tuple[Batch, Any]]:
-        """Shards of a batch, and the posteriors of a model there, projected."""
+    def _mean_parser(
+        self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]], shared: dict[str, Any]
+    ) -> ArcParser:
+        """The mean of parsers that met the trees in different orders."""
+        made = [
+            ArcParser(
+                **shared, max_iter=self.passes, learning_rate=self.learning_rate, random_state=seed, n_jobs=self.n_jobs
+            ).fit(text, trees)
+            for seed in range(self.orders)
+        ]  # fmt: skip
+        made[0].set_parameters({"weights": np.mean([one.parameters()["weights"] for one in made], axis=0)})
+        return made[0]
+
+    def _projected(
+        self, model: ArcParser | DMV, scores: Callable[[Batch], Structure], batch: Batch, rule: Constraint
+    ) -> list[tuple[Batch, Any]]:
+        """Shards of a batch, and posteriors there, projected."""
         rows = compile_constraints([rule], batch, model.label_names_, model.parts(batch))
         shards = [shard.of(batch) for shard in shards_of(batch)]
         bounds = np.array([0, *np.cumsum([len(shard) for shard in shards])])
         found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs, self.engine)).run(
-            model.scores, self.gamma, then=_posterior
+            scores, self.gamma, then=_posterior
         )
         return list(zip(shards, found.results, strict=True))
 
@@ -181,14 +215,12 @@ class Transfer(TreeTask):
         return kept / total if total else 0.0
 
     def _check_settings(self) -> None:
-        if self.model not in MODELS:
-            raise UnknownNameError("model", self.model, MODELS)
-        if self.model == "margin" and self.max_iter not in (None, 1):
-            raise DataError(
-                f"margin has one round: leave max_iter out, or take model='likelihood'; got {self.max_iter!r}"
-            )
-        self._check_whole(max_iter=1, steps=1, longest=2, passes=1, bits=4, min_count=1, source_passes=1)
-        self._check_within(eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), bits=(4, 26))
+        if self.model not in ROUNDS:
+            raise UnknownNameError("model", self.model, ROUNDS)
+        self._check_whole(max_iter=1, steps=1, longest=2, passes=1, orders=1, bits=4, min_count=1, source_passes=1)
+        self._check_within(
+            eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26)
+        )  # fmt: skip
 
 
 def _posterior(item: Item, answer: ShardAnswer) -> Any:
