@@ -119,7 +119,7 @@ def _votes(folder):
     import json
 
     (folder / "votes.tsv").write_text("# token\tlist\tcue\ntake\tO\t_\naspirin\tB-DRUG\tB-DRUG\n", encoding="utf-8")
-    rule = '[[rule]]\nname = "the list"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
+    rule = '[[rule]]\nname = "list"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
     (folder / "rules.toml").write_text(rule, encoding="utf-8")
     wrench = folder / "weak" / "bc5cdr"
     wrench.mkdir(parents=True)
