@@ -119,7 +119,7 @@ def _votes(folder):
     import json
 
     (folder / "votes.tsv").write_text("# token\tlist\tcue\ntake\tO\t_\naspirin\tB-DRUG\tB-DRUG\n", encoding="utf-8")
-    rule = '[[rule]]\nname = "list"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
+    rule = '[[rule]]\nname = "l"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
     (folder / "rules.toml").write_text(rule, encoding="utf-8")
     wrench = folder / "weak" / "bc5cdr"
     wrench.mkdir(parents=True)
@@ -177,6 +177,10 @@ from pathlib import Path
 sides = [Path(f"text.{end}").read_text(encoding="utf-8").splitlines()[:40] for end in ("en", "fr")]
 pairs = list(zip(*sides))
 new_pairs = pairs[:3]
+""",
+    "extraction.md": """
+from trellis.tasks.extract_files import read_labelled, read_texts
+few, texts = read_labelled("few.tsv"), read_texts("text.txt")
 """,
     "induction.md": """
 from pathlib import Path

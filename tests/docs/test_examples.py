@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import json
 import re
 import runpy
 
@@ -12,6 +14,7 @@ from tests.docs.sandbox import EXAMPLES, ROOT
 
 DRAWINGS = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
 OWN = sorted(path for path in EXAMPLES.glob("own_*.py"))
+NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 GENERATORS = sorted(EXAMPLES.glob("*/generate.py"))
 
 
@@ -65,3 +68,25 @@ def test_samples_are_what_their_generator_writes(path, tmp_path, monkeypatch):
     assert written
     for name, content in written.items():
         assert content == before[name], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_its_outputs_are_true(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    session: dict[str, object] = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        *before, last = ast.parse("".join(cell["source"])).body
+        exec(compile(ast.Module(before, []), path.name, "exec"), session)
+        if not isinstance(last, ast.Expr):
+            exec(compile(ast.Module([last], []), path.name, "exec"), session)
+            continue
+        value = eval(compile(ast.Expression(last.value), path.name, "eval"), session)
+        shown = "".join("".join(output["data"]["text/plain"]) for output in cell["outputs"])
+        assert repr(value) == shown
+
+
+def test_there_are_two_notebooks():
+    assert len(NOTEBOOKS) == 2
