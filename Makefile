@@ -19,7 +19,7 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard ben
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo docs gallery kernels test lint format bench clean distclean
+.PHONY: help install demo dist docs gallery kernels test lint format bench clean distclean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -52,6 +52,9 @@ docs: $(DOCS)  ## the documentation as a site that opens from disk: build/site/i
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
 
+dist: $(DEV)  ## a wheel and an sdist under dist/, each tried in an environment of its own
+	tools/smoke_test.sh $(abspath $(BIN)/python)
+
 kernels: $(DEV)  ## record which kernels each use needs, after kernels or their arguments changed
 	$(BIN)/python tools/record_kernels.py $(ARGS)
 
@@ -64,7 +67,7 @@ bench-%: $(DEV)
 
 clean:  ## remove caches (compiled kernels too) and build outputs; .venv stays
 	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build demo dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 distclean: clean  ## clean, and remove .venv
 	rm -rf $(VENV)

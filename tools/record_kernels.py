@@ -64,15 +64,10 @@ TESTS = f"pytest -q -x -p no:cacheprovider -p no:randomly {ROOT}/tests -m 'not l
 
 
 def write_samples(folder: Path) -> None:
-    """Sentences and their pairs: 500 of them, as in a first try."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    import demo_align
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    pairs = [demo_align.noun_phrase(rng) for _ in range(500)]
-    (folder / "pairs.txt").write_text("".join(f"{' '.join(s)} ||| {' '.join(t)}\n" for s, t, _ in pairs), "utf-8")
-    (folder / "words.txt").write_text("".join(f"{' '.join(s)}\n" for s, _, _ in pairs), "utf-8")
+    """Sentences and their pairs, as in a first try."""
+    sides = [(ROOT / "examples" / "garden" / f"text.{end}").read_text("utf-8").splitlines() for end in ("en", "fr")]
+    (folder / "pairs.txt").write_text("".join(f"{s} ||| {t}\n" for s, t in zip(*sides, strict=True)), "utf-8")
+    (folder / "words.txt").write_text("".join(f"{s}\n" for s in sides[0]), "utf-8")
 
 
 def type_name(kind: Any) -> Any:

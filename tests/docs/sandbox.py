@@ -77,9 +77,13 @@ def _joined(folder):
 
 
 def _short(folder):
-    """A page that shows what commands there are shows no figure: a little text is enough for it."""
+    """Where a page shows what commands there are and no figure, a little text is enough."""
     for name in ("text.txt", "new.txt"):
         (folder / name).write_text("".join(_read("citations/text.txt").splitlines(True)[:40]), encoding="utf-8")
+    for name in ("text.en", "text.fr", "gold.txt"):
+        sample = {"gold.txt": "garden/gold.links"}.get(name, f"garden/{name}")
+        (folder / name).write_text("".join(_read(sample).splitlines(True)[:60]), encoding="utf-8")
+    (folder / "gold.conllu").write_text(_blocks("garden/test.conllu", 10), encoding="utf-8")
     (folder / "pairs.tsv").write_text("".join(_read("names/pairs.tsv").splitlines(True)[:20]), encoding="utf-8")
     (folder / "gold.tsv").write_text(_blocks("citations/gold.tsv", 10), encoding="utf-8")
     for name in ("train.conllu", "trees.conllu", "text.conllu"):
@@ -115,7 +119,7 @@ def _votes(folder):
     import json
 
     (folder / "votes.tsv").write_text("# token\tlist\tcue\ntake\tO\t_\naspirin\tB-DRUG\tB-DRUG\n", encoding="utf-8")
-    rule = '[[rule]]\nname = "the list"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
+    rule = '[[rule]]\nname = "l"\nshare = "B-DRUG"\nif_column = { list = "B-DRUG" }\nat_least = 0.9\nper = "corpus"\n'
     (folder / "rules.toml").write_text(rule, encoding="utf-8")
     wrench = folder / "weak" / "bc5cdr"
     wrench.mkdir(parents=True)
@@ -145,7 +149,9 @@ def _trees(folder):
         (folder / name).write_text("".join(_read(sample).splitlines(True)[:60]), encoding="utf-8")
     for name, sample in (("en.tags", "garden/train.conllu"), ("es.tags", "garden/fr-test.conllu")):
         Tagger().fit(list(read_conllu(EXAMPLES / sample))[:60]).save(folder / name)
-    rule = '[[rule]]\nname = "roots"\narcs = "share"\nhead_root = true\nchild_column = { upos = "VERB" }\nat_least = 0.5\nper = "corpus"\n'
+    rule = (
+        '[[rule]]\nname = "roots"\narcs = "count"\nhead_root = true\nchild_column = { upos = "VERB" }\nat_least = 0.5\n'
+    )
     (folder / "rules.toml").write_text(rule, encoding="utf-8")
 
 
@@ -154,15 +160,27 @@ def _usual(folder):
 
 
 MADE = {
-    "alignment.md": [_joined], "command-line.md": [_short, _joined], "induction.md": [_words], "aggregation.md": [_votes],
-    "matching.md": [_names], "parsing.md": [_trees], "views.md": [_usual],
-}  # fmt: skip
+    "aggregation.md": [_votes],
+    "alignment.md": [_joined],
+    "command-line.md": [_short, _joined],
+    "extraction.md": [_short],
+    "induction.md": [_words],
+    "matching.md": [_names],
+    "parsing.md": [_trees],
+    "report.md": [_short],
+    "views.md": [_short, _usual],
+}
+
 PRELUDE = {
     "alignment.md": """
 from pathlib import Path
 sides = [Path(f"text.{end}").read_text(encoding="utf-8").splitlines()[:40] for end in ("en", "fr")]
 pairs = list(zip(*sides))
 new_pairs = pairs[:3]
+""",
+    "extraction.md": """
+from trellis.tasks.extract_files import read_labelled, read_texts
+few, texts = read_labelled("few.tsv"), read_texts("text.txt")
 """,
     "induction.md": """
 from pathlib import Path
