@@ -26,6 +26,7 @@ from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.models.back_off import Forms
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
 from trellis.models.gaussian import check_l2
@@ -77,6 +78,8 @@ class HMM(SequenceModel):
     emissions : "table": a probability for each word and label; "features": log-linear in endings, digits, hyphens,
         capitals and marks of the word, and in the word itself if it was seen ``min_count`` times; or a function from a
         word to features of your own. Then every word is a symbol, also new ones, and ``unknown`` is not used
+    back_off, forms : κ of :mod:`trellis.models.back_off`, 0: none; and the column of a Corpus with the forms of words.
+        The log-prior leaves it out
     l2 : with features, strength of the Gaussian prior of their weights, 1 / σ²; it has the place of ``emission_prior``
     n_jobs : threads of ``predict`` and its like; −1: every core
 
@@ -101,7 +104,12 @@ class HMM(SequenceModel):
         "transition": ARRAYS["transition"],
         "weights": ArrayOf(np.float64, ("features", "labels")),
     }
+    ARRAYS_OF_FORMS: ClassVar = {
+        "form": ArrayOf(np.int64, ("symbols",), low=0),
+        "form_share": ArrayOf(np.float64, ("symbols",), low=0.0),
+    }
     _log_linear: LogLinearEmissions | None = None
+    _forms: Forms | None = None
 
     def __init__(
         self,
@@ -115,6 +123,8 @@ class HMM(SequenceModel):
         emission_prior: float = 1.01,
         variational: bool = False,
         emissions: str | WordDescription = "table",
+        back_off: float = 0.0,
+        forms: str = "form",
         l2: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
@@ -127,6 +137,8 @@ class HMM(SequenceModel):
         self.emission_prior = emission_prior
         self.variational = variational
         self.emissions = emissions
+        self.back_off = back_off
+        self.forms = forms
         self.l2 = l2
         self.n_jobs = n_jobs
 
@@ -161,6 +173,9 @@ class HMM(SequenceModel):
             if not by_table:
                 seen = np.bincount(symbol_column(words, self.symbols_).codes, minlength=len(self.symbols_))
                 self._describe_words(LogLinearEmissions.learn(self.symbols_, seen, self._description(), self.min_count))
+            if self.back_off:
+                coded = symbol_column(words, self.symbols_)
+                self._forms = Forms.learn(coded, batch.column(self.forms), self.symbols_)
             self.reset()
         return replace(
             batch,
@@ -228,6 +243,8 @@ class HMM(SequenceModel):
         """M-step: counts are all it needs, so the data is not looked at again."""
         start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
         emission = statistics.emission.table()
+        if self._forms is not None:
+            emission = emission + self.back_off * self._forms.base(emission)
         if self._log_linear is not None:
             self.weights_ = self._log_linear.fit(emission, self.weights_)
             self._set_labels(statistics)
@@ -421,7 +438,8 @@ class HMM(SequenceModel):
         names = {"labels": vocabulary_to_json(self.label_names_), "symbols": vocabulary_to_json(self.symbols_)}
         if self._log_linear is not None:
             names["features"] = vocabulary_to_json(self.feature_names_)
-        return names, dict(parameters)
+        forms = {} if self._forms is None else {"form": self._forms.form, "form_share": self._forms.share}
+        return names, {**parameters, **forms}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
@@ -429,7 +447,14 @@ class HMM(SequenceModel):
         self.symbols_ = vocabulary_from_json(names["symbols"])
         features = None if self.emissions == "table" else vocabulary_from_json(names["features"])
         table, sizes = self._table_of_arrays(features)
+        if self.back_off:
+            table = {**table, **self.ARRAYS_OF_FORMS}
         arrays = check_arrays(table, arrays, **sizes)  # before anything of the size that names claim is made
+        if self.back_off:
+            form, share = arrays["form"], arrays["form_share"]
+            _, numbers = np.unique(form, return_inverse=True)  # a large number would be a large table
+            self._forms = Forms(numbers.astype(np.int64), share)
+            arrays = {name: one for name, one in arrays.items() if name not in self.ARRAYS_OF_FORMS}
         self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
         if features is not None:
             self._describe_words(features)
@@ -460,6 +485,9 @@ class HMM(SequenceModel):
         if isinstance(self.emissions, str) and self.emissions not in EMISSIONS:
             raise UnknownNameError("emissions", self.emissions, EMISSIONS)
         check_l2(self.l2)
+        self._check_within(back_off=(0.0, np.inf))
+        if self.back_off and self.emissions != "table":
+            raise DataError("back_off is for emissions='table': features of words may have their forms among them")
         if self.emissions != "table":
             if self.variational:
                 raise DataError("variational Bayes is for emissions='table': weights of features have a Gaussian prior")

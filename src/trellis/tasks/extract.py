@@ -102,7 +102,7 @@ class Extractor(SavedEstimator):
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
         and "codl" where there is a k_best, or no round
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
-    transition_prior, emission_prior : of the HMM
+    transition_prior, emission_prior, back_off : of the HMM
     random_state : of the start where nothing is labelled
 
     Learned: ``ccm_`` (with ``model_``, of "both" the product as Views, ``penalties_``, ``history_``),
@@ -132,6 +132,7 @@ class Extractor(SavedEstimator):
         min_count: int | None = None,
         transition_prior: float = 1.01,
         emission_prior: float = 1.001,
+        back_off: float = 1.0,
         random_state: int | None = 0,
         n_jobs: int | None = None,
         engine: Any = None,
@@ -153,6 +154,7 @@ class Extractor(SavedEstimator):
         self.min_count = min_count
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
+        self.back_off = back_off
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
@@ -221,6 +223,7 @@ class Extractor(SavedEstimator):
             emits=SEEN,
             transition_prior=self.transition_prior,
             emission_prior=self.emission_prior,
+            back_off=self.back_off,
         )
 
     def _taught(self, kind: type[CRF]) -> CRF:

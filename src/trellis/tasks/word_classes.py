@@ -74,8 +74,8 @@ class WordClasses:
         return word if word in self.common else word_class(word)
 
     def add_to(self, sentence: Sentence) -> Sentence:
-        """The sentence with the column "seen"."""
-        seen = tuple(map(self.seen_as, sentence.words))
+        """The sentence with the columns "seen" and "form"."""
+        columns = {"seen": tuple(map(self.seen_as, sentence.words)), "form": tuple(map(word_class, sentence.words))}
         return Sentence(
-            sentence.words, sentence.labels, {"seen": seen}, path=sentence.path, line=sentence.line, rows=sentence.rows
+            sentence.words, sentence.labels, columns, path=sentence.path, line=sentence.line, rows=sentence.rows
         )
