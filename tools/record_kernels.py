@@ -42,7 +42,7 @@ USES = {
     "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
     "train-codl": f"{TRAIN} --method codl",
-    "predict": f"trellis predict -m {MODEL} {CITATIONS}/gold.tsv -o {{folder}}/out.tsv",
+    "predict": f"trellis predict -m {MODEL} {CITATIONS}/text.txt -o {{folder}}/out.tsv",
     "train-hard-em": f"{TRAIN} --method hard-em",
     "train-supervised": f"{TRAIN} --method supervised",
     "train-pr": f"{TRAIN} --method pr",
