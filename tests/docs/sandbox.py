@@ -182,6 +182,10 @@ new_pairs = pairs[:3]
 from trellis.tasks.extract_files import read_labelled, read_texts
 few, texts = read_labelled("few.tsv"), read_texts("text.txt")
 """,
+    "views.md": """
+texts = [["the", "goal", "was", "late"], ["a", "late", "bill"], ["goal", "of", "the", "year"], ["the", "bill", "failed"]]
+labels = [["OTHER", "SPORT", "OTHER", "OTHER"], ["OTHER"] * 3, ["SPORT", "OTHER", "OTHER", "OTHER"], ["OTHER"] * 3]
+""",
     "induction.md": """
 from pathlib import Path
 sentences = [line.split() for line in Path("text.txt").read_text(encoding="utf-8").splitlines()]
