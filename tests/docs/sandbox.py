@@ -75,7 +75,7 @@ def _short(folder):
         (folder / name).write_text("".join(_read("citations/text.txt").splitlines(True)[:40]), encoding="utf-8")
     for name in ("text.en", "text.fr", "gold.txt"):
         sample = {"gold.txt": "garden/gold.links"}.get(name, f"garden/{name}")
-        (folder / name).write_text("".join(_read(sample).splitlines(True)[:60]), encoding="utf-8")
+        (folder / name).write_text("".join(_read(sample).splitlines(True)[:30]), encoding="utf-8")
     (folder / "gold.conllu").write_text(_blocks("garden/test.conllu", 10), encoding="utf-8")
     (folder / "pairs.tsv").write_text("".join(_read("names/pairs.tsv").splitlines(True)[:20]), encoding="utf-8")
     (folder / "gold.tsv").write_text(_blocks("citations/gold.tsv", 10), encoding="utf-8")
