@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 
 import pytest
@@ -19,6 +21,13 @@ is_built = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the si
 def test_every_public_name_is_in_the_reference(name):
     module = trellis._EXPORTS[name]
     assert re.search(rf":: {re.escape(module)}(\.{name})?$", API, re.M), f"docs/api lacks {module}.{name}"
+
+
+def test_docstrings_are_rewritten_as_they_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    found = doctest.testmod(importlib.import_module("docstrings"))
+    assert found.attempted
+    assert not found.failed
 
 
 @pytest.mark.slow
