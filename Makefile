@@ -49,7 +49,7 @@ gallery: $(PACKAGE)  ## draw the pictures of docs/gallery
 	@for drawing in examples/plot_*.py; do echo "$$drawing"; $(BIN)/python $$drawing || exit 1; done
 
 docs: $(DOCS)  ## the documentation as a site that opens from disk: build/site/index.html
-	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site
+	$(BIN)/python -m sphinx -a -E -W --keep-going -q -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
 
 dist: $(DEV)  ## a wheel and an sdist under dist/, each tried in an environment of its own

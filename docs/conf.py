@@ -28,6 +28,7 @@ html_title = "Trellis"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
+html_show_search_summary = False  # it would be fetched, which a page that was opened from disk may not
 html_theme_options = {"top_of_page_buttons": [], "navigation_with_keys": True}
 
 autodoc_typehints = "none"

@@ -164,7 +164,7 @@ def main(out: Path = OUT) -> None:
         aligner.decode_constraint = "both"  # trained by EM: the page shows what agreement does to its posteriors
         for title, own in (
             ("Fields", report(extractor, texts[:40])),
-            ("Alignment", report(aligner, pairs[:100], gold=gold[:100])),
+            ("Alignment", report(aligner, pairs[:60], gold=gold[:60])),
             ("Tagger", report(learner, sentences)),
         ):
             page.sections += [(f"{title}: {name[0].lower()}{name[1:]}", html) for name, html in own.sections]

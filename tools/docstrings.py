@@ -17,14 +17,15 @@ KEPT = re.compile(r"(``.*?``|:\w+:`[^`]*`)")
 def as_restructured(lines: Iterable[str]) -> list[str]:
     """The lines of a docstring of this house.
 
-    >>> print("\\n".join(as_restructured(["Adds *a*.", "", "a : one;  b : two", "", ">>> 1 + 1", "2"])))
+    >>> print("\\n".join(as_restructured(["Adds *a*.", "", "a : one;  b : two", "", "    a + b"])))
     Adds \\*a\\*.
     <BLANKLINE>
     * ``a``: one
     * ``b``: two
     <BLANKLINE>
-    >>> 1 + 1
-    2
+    ::
+    <BLANKLINE>
+            a + b
     """
     made: list[str] = []
     for block in _blocks(NEXT_ARGUMENT.sub(r"\n\1 : ", "\n".join(lines)).splitlines()):

@@ -26,27 +26,20 @@ PEOPLE = {
     "rules.toml": "people/rules.toml", "few.jsonl": "people/few.jsonl", "many.jsonl": "people/many.jsonl",
     "text.jsonl": "people/gold.jsonl", "gold.jsonl": "people/gold.jsonl",
 }  # fmt: skip
+RELATIONS = {"few.jsonl": "people/few.jsonl", "relations.toml": "people/rules.toml"}
 WEAK = {"votes.jsonl": "weak/votes.jsonl", "new.jsonl": "weak/votes.jsonl"}
 NAMES = {"pairs.tsv": "names/pairs.tsv"}
 FILES = {
     "README.md": {**BITEXT, **GARDEN, **WEAK, "few.jsonl": "people/few.jsonl", "many.jsonl": "people/many.jsonl"},
     "aggregation.md": WEAK,
     "alignment.md": BITEXT,
-    "command-line.md": {
-        **CITATIONS,
-        **BITEXT,
-        **GARDEN,
-        **WEAK,
-        **NAMES,
-        "few.jsonl": "people/few.jsonl",
-        "relations.toml": "people/rules.toml",
-    },
+    "command-line.md": {**CITATIONS, **BITEXT, **GARDEN, **WEAK, **NAMES, **RELATIONS},
     "extraction.md": CITATIONS,
     "induction.md": {"gold.tsv": "garden/gold.tsv", "corpus.tsv": "garden/gold.tsv"},
     "matching.md": {},
     "parsing.md": {name: sample for name, sample in GARDEN.items() if name != "trees.conllu"},
     "relations.md": PEOPLE,
-    "report.md": {**CITATIONS, **BITEXT, **GARDEN},
+    "report.md": {**CITATIONS, **BITEXT, **GARDEN, **RELATIONS},
     "views.md": CITATIONS,
 }
 """Page -> file that it names -> sample below examples/."""
@@ -82,7 +75,7 @@ def _short(folder):
         (folder / name).write_text("".join(_read("citations/text.txt").splitlines(True)[:40]), encoding="utf-8")
     for name in ("text.en", "text.fr", "gold.txt"):
         sample = {"gold.txt": "garden/gold.links"}.get(name, f"garden/{name}")
-        (folder / name).write_text("".join(_read(sample).splitlines(True)[:60]), encoding="utf-8")
+        (folder / name).write_text("".join(_read(sample).splitlines(True)[:30]), encoding="utf-8")
     (folder / "gold.conllu").write_text(_blocks("garden/test.conllu", 10), encoding="utf-8")
     (folder / "pairs.tsv").write_text("".join(_read("names/pairs.tsv").splitlines(True)[:20]), encoding="utf-8")
     (folder / "gold.tsv").write_text(_blocks("citations/gold.tsv", 10), encoding="utf-8")
@@ -181,6 +174,10 @@ new_pairs = pairs[:3]
     "extraction.md": """
 from trellis.tasks.extract_files import read_labelled, read_texts
 few, texts = read_labelled("few.tsv"), read_texts("text.txt")
+""",
+    "views.md": """
+texts = [["the", "goal", "was", "late"], ["a", "late", "bill"], ["goal", "of", "the", "year"], ["a", "bill", "fell"]]
+labels = [["OTHER", "SPORT", "OTHER", "OTHER"], ["OTHER"] * 3, ["SPORT", "OTHER", "OTHER", "OTHER"], ["OTHER"] * 3]
 """,
     "induction.md": """
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/constraints.md: what stands in a file and what stands in Python beside it say the same, rule by rule."""
+"""Rules of the pages are read; in docs/constraints.md, file and Python beside it say the same, rule by rule."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ from trellis.learn.penalties import as_constraint
 BLOCKS = blocks_of((ROOT / "docs" / "constraints.md").read_text(encoding="utf-8"))
 PAIRS = [(a, b) for a, b in pairwise(BLOCKS) if a.language == "toml" and b.language == "python"]
 IMPORTS = "\n".join(BLOCKS[0].lines)
+RULES = [
+    pytest.param("\n".join(block.lines), path.parent, id=f"{path.name} line {block.line}")
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    for block in blocks_of(path.read_text(encoding="utf-8"))
+    if block.language == "toml"
+]
+
+
+@pytest.mark.parametrize("text, folder", RULES)
+def test_every_rules_file_of_the_pages_is_read(text, folder):
+    files = {"targets.tsv": "word\tcount\tA\tB\ngoal\t3\t0.9\t0.1\n"}
+    for constraint in parse_rules(text, str(folder / "page.toml"), files).constraints:
+        assert constraint.describe()
 
 
 @pytest.mark.parametrize("toml, python", PAIRS, ids=[f"line {a.line}" for a, _ in PAIRS])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trellis import HMM, UEM, Aligner, Extractor, Parser, count, label, word
+from trellis import HMM, UEM, Aggregator, Aligner, Extractor, Matcher, Parser, Relater, count, label, word
 from trellis.data.conllu import read_conllu
+from trellis.data.pair_files import PairLine
+from trellis.data.related import read_related
 from trellis.data.sentence import Sentence
+from trellis.data.voted_files import read_voted
 from trellis.metrics.alignment import read_links
 from trellis.tasks.extract_files import read_labelled, read_texts
 
@@ -38,3 +41,20 @@ def tagged():
     learner = UEM(HMM(["D", "N", "V"], min_count=1), rules, max_iter=3, tol=0, random_state=0).fit(text)
     gold = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
     return learner, [Sentence(tuple(w), tuple(y)) for w, y in zip(text, gold, strict=True)]
+
+
+def related():
+    folder = EXAMPLES / "people"
+    learner = Relater.from_file(folder / "rules.toml", finder=False).fit(list(read_related(folder / "few.jsonl")))
+    return learner, list(read_related(folder / "gold.jsonl"))[:30]
+
+
+def matched():
+    names = [("dana", "דנה"), ("nadia", "נדיה"), ("dina", "דינה"), ("anna", "אנה"), ("nina", "נינה"), ("ada", "עדה")]
+    asked = [PairLine("adina", "עדינה", 1), PairLine("adina", "נינה", -1), PairLine("dina", "דינה", -1)]
+    return Matcher("names", negatives=3, n_jobs=1).fit(names), asked
+
+
+def aggregated():
+    votes = list(read_voted(EXAMPLES / "weak" / "votes.jsonl"))[:40]
+    return Aggregator(["DRUG", "AILMENT"], words=False).fit(votes), votes

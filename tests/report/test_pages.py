@@ -95,6 +95,32 @@ def test_a_learner_has_constraints_and_posteriors_and_words_stay_words():
     assert "The run, round by round" in headings(page)
 
 
+def test_a_relater_has_rules_and_what_they_changed():
+    relater, texts = models.related()
+    page = report(relater, texts)
+    html = checked(page)
+    assert headings(page)[:3] == ["30 sentences against gold", "What is known", "What the rules changed"]
+    assert "For every two mentions, if the relation is Live_In then the second is Loc, strictly." in html
+
+
+def test_a_matcher_has_pairs_side_by_side_and_mistakes():
+    matcher, asked = models.matched()
+    page = report(matcher, asked)
+    html = checked(page)
+    assert headings(page)[:3] == ["Against the answers", "What stands side by side", "Worst errors"]
+    assert "66.7" in html  # the third answer was given wrongly
+    assert "speaks for a match" in html
+
+
+def test_an_aggregator_has_functions_and_doubts():
+    aggregator, votes = models.aggregated()
+    page = report(aggregator, votes)
+    html = checked(page)
+    assert headings(page)[:2] == ["What is estimated of each function", "Where it is least sure"]
+    for name in aggregator.accuracies_:
+        assert name in html
+
+
 def test_effects_are_those_of_a_hand_calculation():
     """Two labels, one word, p = (0.8, 0.2): q with E[B] ≥ 0.5 is (0.5, 0.5), at λ = log 4."""
     from trellis import HMM

@@ -20,7 +20,7 @@ from trellis.tasks.align import CONSTRAINTS, Aligner
 GRIDS = 3
 LONGEST = 18
 """Words on a side of a pair that is drawn."""
-FOR_DUALS = 60
+FOR_DUALS = 30
 """Pairs whose constraints are written out, for their λ."""
 
 Grid = tuple[Any, Any]

@@ -24,6 +24,8 @@ from trellis.tasks.relaxed import predict_relaxed
 MOST = 100
 """Texts whose posteriors are projected for the table of rules."""
 SHOWN = 2
+LONGEST = 24
+"""Tokens of a text whose posteriors are shown."""
 AROUND = 45
 
 
@@ -68,7 +70,7 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Ef
     for n, t in enumerate(texts):
         own = grid[batch.offsets[n] : batch.offsets[n + 1]]
         p, q = did.before.at(own), did.after.at(own)
-        moved.append((float(np.abs(p - q).sum()) if 3 < len(t) <= 16 else -1.0, n, p, q))
+        moved.append((float(np.abs(p - q).sum()) if 3 < len(t) <= LONGEST else -1.0, n, p, q))
     pieces = []
     for change, n, p, q in sorted(moved, key=lambda one: (-one[0], one[1]))[:SHOWN]:
         if change <= 0:
@@ -80,7 +82,9 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Ef
                 heat([names[k] for k in used], words, values[:, used].T, f"{title} the projection: {texts[n].text}")
             )
     page.add(
-        "Label posteriors", text("The short texts that the rules changed most; labels below 0.1 are left out."), *pieces
+        "Label posteriors",
+        *([text("The short texts that the rules changed most; labels below 0.1 are left out.")] if pieces else []),
+        *pieces,
     )
 
 

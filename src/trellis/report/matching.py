@@ -20,7 +20,12 @@ THICKEST = 6.0
 
 
 def plot_matches(matches: Sequence[Match], path: FilePath) -> None:
-    """Write a picture with a panel for each match of two names."""
+    """Write a picture of :func:`matches_figure`."""
+    save_figure(matches_figure(matches), path)
+
+
+def matches_figure(matches: Sequence[Match]) -> Any:
+    """A figure with a panel for each match of two names."""
     if not matches:
         raise DataError("there is no match to draw")
     longest = max(max(_places(match)[2]) for match in matches)
@@ -34,7 +39,7 @@ def plot_matches(matches: Sequence[Match], path: FilePath) -> None:
         "speaks against": {"color": BAD, **line},
     }
     add_legend(figure, entries, columns=1)
-    save_figure(figure, path)
+    return figure
 
 
 def _places(match: Match) -> tuple[list[float], list[float], tuple[float, float]]:

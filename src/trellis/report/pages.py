@@ -6,6 +6,9 @@
 | an extractor | rules, label posteriors before and after, fields against gold, errors in context |
 | a parser of any kind | arcs as likely as they are, heads against gold |
 | a learner with constraints | constraints, label posteriors before and after, labels against gold |
+| a relater | rules, what they changed, entities and relations against gold |
+| a matcher | names or sentences side by side, mistakes |
+| an aggregator | what is estimated of each function, where it is least sure |
 | any of them that keeps its history, or a run's file | objective, likelihood, distance and violations by round |
 """
 
@@ -38,12 +41,15 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
     from trellis.report.alignment_page import alignment_page
     from trellis.report.fields_page import fields_page
     from trellis.report.labels_page import labels_page
+    from trellis.report.matches_page import matches_page
+    from trellis.report.relations_page import relations_page
     from trellis.report.trees_page import trees_page
+    from trellis.report.votes_page import votes_page
 
     kinds: dict[str, Callable[..., Page]] = {
         "Aligner": alignment_page, "Extractor": fields_page, "Parser": trees_page, "TreeInducer": trees_page,
         "Transfer": trees_page, "UEM": labels_page, "CCM": labels_page, "CoDL": labels_page, "HMM": labels_page,
-        "CRF": labels_page,
+        "CRF": labels_page, "Relater": relations_page, "Matcher": matches_page, "Aggregator": votes_page,
     }  # fmt: skip
     kind = type(model).__name__
     if kind not in kinds:

@@ -33,8 +33,11 @@ def trees_page(task: Any, sentences: Sequence[Sentence], _: Any) -> Page:
     page = Page("Dependency trees", f"{len(given)} sentences, {len(known)} of them with trees; {type(task).__name__}")
     if known:
         scores = compare([given[n] for n in known], task.predict([given[n] for n in known]))
-        rows = [("all words", percent(scores.total.uas), percent(scores.total.las)),
-                ("without punctuation", percent(scores.plain.uas), percent(scores.plain.las))]  # fmt: skip
+        named = scores.total.las > 0  # models without a treebank know no relations
+        rows = [
+            (name, percent(one.uas), *[percent(one.las)] * named)
+            for name, one in (("all words", scores.total), ("without punctuation", scores.plain))
+        ]
         pairs = [
             (float(p), h == gold[n][c])
             for n in known for c, row in enumerate(posteriors[n]) for h, p in enumerate(row) if p >= 0.02
@@ -42,7 +45,7 @@ def trees_page(task: Any, sentences: Sequence[Sentence], _: Any) -> Page:
         judged = {"arcs": Judged.of(pairs, sum(len(gold[n]) for n in known))}
         page.add(
             f"{len(known)} sentences against gold",
-            table(("", "heads right", "with relations"), rows),
+            table(("", "heads right", *["with relations"] * named), rows),
             picture(threshold_curves(judged), "Arcs, kept from some posterior on"),
             picture(calibration_curves(judged), "Are the posteriors what they say?"),
         )
