@@ -435,9 +435,10 @@ class Chain(Structure):
 
 def _folded(counts: FloatArray, own: IntArray, n_own: int) -> FloatArray:
     """Counts by matrix (n, K, K) added up to those of the ``n_own`` matrices that they are changes of."""
-    if n_own == 1:
-        return counts.sum(axis=0, keepdims=True)
     folded = np.zeros((n_own, *counts.shape[1:]))
+    if n_own == 1:
+        folded[0] = counts.sum(axis=0)
+        return folded
     np.add.at(folded, own, counts)
     return folded
 
