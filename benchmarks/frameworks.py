@@ -94,11 +94,13 @@ def cost_of_gradients(folder: Path) -> None:
     batch = replace(batch, columns={"word": Column.of([w for s in sentences for w in s.words])})
     said = [shares({"B-NP": 0.6, "I-NP": 0.3}, where=word == w).penalty(1.0, "l2") for w in ("the", "of", "to", "in")]
     changes = (transitions(from_="B-NP", to="I-NP").per("corpus") >= 0.2 * count().per("corpus")).penalty(1.0, "l2")
+    every = (transitions().per("corpus") <= 0.2 * count().per("corpus")).penalty(1.0, "l2")
     print("\nseconds of a gradient, best of five: the model's own, GE's, and how often the first goes into the second")
     crf.weights_ = 0.1 * np.random.default_rng(0).normal(size=len(crf.weights_))
     for name, constraints in {
         "CRF, targets of labels": said,
         "CRF, a target of transitions too": [*said, changes],
+        "CRF, all changes of label too": [*said, every],
     }.items():
         step = ExpectationStep(Training(crf, batch, SerialEngine()), constraints, None)
         own = crf.loss(crf.collect(batch, crf.scores(batch).infer()), step.placed)

@@ -138,6 +138,36 @@ def test_words_speak_where_no_function_votes():
     assert with_words.predict([spans("patients took zol99ine daily", f=[])]) == [["O", "O", "B-DRUG", "O"]]
 
 
+def test_a_short_form_is_what_its_long_form_is_and_no_more():
+    explained = spans("nitric oxide ( NO ) rose and NO fell", f=[[0, 2, "DRUG"]], g=[[0, 2, "DRUG"]])
+    others = [spans("take aspirin but NO wine", f=[[1, 2, "DRUG"]], g=[[1, 2, "DRUG"]])] * 12
+    made = Aggregator().fit([explained, *others])
+    assert made.labels_[0] == ["B-DRUG", "I-DRUG", "O", "B-DRUG", "O", "O", "O", "B-DRUG", "O"]
+    assert made.labels_[1] == ["O", "B-DRUG", "O", "O", "O"]  # this text does not explain it
+    assert made.predict([explained, others[0]]) == made.labels_[:2]
+    part = spans("acid nitric oxide ( ANO ) and ANO", f=[[2, 3, "DRUG"]], g=[[2, 3, "DRUG"]])
+    assert made.predict([part])[0][-1] == "O"  # the entity is a part of the long form
+
+
+def dictionary_with_a_verb():
+    """A dictionary of nouns, all right, and of one verb, which is wrong: only the company that words keep shows it."""
+    rng, texts, gold = np.random.default_rng(1), [], []
+    for i in range(300):
+        noun, verb = f"noun{rng.integers(25)}", f"verb{rng.integers(25)}"
+        verb = "work" if i % 5 == 0 else verb
+        found = [[1, 2, "TERM"]] + ([[5, 6, "TERM"]] if verb == "work" else [])
+        texts.append(spans(f"the {noun} is great they {verb} with it", f=found))
+        gold.append(["O", "B-TERM", *["O"] * 6])
+    return texts, gold
+
+
+def test_words_speak_against_votes_when_asked():
+    texts, gold = dictionary_with_a_verb()
+    trusting, doubting = Aggregator().fit(texts), Aggregator(doubt=True).fit(texts)
+    assert agreement(doubting.labels_, gold) == 1.0
+    assert agreement(trusting.labels_, gold) < 1.0  # the one function is believed
+
+
 def test_rules_are_obeyed():
     texts, _ = drawn(50)
     rules = '[[rule]]\nname = "no pains"\nif_word_matches = "."\nthen_not_label = ["B-PAIN", "I-PAIN"]\n'

@@ -53,6 +53,7 @@ TRAINING = {
         "accuracy",
         "price",
         "no_words",
+        "doubt",
         "rounds",
         "gamma",
         "seed",
@@ -76,6 +77,9 @@ def aggregate(
     model: SomeModel = None,
     no_words: Annotated[
         bool, flag("--no-words", help="Do not let words speak where no function votes.", panel=DECODING)
+    ] = False,
+    doubt: Annotated[
+        bool, flag("--doubt", help="Let them speak of words with votes too: more precise.", panel=DECODING)
     ] = False,
     rounds: Annotated[int, ROUNDS] = 100,
     gamma: Annotated[float, GAMMA] = 1.0,
@@ -121,6 +125,8 @@ def aggregate(
 
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
+    if no_words:
+        refuse_beside(context, "--no-words", "lets no word speak", {"doubt": "--doubt"})
     read = {"files": files, "--rules": rules, "--model": model}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
@@ -135,8 +141,8 @@ def aggregate(
         text = None if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
         made = Aggregator(
             kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=text, rules_path=rules or "rules",
-            words=not no_words, gamma=gamma, max_iter=rounds, random_state=seed, n_jobs=jobs(threads), engine=engine,
-            verbose=not quiet,
+            words=not no_words, doubt=doubt, gamma=gamma, max_iter=rounds, random_state=seed, n_jobs=jobs(threads),
+            engine=engine, verbose=not quiet,
         ).fit(texts)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_
         if save is not None:

@@ -75,8 +75,9 @@ def expect_shard(model: Any, item: Item, state: Any) -> tuple[FloatArray, Any]:
     rows, part = item.rows, item.data
     q = scores_of(model, part).infer(at=rows.part)
     values = rows.coefficient * q.at(rows.part)
-    shared = rows.instance[rows.entry_row] == COUPLING
-    values[shared] *= part.weights[rows.entry_instance[shared]]
+    if np.any(part.weights != 1.0):
+        shared = rows.instance[rows.entry_row] == COUPLING
+        values[shared] *= part.weights[rows.entry_instance[shared]]
     return np.bincount(rows.entry_row, values, minlength=len(rows)).astype(np.float64), state
 
 

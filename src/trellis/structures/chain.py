@@ -244,9 +244,7 @@ class Chain(Structure):
             along = tilt[which] if len(tilt) else np.zeros((len(which), k, k))
             node[here], of_edges, slope[i] = derive_log(own_node, scores[which], direction[here], along)
             np.add.at(counts, which, weights[i] * of_edges)
-        folded = np.zeros((len(p.edge), k, k))
-        np.add.at(folded, own, counts)
-        return LabelPosterior(node, slope, self.own_counts(folded))
+        return LabelPosterior(node, slope, self.own_counts(_folded(counts, own, len(p.edge))))
 
     def names_transition(self, at: IntArray | None) -> bool:
         """Whether any of the parts is a transition."""
@@ -256,10 +254,7 @@ class Chain(Structure):
         """Expected transitions by the matrices of the model's own stack, from those by the matrices of this chain."""
         if self.owner is None:
             return counts
-        own, n_own = self.owner
-        folded = np.zeros((n_own, *counts.shape[1:]))
-        np.add.at(folded, own, counts)
-        return folded
+        return _folded(counts, *self.owner)
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best labels. Of equals the one with the smallest last label, then the smallest before it, and so on;
@@ -436,6 +431,16 @@ class Chain(Structure):
     def _arrays(self) -> tuple[Any, ...]:
         t = self.tables
         return self.offsets, t.node, self.node_index, t.edge, self.edge_index, t.start, t.stop
+
+
+def _folded(counts: FloatArray, own: IntArray, n_own: int) -> FloatArray:
+    """Counts by matrix (n, K, K) added up to those of the ``n_own`` matrices that they are changes of."""
+    folded = np.zeros((n_own, *counts.shape[1:]))
+    if n_own == 1:
+        folded[0] = counts.sum(axis=0)
+        return folded
+    np.add.at(folded, own, counts)
+    return folded
 
 
 def _log_or_zero(potentials: FloatArray) -> FloatArray:

@@ -34,14 +34,23 @@ class Transitions:
 
     def at(self, cell: IntArray) -> FloatArray:
         """The marginals of transitions, counted from the first of all: (slot · K + a) · K + b."""
-        k, found = self.matrix.shape[1], np.empty(cell.shape)
+        k, found, any_logs = self.matrix.shape[1], np.empty(cell.shape), bool(self.logs.any())
+        before, matrix, after = self.before.reshape(-1), self.matrix.reshape(-1), self.after.reshape(-1)
         for low in range(0, len(cell), AT_ONCE):
             some, out = cell[low : low + AT_ONCE], found[low : low + AT_ONCE]
-            slot, a, b = some // (k * k), some // k % k, some % k
-            before, matrix, after = self.before[slot, a], self.matrix[self.index[slot], a, b], self.after[slot, b]
-            log = self.logs[slot]
-            out[log] = np.exp(before[log] + matrix[log] + after[log])
-            out[~log] = before[~log] * matrix[~log] * after[~log]
+            row = some // k
+            slot, b = row // k, some - row * k
+            pair = some - slot * (k * k)
+            if len(self.matrix) > 1:
+                pair += self.index[slot] * np.int64(k * k)
+            factors = before.take(row), matrix.take(pair), after.take(slot * k + b)
+            if any_logs:
+                log = self.logs[slot]
+                out[log] = np.exp(sum(factor[log] for factor in factors))
+                out[~log] = np.prod([factor[~log] for factor in factors], axis=0)
+            else:
+                np.multiply(factors[0], factors[1], out=out)
+                out *= factors[2]
         return found
 
     def dense(self) -> FloatArray:

@@ -9,8 +9,9 @@ A constraint for each function, and one for silence, hold it to their meaning (p
     E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
-invalid BIO sequences. Then words speak: short forms are what their long forms are (:mod:`trellis.tasks.short_forms`),
-and the company and form of a word are evidence beside the votes (:mod:`trellis.tasks.word_evidence`).
+invalid BIO sequences. Then words speak where no function does: short forms are what their long forms are
+(:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence
+(:mod:`trellis.tasks.word_evidence`).
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -91,8 +92,9 @@ class Aggregator(SavedEstimator):
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    words : whether words speak beside the votes
-    word_weight : what the evidence of company and form is multiplied by (:mod:`trellis.tasks.word_evidence`)
+    words : whether words speak where no function votes
+    doubt : whether their company and form speak of words that functions vote on too: more precise, and less complete
+    word_weight : what that evidence is multiplied by (:mod:`trellis.tasks.word_evidence`)
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
     transition_prior, emission_prior : Dirichlet α of the HMM;  random_state : of its start
@@ -116,6 +118,7 @@ class Aggregator(SavedEstimator):
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
         words: bool = True,
+        doubt: bool = False,
         word_weight: float = 1.0,
         gamma: float = 1.0,
         max_iter: int = 100,
@@ -137,6 +140,7 @@ class Aggregator(SavedEstimator):
         self.rules_path = rules_path
         self.files = files
         self.words = words
+        self.doubt = doubt
         self.word_weight = word_weight
         self.gamma = gamma
         self.max_iter = max_iter
@@ -367,7 +371,7 @@ class Aggregator(SavedEstimator):
         )  # fmt: skip
 
     def _word_evidence(self) -> WordEvidence:
-        return WordEvidence(self.label_names_, weight=self.word_weight, n_jobs=self.n_jobs)
+        return WordEvidence(self.label_names_, weight=self.word_weight, doubt=self.doubt, n_jobs=self.n_jobs)
 
     # one file
 

@@ -13,10 +13,10 @@ next, and those that are not (0) likewise, a model of random effects,
     told(word) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
     evidence   = told by context + (l − m) + told by form
 
-(more like an entity than entities usually are is not less like one), which is what is added to the log-odds of the
-votes. Where entities differ much in the company they keep, unusual company tells little against a word. Where no
-function votes, a type has besides what the views give it beyond its share. Of labels without "O",
-log p(label) − log share of both views is added where no function votes.
+(more like an entity than entities usually are is not less like one). It is added to the log-odds of the votes where no
+function votes, and with ``doubt`` at all spans that were found. Where entities differ much in the company they keep,
+unusual company tells little against a word. Where no function votes, a type has besides what the views give it beyond
+its share. Of labels without "O", log p(label) − log share of both views is added where no function votes.
 """
 
 from __future__ import annotations
@@ -120,10 +120,13 @@ class WordEvidence:
     """Classifiers of context and of form, and what they say of the tokens of a text.
 
     labels : names of all labels;  weight : what the evidence is multiplied by
+    doubt : whether there is evidence about spans on which functions vote too
     """
 
-    def __init__(self, labels: Sequence[str], *, weight: float = 1.0, n_jobs: int | None = None) -> None:
-        self.labels, self.weight, self.n_jobs = list(labels), weight, n_jobs
+    def __init__(
+        self, labels: Sequence[str], *, weight: float = 1.0, doubt: bool = False, n_jobs: int | None = None
+    ) -> None:
+        self.labels, self.weight, self.doubt, self.n_jobs = list(labels), weight, doubt, n_jobs
         self.bio = any(label.startswith("B-") for label in self.labels)
         kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
@@ -193,6 +196,8 @@ class WordEvidence:
         entities = [i for own in places for i in own]
         for number, unit in enumerate(units):
             own, score = made[unit.text], self.weight * scores[number]
+            if unit.voted and not self.doubt:
+                continue
             if unit.kind != OUTSIDE:
                 own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
             elif not unit.voted:
