@@ -14,6 +14,7 @@ words of one (Heaps' law with an exponent of 0.4). Runs are programs of their ow
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import zlib
@@ -26,31 +27,28 @@ from _align import data_folder, timed
 LANGUAGES = (("europarl-en-es", "es"), ("europarl-en-fr", "fr"))
 FIRST_LETTER = 0x4E00
 """Where the letters begin of which every repetition has one."""
-TIGHT = "8M"
+TIGHT = "0"
 """An amount of memory that sends every text here to disk."""
 
 
-def lines_of(folder: Path, side: int) -> list[list[str]]:
-    """All lines of one side (0: English, 1: the other) as words."""
-    found = []
+def lines_of(folder: Path, side: int) -> Iterator[list[str]]:
+    """All lines of one side (0: English, 1: the other) as words.
+
+    They are never held together: the peak of a child is at least what its parent had when it was started.
+    """
     for name, language in LANGUAGES:
-        path = folder / name / f"train.{('en', language)[side]}"
-        found += [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    return found
+        with open(folder / name / f"train.{('en', language)[side]}", encoding="utf-8") as lines:
+            yield from map(str.split, lines)
 
 
-def repeated(lines: list[list[str]], n: int) -> Iterator[str]:
-    """n lines, the given ones over and over with rare words renamed."""
-    counts = Counter(word for line in lines for word in line)
-    rare = sorted(word for word, count in counts.items() if count <= 2)
-    third = {word: zlib.crc32(word.encode()) % 3 for word in rare}
-    for number in range(n):
-        repetition, line = divmod(number, len(lines))
-        if repetition == 0:
-            yield " ".join(lines[line])
-            continue
+def repeated(folder: Path, side: int) -> Iterator[list[str]]:
+    """The lines over and over, without end, with rare words renamed."""
+    counts = Counter(word for line in lines_of(folder, side) for word in line)
+    third = {word: zlib.crc32(word.encode()) % 3 for word, count in counts.items() if count <= 2}
+    for repetition in itertools.count():
         letter = chr(FIRST_LETTER + repetition)
-        yield " ".join(letter + w if third.get(w) == repetition % 3 else w for w in lines[line])
+        for line in lines_of(folder, side):
+            yield [letter + w if repetition and third.get(w) == repetition % 3 else w for w in line]
 
 
 def make_pairs(folder: Path, n: int, work: Path) -> tuple[Path, Path, list[int]]:
@@ -59,9 +57,9 @@ def make_pairs(folder: Path, n: int, work: Path) -> tuple[Path, Path, list[int]]
     for side in range(2):
         path, seen = work / f"text-{n}.{side}", set()
         with open(path, "w", encoding="utf-8") as out:
-            for line in repeated(lines_of(folder, side), n):
-                out.write(line + "\n")
-                seen.update(line.split(" "))
+            for line in itertools.islice(repeated(folder, side), n):
+                out.write(" ".join(line) + "\n")
+                seen.update(line)
         paths.append(path)
         forms.append(len(seen))
     return paths[0], paths[1], forms
@@ -105,12 +103,15 @@ def align(sizes: list[int], folder: Path, work: Path, memory: str, threads: int,
 def induce(sizes: list[int], folder: Path, work: Path, method: str, rounds: int, threads: int) -> list[tuple[int, ...]]:
     print(f"\ntrellis induce -k 17 --method {method} --emissions table, {rounds} rounds, {threads} threads")
     print(f"  {'words':<44}{'seconds':>9}{'of CPU':>9}{'MB':>9}{'µs':>9}")
-    rows, lines = [], lines_of(folder, 0)
-    per_line = sum(map(len, lines)) / len(lines)
+    rows = []
     for n in sizes:
-        path = work / f"words-{n}"
+        path, written = work / f"words-{n}", 0
         with open(path, "w", encoding="utf-8") as out:
-            out.writelines(line + "\n" for line in repeated(lines, round(n / per_line)))
+            for line in repeated(folder, 0):
+                out.write(" ".join(line) + "\n")
+                written += len(line)
+                if written >= n:
+                    break
         options = [
             "induce",
             str(path),

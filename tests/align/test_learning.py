@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -237,6 +238,18 @@ def test_a_saved_model_scores_the_same_bits(tmp_path):
     one, other = (m.scores(m.encode(toy_text(20)[0])).infer() for m in (model, loaded))
     assert one.members[0].link.tobytes() == other.members[0].link.tobytes()
     assert one.log_partition.tobytes() == other.log_partition.tobytes()
+
+
+def test_rows_of_a_file_may_have_any_order():
+    """Files of before rows were rising."""
+    model, batch = encoded(50)
+    model.update(counts_of(model, batch))
+    names, arrays = model.learned()
+    order = np.concatenate([np.arange(low, high)[::-1] for low, high in pairwise(model.table_.row_offsets.tolist())])
+    other = AlignmentModel(prefix=None)
+    other.restore(names, {**arrays, "row_targets": arrays["row_targets"][order], "pair": arrays["pair"][order]})
+    assert by_words(other) == by_words(model)
+    assert other.table_.row_targets.tolist() == model.table_.row_targets.tolist()
 
 
 def test_a_batch_is_cut_and_taken_apart():

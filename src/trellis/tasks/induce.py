@@ -228,8 +228,11 @@ class Inducer(Estimator):
         largest = np.zeros((len(batch.column("word").vocabulary), k))
         outcome = step.project(self.gamma, duals, _Read(self.decoding == "viterbi", k))
         states = np.array(batch.labels)
-        slots = np.concatenate([np.zeros(0, np.int64), *_slots_of(batch, step.training.free)])
-        states[slots] = np.concatenate([np.zeros(0, np.int32), *(found for found, _, _ in outcome.results)])
+        free = np.zeros(len(batch), np.bool_)
+        free[step.training.free] = True
+        states[np.repeat(free, batch.lengths)] = np.concatenate(
+            [np.zeros(0, np.int32), *(found for found, _, _ in outcome.results)]
+        )
         for _, words, found in outcome.results:
             largest[words] = np.maximum(largest[words], found)
         known = batch.labels >= 0
@@ -366,7 +369,3 @@ def _words_of(X: Any) -> list[str]:
     if isinstance(X, Corpus):
         return list(X.batch.column("word").vocabulary.names)
     return list(dict.fromkeys(w for sentence in check_sentences(X) for w in sentence))
-
-
-def _slots_of(batch: Batch, instances: Any) -> list[Any]:
-    return [np.arange(batch.offsets[i], batch.offsets[i + 1]) for i in instances]

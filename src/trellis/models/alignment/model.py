@@ -321,6 +321,10 @@ class AlignmentModel(SavedEstimator):
         self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, sides[side]) for side in ("source", "target"))
         self.source_codes_.frozen = self.target_codes_.frozen = True
         self.table_ = PairTable(arrays["row_offsets"], arrays["row_targets"], sizes["targets"])
+        order = np.lexsort((self.table_.row_targets, self.table_.sources()))
+        if np.any(np.diff(order) < 0):  # a file of before rows had an order
+            self.table_ = replace(self.table_, row_targets=self.table_.row_targets[order])
+            arrays = {**arrays, "pair": arrays["pair"][order]}
         self.extra_ = ExtraCounts()
         self.masses_ = masses(self.table_, self._prior)
         self.set_parameters(arrays)

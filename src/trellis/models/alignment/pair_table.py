@@ -80,7 +80,8 @@ class PairTable:
         n = kernel.number_cells(
             pairs.source, pairs.source_offsets, sentence, pairs.target, pairs.target_offsets, pairs.offsets,
             self.row_offsets, self.row_targets, np.full(self.n_sources, -1, np.int32), np.empty_like(sentence),
-            np.zeros(self.n_targets, np.int32), np.empty(self.n_targets, np.int32), cells, entries,
+            np.empty(self.n_targets, np.int32), np.full(self.n_targets, -1, np.int32),
+            np.empty(self.n_targets, np.int32), cells, entries,
         )  # fmt: skip
         if len(pairs.alike):
             cells[pairs.alike] = np.where(cells[pairs.alike] < 0, ALIKE, cells[pairs.alike])

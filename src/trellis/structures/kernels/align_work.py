@@ -272,6 +272,7 @@ def place_alone(n_obs, n_places, moves, emission):
     which differs in that the reach is counted in words, so that short sentences hardly feel it.
     """
     pull, real = moves.pull, 1.0 - moves.p_null
+    near = np.empty(n_places)
     for t in range(n_obs):
         if pull.shape[0] == 0:
             for i in range(n_places):
@@ -283,10 +284,11 @@ def place_alone(n_obs, n_places, moves, emission):
         at = pull[below] * (pull[1] / pull[0]) ** (centre - below - 0.5)
         total = 0.0
         for i in range(n_places):
-            total += pull[i] / at if i + 0.5 <= centre else at / pull[i]
+            near[i] = pull[i] / at if i + 0.5 <= centre else at / pull[i]
+            total += near[i]
         share = real / total
         for i in range(n_places):
-            emission[t, i] *= share * (pull[i] / at if i + 0.5 <= centre else at / pull[i])
+            emission[t, i] *= share * near[i]
 
 
 @njit(nogil=True, cache=True)

@@ -10,6 +10,7 @@ word is stamped or, where it is much longer than the word has cells here, search
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 LONG_ROW = 24
@@ -74,12 +75,13 @@ def fill_rows(starts, order, sentence_of, target, target_offsets, row_offsets, s
 @njit(nogil=True, cache=True)
 def number_cells(
     source, source_offsets, sentence_of, target, target_offsets, cell_offsets, row_offsets, row_targets, first,
-    following, mark, place, cells, entries,
+    following, place, done, number, cells, entries,
 ):  # fmt: skip
     """Number the table's entries that some pairs have, and give each of their cells its entry's number, −1: none.
 
     first : (V_e,) the first token of each word here, starts at −1;  following : (n_source,) the next one of its word
-    mark, place : (V_f,) of target words in the row at hand; ``mark`` starts at 0
+    place, number : (V_f,) of target words in the row at hand, in the table and here, whatever they start with
+    done : (V_f,) the word at hand for which a target word was looked up last, starts at −1
     cells : (n_cells,) and entries : (n_cells,) are written. Returns how many entries there are.
     """
     for t in range(source.shape[0] - 1, -1, -1):
@@ -100,12 +102,9 @@ def number_cells(
             s = sentence_of[t]
             width += target_offsets[s + 1] - target_offsets[s]
             t = following[t]
-        # Of a target word: in the row, or looked up and numbered (or found to be in no row).
-        in_row, known = 2 * begin + 1, 2 * begin + 2
         is_stamped = high - low <= LONG_ROW * width
         if is_stamped:
             for p in range(low, high):
-                mark[row_targets[p]] = in_row
                 place[row_targets[p]] = p
         t = begin
         while t >= 0:
@@ -114,37 +113,30 @@ def number_cells(
             at = cell_offsets[s] + (t - source_offsets[s]) * (stop - start) - start
             for j in range(start, stop):
                 f = target[j]
-                number = -1
-                if f >= 0:
-                    if mark[f] != known:
-                        p = -1
-                        if not is_stamped:
-                            p = searched(row_targets, low, high, f)
-                        elif mark[f] == in_row:
-                            p = place[f]
-                        mark[f] = known
-                        place[f] = -1
-                        if p >= 0:
-                            place[f] = n
-                            entries[n] = p
-                            n += 1
-                    number = place[f]
-                cells[at + j] = number
+                if f >= 0 and done[f] != begin:
+                    done[f] = begin
+                    number[f] = -1
+                    p = np.int64(place[f]) if is_stamped else searched(row_targets, low, high, f)
+                    # A place of another row, or of none, is not that of f.
+                    if low <= p < high and row_targets[p] == f:
+                        number[f] = n
+                        entries[n] = p
+                        n += 1
+                cells[at + j] = number[f] if f >= 0 else -1
             t = following[t]
     return n
 
 
 @njit(nogil=True, cache=True)
 def searched(row_targets, low, high, f):
-    """The place of f among row_targets[low:high], which rise; −1: it is not there."""
-    end = high
+    """The place of f among row_targets[low:high], which rise, or where it would be."""
     while low < high:
         middle = (low + high) // 2
         if row_targets[middle] < f:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and row_targets[low] == f else -1
+    return low
 
 
 @njit(nogil=True, cache=True)
