@@ -149,6 +149,14 @@ def test_a_short_form_is_what_its_long_form_is_and_no_more():
     assert made.predict([part])[0][-1] == "O"  # the entity is a part of the long form
 
 
+def test_texts_of_one_word_teach_nothing_about_words():
+    made = Aggregator(doubt=True).fit([spans("aspirin", f=[[0, 1, "DRUG"]])] * 40 + [spans("aspirin", f=[])] * 10)
+    assert made.words_ is None
+    assert made.labels_[0] == ["B-DRUG"]
+    few = Aggregator(doubt=True).fit([spans("take aspirin", f=[[1, 2, "DRUG"]])] * 40 + [spans("no wine", f=[])] * 10)
+    assert few.labels_[0] == ["O", "B-DRUG"]
+
+
 def dictionary_with_a_verb():
     """A dictionary of nouns, all right, and of one verb, which is wrong: only the company that words keep shows it."""
     rng, texts, gold = np.random.default_rng(1), [], []

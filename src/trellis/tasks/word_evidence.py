@@ -139,7 +139,7 @@ class WordEvidence:
         if len(texts) < LEAST_TEXTS or sum(k != OUTSIDE for own in labels for k in own) < LEAST_ENTITIES:
             return False
         units = [unit for unit in self._units(texts, labels) if OUTSIDE in self.classes or unit.voted]
-        if not units:
+        if len(set(_folds(texts, units).tolist())) < 2:
             return False
         words, one, word = _words(texts, units)
         kinds = np.array([self.classes.index(unit.kind) for unit in units])
