@@ -1,8 +1,9 @@
 """Fields of Cora citations from rules, few labels and 1,000 unlabelled ones: token accuracy beside the papers'.
 
-    make bench-citations                                    all methods, 5 draws of 5, 10 and 20 labelled, and all 300
+    make bench-citations                                    models, methods: 5 draws of 5, 10, 20 labelled, all 300
     make bench-citations ARGS="--draws 2 --sizes 5 20"      less of it
-    make bench-citations ARGS="--only default crfsuite"     the rows whose names have one of these words
+    make bench-citations ARGS="--models"                    the models beside each other and beside python-crfsuite
+    make bench-citations ARGS="--only PR CoDL"              methods of the HMM whose names have one of these words
     make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
     make bench-citations ARGS="--curve"                     with 5, 10, 20, ... labelled: Cora (dev) and both samples
     make bench-citations ARGS="--rounds"                    a training round of the semi-Markov CRF beside the CRF's
@@ -35,6 +36,7 @@ from trellis.engine import shards_of
 from trellis.metrics.calibration import calibration
 from trellis.metrics.fields import score_fields
 from trellis.models import CRF, SemiCRF
+from trellis.models.views import Views
 from trellis.tasks.confidence import field_probabilities
 from trellis.tasks.explain import trained_utility
 from trellis.tasks.extract import Extractor
@@ -44,24 +46,24 @@ from trellis.tasks.token_features import TokenFeatures, boundary_features
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "examples" / "citations" / "rules.toml"
 GAMMAS = (0.1, 0.3, 0.5, 0.7)
+PLAIN: dict[str, Any] = {"model_kind": "hmm", "back_off": 0.0}
+"""The thesis' model: an HMM whose words do not fall back on their forms."""
 # row: (name, settings, whether rules act in prediction)
 ROWS = (
-    ("both, PR: the default", {}, True),
-    ("HMM, PR", {"model_kind": "hmm"}, True),
-    ("CRF that it taught", {"model_kind": "crf"}, True),
-    ("semi-CRF that it taught", {"model_kind": "semi-crf"}, True),
-    ("supervised CRF", {"method": "supervised", "model_kind": "crf"}, False),
-    ("supervised CRF + rules", {"method": "supervised", "model_kind": "crf"}, True),
-    ("supervised semi-CRF", {"method": "supervised", "model_kind": "semi-crf"}, False),
-    ("supervised semi-CRF + rules", {"method": "supervised", "model_kind": "semi-crf"}, True),
-    ("python-crfsuite", None, False),
-    ("supervised HMM", {"method": "supervised"}, False),
-    ("supervised HMM + rules", {"method": "supervised"}, True),
-    ("hard EM", {"method": "hard-em"}, False),
-    ("EM", {"method": "em"}, False),
-    ("CoDL, learned penalties", {"method": "codl"}, True),
-    ("CoDL, hard", {"method": "codl", "hard": True}, True),
-    ("UEM, γ chosen on dev", {"method": "uem"}, True),
+    ("supervised HMM", {"method": "supervised", **PLAIN}, False),
+    ("supervised HMM + rules", {"method": "supervised", **PLAIN}, True),
+    ("hard EM", {"method": "hard-em", **PLAIN}, False),
+    ("EM", {"method": "em", **PLAIN}, False),
+    ("CoDL, learned penalties", {"method": "codl", **PLAIN}, True),
+    ("CoDL, hard", {"method": "codl", "hard": True, **PLAIN}, True),
+    ("PR", {"method": "pr", **PLAIN}, True),
+    ("UEM, γ chosen on dev", {"method": "uem", **PLAIN}, True),
+)
+SUPERVISED = (
+    ("supervised CRF", {"model_kind": "crf"}, False),
+    ("supervised CRF + rules", {"model_kind": "crf"}, True),
+    ("supervised semi-CRF", {"model_kind": "semi-crf"}, False),
+    ("supervised semi-CRF + rules", {"model_kind": "semi-crf"}, True),
 )
 PAPER = {
     "supervised HMM": {5: 58.48, 10: 63.37, 20: 70.78, 300: 86.69},
@@ -69,7 +71,7 @@ PAPER = {
     "hard EM": {5: 64.55, 10: 69.86, 20: 75.35, 300: 87.89},
     "CoDL, learned penalties": {5: 77.65, 10: 81.51, 20: 85.11, 300: 94.32},
     "CoDL, hard": {5: 78.18, 10: 81.11, 20: 85.16, 300: 92.80},
-    "HMM, PR": {5: 74.6, 20: 85.1, 300: 94.3},
+    "PR": {5: 74.6, 20: 85.1, 300: 94.3},
     "supervised semi-CRF": {300: 94.6},
 }
 TABLE_37 = {
@@ -102,18 +104,53 @@ def _upper(text: Text) -> Text:
     return replace(text, sentence=replace(text.sentence, labels=labels))
 
 
-def accuracy(data: Citations, few: list[Text], settings: dict[str, object] | None, constrained: bool) -> float:
-    if settings is None:
-        return 100 * by_crfsuite(few, data.test)
-    settings = {"model_kind": "hmm", **settings} if settings else settings
-    if settings.get("method") != "uem":
+def accuracy(data: Citations, few: list[Text], settings: dict[str, Any], constrained: bool) -> float:
+    if settings["method"] != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
     tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, unlabelled=data.unlabelled) for g in GAMMAS]
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
 
 
-def by_crfsuite(few: list[Text], test: list[Text]) -> float:
+def models(data: Citations, sizes: list[int], draws: int) -> None:
+    """The default beside its members, each as if it had been asked for alone, and beside what labels alone give."""
+    print(f"\nToken accuracy (field F1) on {len(data.test)} citations, ± standard error over {draws} draws", flush=True)
+    gold = [t.sentence.labels for t in data.test]
+    for n in sizes:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for few in data.draws(n, draws):
+            for name, labels in outputs(data, few):
+                scores = score_fields(gold, labels)
+                found.setdefault(name, []).append((100 * scores.accuracy, 100 * scores.total.f1))
+        print(f"{n} labelled")
+        for name, pairs in found.items():
+            mean, error = (
+                np.mean(pairs, axis=0),
+                np.std(pairs, axis=0, ddof=1) / len(pairs) ** 0.5 if draws > 1 else 0.0,
+            )
+            spread = " ±{:.1f} (±{:.1f})".format(*error) if len(pairs) > 1 else ""
+            paper = PAPER.get(name, {}).get(n)
+            told = f"   paper {paper}" if paper else ""
+            print(f"  {name:30}{mean[0]:.2f} ({mean[1]:.2f}){spread}{told}", flush=True)
+
+
+def outputs(data: Citations, few: list[Text]) -> Iterator[tuple[str, Any]]:
+    made = Extractor.from_file(RULES).fit(few, unlabelled=data.unlabelled)
+    every = semi, crf, hmm = made.ccm_.model_.members
+    for name, members in (
+        ("all, PR: the default", every), ("both: HMM and CRF", (crf, hmm)), ("hmm, PR", (hmm,)),
+        ("crf, which it taught", (crf,)), ("semi-crf, which it taught", (semi,)),
+    ):  # fmt: skip
+        made.ccm_.model_ = Views(members)
+        yield name, made.predict(data.test)
+    for name, settings, constrained in SUPERVISED:
+        alone = Extractor.from_file(RULES, method="supervised", **settings).fit(few)
+        yield name, alone.predict(data.test, constrained=constrained)
+    if find_spec("pycrfsuite") is not None:
+        yield "python-crfsuite", by_crfsuite(few, data.test)
+
+
+def by_crfsuite(few: list[Text], test: list[Text]) -> list[list[str]]:
     """python-crfsuite by its own settings, with our ready features: no rules, and labelled texts alone."""
     import pycrfsuite
 
@@ -130,18 +167,14 @@ def by_crfsuite(few: list[Text], test: list[Text]) -> float:
         trainer.train(f"{folder}/model")
         tagger = pycrfsuite.Tagger()
         tagger.open(f"{folder}/model")
-        right = [a == b for t in test for a, b in zip(t.sentence.labels, tagger.tag(items(t)), strict=True)]
-    return float(np.mean(right))
+        return [tagger.tag(items(t)) for t in test]
 
 
 def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> None:
     print(f"\nToken accuracy on {len(data.test)} citations (paper; ± standard deviation over {draws} draws)")
-    print(f"{'':26}" + "".join(f"{f'{n} labelled':>24}" for n in sizes) + f"{'seconds':>10}")
+    print(f"{'':28}" + "".join(f"{f'{n} labelled':>24}" for n in sizes) + f"{'seconds':>10}")
     for name, settings, constrained in ROWS:
         if only and not any(word in name for word in only):
-            continue
-        if settings is None and find_spec("pycrfsuite") is None:
-            print(f"{name:28}not installed: pip install python-crfsuite")
             continue
         begin, cells = time.perf_counter(), []
         for n in sizes:
@@ -150,7 +183,7 @@ def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> N
             paper = PAPER.get(name, {}).get(n)
             cells.append(f"{np.mean(found):.1f}{spread}" + (f" ({paper:.1f})" if paper else " (-)"))
         print(f"{name:28}" + "".join(f"{c:>24}" for c in cells) + f"{time.perf_counter() - begin:>10.0f}", flush=True)
-    print("Paper's column of HMM, PR: alternating projections with a CRF (AP-I of Table 3.5).")
+    print("Paper's column of PR: alternating projections with a CRF (AP-I of Table 3.5).")
 
 
 def utility(data: Citations, draws: int) -> None:
@@ -301,6 +334,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20, 300])
     parser.add_argument("--calibration", action="store_true")
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--models", action="store_true")
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--most", type=int, default=300, help="labelled texts of the curve, at most")
     parser.add_argument("--picture", help="where --curve draws it")
@@ -316,14 +350,19 @@ def main() -> None:
     if given.curve:
         curve(data, given.draws, given.most, given.picture)
         return
-    if given.rounds or not (given.only or given.calibration):
+    some = given.only or given.calibration or given.models or given.only_utility
+    if given.rounds or not some:
         rounds(data)
     if given.rounds:
         return
-    if not given.only and not given.calibration:
+    if not some:
         speed(data)
     if given.calibration:
         sureness(data, given.sizes)
+        return
+    if given.models or not (given.only or given.only_utility):
+        models(data, given.sizes, given.draws)
+    if given.models:
         return
     if not given.only_utility:
         compare(data, given.sizes, given.draws, given.only)

@@ -21,15 +21,27 @@ def vowels(sentence, at):
 
 @pytest.fixture(scope="module")
 def both():
-    return Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
+    return Extractor(rules_of("citations"), max_iter=2, model_kind="both").fit(FEW, unlabelled=MANY)
+
+
+def test_all_adds_the_scores_of_an_hmm_and_of_two_models_that_it_taught(both):
+    made = Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
+    semi, crf, hmm = made.ccm_.model_.members
+    batch = made.batch(TEST, labels=False)
+    codes = made.decode(TEST, constrained=False).labels
+    together, plain = made.ccm_.model_.scores(batch).score(codes), codes % len(made.label_names_)
+    own = semi.scores(batch.members[0]).score(codes)
+    own = own + crf.scores(batch.members[1]).score(plain) + hmm.scores(batch.members[2]).score(plain)
+    np.testing.assert_allclose(together, own)
+    assert made.score(TEST) > both.score(TEST) - 0.01
 
 
 def test_both_adds_the_scores_of_an_hmm_and_of_a_crf_that_it_taught(both):
-    hmm, crf = both.ccm_.model_.members
+    crf, hmm = both.ccm_.model_.members
     batch = both.batch(TEST, labels=False)
     labels = both.decode(TEST, constrained=False).labels
     together = both.ccm_.model_.scores(batch).score(labels)
-    own = hmm.scores(batch.members[0]).score(labels) + crf.scores(batch.members[1]).score(labels)
+    own = crf.scores(batch.members[0]).score(labels) + hmm.scores(batch.members[1]).score(labels)
     np.testing.assert_allclose(together, own)
     assert len(crf.feature_names_) > 500
 

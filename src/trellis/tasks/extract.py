@@ -61,17 +61,13 @@ SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
-TAUGHT_KINDS = {
-    "hmm": (),
-    "crf": (CRF,),
-    "semi-crf": (SemiCRF,),
-    "both": (CRF,),
-    "hmm+semi": (SemiCRF,),
-    "three": (SemiCRF, CRF),
-}
-"""What the HMM teaches."""
-WITH_HMM = ("both", "hmm+semi", "three")
-MODEL_KINDS = ("both", "hmm", "crf", "semi-crf", "hmm+semi", "three")
+TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
+    "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
+}  # fmt: skip
+"""What the HMM teaches; where there is a semi-Markov CRF, its segments are what is predicted."""
+WITH_HMM = ("all", "both", "hmm")
+"""Kinds in which the HMM itself predicts too."""
+MODEL_KINDS = tuple(TAUGHT_KINDS)
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -94,7 +90,8 @@ class Extractor(SavedEstimator):
 
     model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
         :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
-        labels and from those given; "both": the product of the two predicts
+        labels and from those given; "semi-crf" likewise, over whole fields; "both": the product of HMM and CRF, and
+        "all": that of the three predicts
     features : for the CRF, a function (sentence, position) -> more features of a token
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
@@ -105,7 +102,7 @@ class Extractor(SavedEstimator):
     transition_prior, emission_prior, back_off : of the HMM
     random_state : of the start where nothing is labelled
 
-    Learned: ``ccm_`` (with ``model_``, of "both" the product as Views, ``penalties_``, ``history_``),
+    Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
     ``classes_of_words_``, ``label_names_``.
     """
 
@@ -119,7 +116,7 @@ class Extractor(SavedEstimator):
         *,
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
-        model_kind: str = "both",
+        model_kind: str = "all",
         features: FeatureFunction | None = None,
         method: str | None = None,
         gamma: float | None = None,
@@ -390,7 +387,7 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
-        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in ("hmm", *WITH_HMM) else ()))
+        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in WITH_HMM else ()))
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
