@@ -391,7 +391,10 @@ class Extractor(SavedEstimator):
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
-            raise DataError(f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not")
+            raise DataError(
+                f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not; extractors of "
+                "before had their models in another order: train it anew with trellis train"
+            )
         for member in views.members:
             if isinstance(member, CRF):
                 member.features = self._features()
