@@ -186,7 +186,9 @@ def train(
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:
     """Labels that no example shows are found by rules alone, or not at all."""
-    seen = {label for t in few for label in t.sentence.labels or ()}
+    from trellis.data.bio import unmarked
+
+    seen = {label for t in few for label in unmarked(t.sentence.labels or (), names)}
     unseen = [name for name in names if name not in seen]
     if few and unseen:
         typer.echo(

@@ -35,9 +35,10 @@ from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told, where_needed
+from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
+from trellis.data.ragged import LabelArray
 from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
@@ -298,12 +299,12 @@ class Extractor(SavedEstimator):
         """Labels of tokens as they are worked with; with B- only where it is asked for."""
         if labels is None:
             return None
-        needed = where_needed(labels, self.label_names_)
-        return needed if again else tuple(y if y in self.label_names_ else told(y)[1] for y in needed)
+        return (where_needed if again else unmarked)(labels, self.label_names_)
 
     def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
         """Texts in the codes of the trained model."""
-        corpus, model = self.corpus(texts, labels=labels), self.ccm_.model_
+        model = self.ccm_.model_
+        corpus = self.corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
         found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
         return found
 
@@ -318,6 +319,11 @@ class Extractor(SavedEstimator):
         labels = [codes[code] for code in self.decode(texts, constrained=constrained).labels.tolist()]
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
+
+    def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
+        """Labels that it has predicted, as numbers."""
+        numbers = {name: code for code, name in enumerate(codes_of(list(self.label_names_)))}
+        return np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
 
     def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
@@ -426,8 +432,7 @@ def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
     """Those the rules declare, else those of the labelled texts."""
     if rules.labels is not None:
         return Vocabulary(rules.labels, kind="label")
-    found = {label for t in labelled for label in where_needed(t.sentence.labels or ()) if label is not None}
-    found = {label for label in found if told(label)[1] == label}
+    found = {label for t in labelled for label in unmarked(t.sentence.labels or ()) if label is not None}
     if not found:
         raise DataError(
             'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or give '
