@@ -19,7 +19,7 @@ ROWS = (
     ("300 unlabelled texts, no rules (hard EM)", "hard-em", False),
     ("... and rules, CoDL", "codl", True),
     ("... and rules, posterior regularization", "pr", True),
-    ("... by PR, and a CRF that the HMM taught", "default", True),
+    ("... by PR, and two CRFs that the HMM taught", "default", True),
 )
 
 
