@@ -6,6 +6,7 @@
     make bench-citations ARGS="--only PR CoDL"              methods of the HMM whose names have one of these words
     make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
     make bench-citations ARGS="--curve"                     with 5, 10, 20, ... labelled: Cora (dev) and both samples
+    make bench-citations ARGS="--curve --only ads --draws 2 --most 40"   less of it
     make bench-citations ARGS="--rounds"                    a training round of the semi-Markov CRF beside the CRF's
     make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
 
@@ -216,10 +217,12 @@ def sureness(data: Citations, sizes: list[int]) -> None:
         print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
 
 
-def curve(data: Citations, draws: int, most: int, picture: str | None) -> None:
+def curve(data: Citations, draws: int, most: int, only: list[str], picture: str | None) -> None:
     """The default with more and more labels, each draw's texts among those of the next size, so that steps compare."""
     found: dict[str, Any] = {}
     for name, rules, pool, many, judged in (("Cora", RULES, data.train, data.unlabelled, data.dev), *samples()):
+        if only and not any(word in name for word in only):
+            continue
         sizes = [n for n in (5, 10, 20, 40, 80, 160, len(pool)) if n <= min(most, len(pool))]
         scores = np.zeros((draws, len(sizes), 2))
         for number in range(draws):
@@ -348,7 +351,7 @@ def main() -> None:
         return
     data = Citations(folder)
     if given.curve:
-        curve(data, given.draws, given.most, given.picture)
+        curve(data, given.draws, given.most, given.only, given.picture)
         return
     some = given.only or given.calibration or given.models or given.only_utility
     if given.rounds or not some:
