@@ -25,7 +25,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, Self, TypedDict
 
 import numpy as np
@@ -69,6 +71,8 @@ TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
 WITH_HMM = ("all", "both", "hmm")
 """Kinds in which the HMM itself predicts too."""
 MODEL_KINDS = tuple(TAUGHT_KINDS)
+LARGEST_PROGRAM = 200_000
+"""Tokens times squared labels of a text, up to which whole fields are searched."""
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -331,6 +335,25 @@ class Extractor(SavedEstimator):
         texts = self.texts(texts)
         if constrained:
             compile_ahead("predict")
+        model, cells = self.ccm_.model_, len(self.label_names_) ** 2
+        large = [len(t) * cells > LARGEST_PROGRAM for t in texts]
+        if not (constrained and self.model_kind == "all" and any(large)):
+            return self._decode(texts, constrained)
+        # integer programs over segments grow with the squares of labels: HMM and CRF have a beam
+        found, groups = [], []
+        for which, members in ((False, model.members), (True, model.members[1:])):
+            numbers = [number for number, own in enumerate(large) if own is which]
+            if not numbers:
+                continue
+            groups.append(numbers)
+            self.ccm_.model_ = Views(members)
+            try:
+                found.append(self._decode([texts[number] for number in numbers], constrained))
+            finally:
+                self.ccm_.model_ = model
+        return _merged(found, groups, [len(t) for t in texts])
+
+    def _decode(self, texts: Sequence[Text], constrained: bool) -> Labelling:
         with _naming(texts):
             return self.ccm_.decode(self.batch(texts, labels=False), constrained=constrained)
 
@@ -418,6 +441,22 @@ class Extractor(SavedEstimator):
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
+
+
+def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths: Sequence[int]) -> Labelling:
+    """What was found in groups of texts, in the order of all of them."""
+    each: dict[int, LabelArray] = {}
+    for one, numbers in zip(found, groups, strict=True):
+        ends = np.cumsum([lengths[number] for number in numbers])[:-1]
+        each.update(zip(numbers, np.split(one.labels, ends), strict=True))
+    shares = [len(numbers) / max(len(lengths), 1) for numbers in groups]
+    return replace(
+        found[0],
+        labels=np.concatenate([each[number] for number in range(len(lengths))]),
+        value=sum(one.value for one in found),
+        violations=reduce(add, (one.violations for one in found)),
+        proved=sum(one.proved * share for one, share in zip(found, shares, strict=True)),
+    )
 
 
 def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
