@@ -109,7 +109,8 @@ def toml_blocks() -> list[str]:
 
 @pytest.mark.parametrize("text", toml_blocks(), ids=lambda text: text.split("\n")[1][:30])
 def test_every_example_of_the_documentation_is_read(text: str) -> None:
-    parse_rules(text, files={"targets.tsv": "word\tcount\tA\nx\t1\t0.5"})
+    files = {"targets.tsv": "word\tcount\tA\nx\t1\t0.5", "journals.txt": "Nature\nAnnals of Trees"}
+    parse_rules(text, files=files)
 
 
 def test_the_documented_citation_rules_are_the_twelve_of_the_table() -> None:

@@ -28,7 +28,7 @@ from trellis.engine.choice import engine_for
 from trellis.engine.dask import DaskEngine, _Pass
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
-from trellis.models import CRF, HMM, MaxEnt
+from trellis.models import CRF, HMM, MaxEnt, SemiCRF
 from trellis.tasks.align import Aligner
 from trellis.tasks.extract import Extractor
 from trellis.tasks.induce import Inducer
@@ -162,6 +162,7 @@ RUNS: dict[str, Any] = {
     "uniform start, partly labelled": lambda e: uem(e, LOCAL, SOME, start="uniform"),
     "beta": lambda e: uem(e, LOCAL, SOME, beta=0.5),
     "pr of a crf": lambda e: uem(e, LOCAL, SOME, CRF(LABELS, max_iter=5, l2=0.1), max_iter=2),
+    "pr of a semi-crf": lambda e: uem(e, LOCAL, SOME, SemiCRF(LABELS, max_iter=5, l2=0.1, longest=3), max_iter=2),
     "codl": codl,
     "codl with k best": lambda e: codl(e, k_best=2),
     "ccm by pr": lambda e: by_rules(e, "pr"),

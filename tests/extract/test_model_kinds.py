@@ -9,6 +9,8 @@ from tests.extract.samples import citations, rules_of
 from tests.extract.test_extractor import bare
 from trellis.errors import DataError, ModelFileError, UnknownNameError
 from trellis.models import load_model
+from trellis.models.views import Views
+from trellis.tasks import extract
 from trellis.tasks.extract import Extractor
 from trellis.tasks.token_features import TokenFeatures
 
@@ -21,15 +23,41 @@ def vowels(sentence, at):
 
 @pytest.fixture(scope="module")
 def both():
-    return Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
+    return Extractor(rules_of("citations"), max_iter=2, model_kind="both").fit(FEW, unlabelled=MANY)
+
+
+def test_all_adds_the_scores_of_an_hmm_and_of_two_models_that_it_taught(both):
+    made = Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
+    semi, crf, hmm = made.ccm_.model_.members
+    batch = made.batch(TEST, labels=False)
+    codes = made.decode(TEST, constrained=False).labels
+    together, plain = made.ccm_.model_.scores(batch).score(codes), codes % len(made.label_names_)
+    own = semi.scores(batch.members[0]).score(codes)
+    own = own + crf.scores(batch.members[1]).score(plain) + hmm.scores(batch.members[2]).score(plain)
+    np.testing.assert_allclose(together, own)
+    assert made.score(TEST) > both.score(TEST) - 0.01
+    # long texts are for the two that have a beam
+    with pytest.MonkeyPatch.context() as patch:
+        size = len(made.label_names_) ** 2
+        patch.setattr(extract, "LARGEST_PROGRAM", size * int(np.median([len(t) for t in TEST])))
+        mixed = made.decode(TEST)
+        patch.setattr(extract, "LARGEST_PROGRAM", 0)
+        short = made.decode(TEST).labels
+    whole = made.decode(TEST)
+    cuts = np.cumsum([len(t) for t in TEST])[:-1]
+    for text, *own in zip(TEST, *(np.split(y, cuts) for y in (mixed.labels, whole.labels, short)), strict=True):
+        np.testing.assert_array_equal(own[0], own[1 + (len(text) > np.median([len(t) for t in TEST]))])
+    assert mixed.violations.n_slots == whole.violations.n_slots
+    made.ccm_.model_ = Views([crf, hmm])
+    assert made.ccm_.decode(made.batch(TEST, labels=False)).labels.tolist() == short.tolist()
 
 
 def test_both_adds_the_scores_of_an_hmm_and_of_a_crf_that_it_taught(both):
-    hmm, crf = both.ccm_.model_.members
+    crf, hmm = both.ccm_.model_.members
     batch = both.batch(TEST, labels=False)
     labels = both.decode(TEST, constrained=False).labels
     together = both.ccm_.model_.scores(batch).score(labels)
-    own = hmm.scores(batch.members[0]).score(labels) + crf.scores(batch.members[1]).score(labels)
+    own = crf.scores(batch.members[0]).score(labels) + hmm.scores(batch.members[1]).score(labels)
     np.testing.assert_allclose(together, own)
     assert len(crf.feature_names_) > 500
 

@@ -176,3 +176,14 @@ def test_mistakes_in_features_and_tokens_are_told_with_their_line(text, message)
     with pytest.raises(DataError) as caught:
         Extractor(text).fit(["a b"], [["A", "B"]])
     assert message in str(caught.value)
+
+
+def test_check_explain_and_errors_take_bio_columns(folder, capfd):
+    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "found.tsv", "--bio") == 0
+    for arguments in (
+        ("check", folder / "rules.toml", folder / "gold.tsv"), ("errors", folder / "gold.tsv", folder / "found.tsv"),
+        ("explain", "-m", folder / "m.trellis", folder / "gold.tsv"),
+    ):  # fmt: skip
+        capfd.readouterr()
+        assert run(*arguments) == 0
+        assert "Warning" not in capfd.readouterr().err

@@ -21,7 +21,7 @@ from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
-from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, load_model
+from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, SemiCRF, load_model
 from trellis.models.alignment import AlignmentModel
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.vote_hmm import VoteHMM
@@ -424,6 +424,9 @@ SAVED: dict[str, Saved] = {
     "HMM variational": tagger(HMM(min_count=2, variational=True)),
     "CRF": tagger(CRF(l2=0.1, max_iter=20, tol=1e-3)),
     "CRF with all pairs": tagger(CRF(l2=0.1, max_iter=20, tol=1e-3, all_pairs=True, ends=False)),
+    "SemiCRF": tagger(
+        SemiCRF(l2=0.1, max_iter=20, tol=1e-3, longest=3, dictionaries={"dogs": [["the", "dog"], ["dog"]]})
+    ),
     "CRF with a function": Saved(
         lambda path: CRF(features=suffixes, max_iter=20, tol=1e-3).fit(TEXT, TAGS).save(path),
         lambda path: load_model(path, features=suffixes),

@@ -48,6 +48,7 @@ ANSWERS = {
 class ModelKind(StrEnum):
     """What is learned."""
 
+    ALL = "all"
     BOTH = "both"
     HMM = "hmm"
     CRF = "crf"
@@ -82,10 +83,10 @@ def train(
         ModelKind,
         name_option(
             "--model-kind",
-            help="What is learned. One of: both (an HMM and a CRF that it taught), hmm, crf (which it taught)",
+            help="What is learned. One of: hmm; crf, semi-crf (which the HMM taught); both (hmm and crf); all",
             panel=LEARNING,
         ),
-    ] = ModelKind.BOTH,
+    ] = ModelKind.ALL,
     rounds: Annotated[int, ROUNDS] = 5,
     gamma: Annotated[float | None, GAMMA] = None,
     beta: Annotated[
@@ -185,7 +186,9 @@ def train(
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:
     """Labels that no example shows are found by rules alone, or not at all."""
-    seen = {label for t in few for label in t.sentence.labels or ()}
+    from trellis.data.bio import unmarked
+
+    seen = {label for t in few for label in unmarked(t.sentence.labels or (), names)}
     unseen = [name for name in names if name not in seen]
     if few and unseen:
         typer.echo(

@@ -57,6 +57,15 @@ def where_needed(labels: Labels, own: Collection[str] = ()) -> tuple[str | None,
     return tuple(found)
 
 
+def unmarked(labels: Labels, own: Collection[str] = ()) -> tuple[str | None, ...]:
+    """Labels of fields, which do not say where these begin.
+
+    >>> unmarked(["B-A", "I-A", "B-A", "O", None]), unmarked(["B-A", "A"], own=["B-A"])
+    (('A', 'A', 'A', 'O', None), ('B-A', 'A'))
+    """
+    return tuple(label if label in own else told(label)[1] for label in labels)
+
+
 def everywhere(labels: Labels) -> tuple[str | None, ...]:
     """BIO: B- and I- at every token of a field.
 

@@ -26,7 +26,7 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, features_of
-from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_features
+from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
@@ -128,11 +128,13 @@ class CRF(LogLinearModel, SequenceModel):
         if names is not None:
             self._check_settings()
             self.label_names_ = names
-            self.feature_names_ = learn_features(self._describe(sentences), self.min_count)
+            self.feature_names_, features = learn_matrix(self._describe(sentences), self.min_count)
+        else:
+            features = feature_matrix(self._describe(sentences), self.feature_names_)
         blank = [[""] * len(sentence) for sentence in sentences]
         batch = replace(
             self._labelled(blank, y, weights),
-            features=feature_matrix(self._describe(sentences), self.feature_names_),
+            features=features,
             columns=columns,
         )
         if names is not None:

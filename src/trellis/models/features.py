@@ -11,7 +11,6 @@ is one feature each, None and False leave it out. Features that were not seen in
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -73,12 +72,23 @@ def describe(
             yield named_values(description)
 
 
+def learn_matrix(tokens: Iterable[Iterable[tuple[str, float]]], min_count: int) -> tuple[Vocabulary, Any]:
+    """The features of at least ``min_count`` tokens, in order of first appearance, and the matrix of the tokens.
+
+    >>> names, matrix = learn_matrix([[("a", 1.0), ("rare", 1.0)], [("a", 2.0)]], 2)
+    >>> list(names), matrix.toarray().tolist()
+    (['a'], [[1.0], [2.0]])
+    """
+    number: dict[str, int] = {}
+    matrix = _matrix(tokens, lambda name: number.setdefault(name, len(number)), number)
+    often = np.bincount(matrix.indices, minlength=len(number)) >= min_count
+    names = Vocabulary((name for name, kept in zip(number, often.tolist(), strict=True) if kept), kind="feature")
+    return names, _summed(matrix if np.all(often) else matrix[:, np.flatnonzero(often)])
+
+
 def learn_features(tokens: Iterable[Iterable[tuple[str, float]]], min_count: int) -> Vocabulary:
     """The features of at least ``min_count`` tokens, in order of first appearance."""
-    counts: Counter[str] = Counter()
-    for token in tokens:
-        counts.update(name for name, _ in token)
-    return Vocabulary((name for name, n in counts.items() if n >= min_count), kind="feature")
+    return learn_matrix(tokens, min_count)[0]
 
 
 def feature_matrix(tokens: Iterable[Iterable[tuple[str, float]]], names: Vocabulary) -> Any:
@@ -88,21 +98,31 @@ def feature_matrix(tokens: Iterable[Iterable[tuple[str, float]]], names: Vocabul
     >>> feature_matrix(rows, Vocabulary(["a", "b"])).toarray().tolist()
     [[1.0, 2.0], [0.0, 0.0], [0.0, 2.0]]
     """
+    number = {name: i for i, name in enumerate(names)}
+    return _summed(_matrix(tokens, number.get, number))
+
+
+def _matrix(
+    tokens: Iterable[Iterable[tuple[str, float]]], column_of: Callable[[str], int | None], number: Mapping[str, int]
+) -> Any:
+    """scipy CSR with an entry for every feature that has a column; ``number`` may grow on the way."""
     from scipy.sparse import csr_array
 
-    number = {name: i for i, name in enumerate(names)}
     columns, values, ends = array("i"), array("d"), array("q", [0])
     for token in tokens:
         for name, value in token:
-            column = number.get(name)
+            column = column_of(name)
             if column is not None:
                 columns.append(column)
                 values.append(value)
         ends.append(len(columns))
-    matrix = csr_array(
+    return csr_array(
         (_numbers(values, np.float64), _numbers(columns, np.int32), _numbers(ends, np.int64)),
-        shape=(len(ends) - 1, len(names)),
+        shape=(len(ends) - 1, len(number)),
     )
+
+
+def _summed(matrix: Any) -> Any:
     matrix.sum_duplicates()
     return matrix
 

@@ -187,7 +187,7 @@ class SegmentFeatures:
         for rows, marginal in ((self.begins, q.begins), (self.ends, q.ends)):
             if len(rows.values):
                 pairs = pairs + rows.counts(batch.offsets, batch.weights, marginal)
-        if len(self.cells):
+        if len(self.cells) and q.segment is not None:
             marginal = q.segment.reshape(-1, k)[self.cells]
             each = np.arange(len(self.cells) + 1)
             pairs = pairs + self.whole.counts(each, weight[self.cells // layout.longest], marginal)

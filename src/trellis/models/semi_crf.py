@@ -33,7 +33,7 @@ from trellis.structures import SegmentParts, Segments
 class SemiCRF(CRF):
     """Conditional random field over segments.
 
-    labels .. engine : as of :class:`CRF`
+    labels, features and the rest : as of :class:`CRF`
     boundaries : function (sentence, position) -> description of a token as the first, or the last, of a segment; None:
         its word in lower case
     dictionaries : by name, what a whole segment may be: lists of words, in lower case

@@ -126,6 +126,10 @@ class SegmentParts(Parts):
         slot, cell = np.divmod(parts - self._first[family], self.cells[family])
         return family, slot, cell
 
+    def families(self, parts: IntArray) -> set[int]:
+        """0: labels, 1: transitions, 2: again, 3: segments; those of any of the parts."""
+        return set(np.unique(self.told(parts)[0]).tolist())
+
     def instance_of(self, parts: IntArray) -> IntArray:
         slot = self.told(check_parts(parts, self.n_parts))[1]
         return np.searchsorted(self.offsets, slot, side="right") - 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, che
 from trellis.errors import DataError
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
-from trellis.structures.kernels.lanes import LANES
+from trellis.structures.kernels.lanes import LANES, with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
@@ -37,15 +38,19 @@ from trellis.structures.structure import (
     refuse_impossible,
 )
 
+AT_ONCE = 1000
+"""Slots whose sums are taken together."""
+
 
 @dataclass(frozen=True)
 class SegmentPosterior:
     """Marginals of segmentations, and what their model counts.
 
-    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts
+    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts, where
+        ``infer(at=...)`` was told of a segment, or single ones have scores of their own; else None
     ends : (n_slots, K) of segments of all lengths
     edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
-    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike
+    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike; None: as with segments
     """
 
     parts: SegmentParts
@@ -54,7 +59,7 @@ class SegmentPosterior:
     stays: FloatArray
     again: FloatArray
     ends: FloatArray
-    segment: FloatArray
+    segment: FloatArray | None
     edge_counts: FloatArray
     length_counts: FloatArray
     transitions: Any
@@ -69,11 +74,17 @@ class SegmentPosterior:
         found, k = np.empty(parts.size), self.parts.n_labels
         for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
             mine = family == number
+            if table is None:
+                if np.any(mine):
+                    raise ValueError("this posterior has no marginals of segments: ask for them with infer(at=parts)")
+                continue
             found[mine] = table.reshape(-1)[slot[mine] * self.parts.cells[number] + cell[mine]]
         pairs = np.flatnonzero(family == 1)
         same = cell[pairs] // k == cell[pairs] % k
         found[pairs[same]] = self.stays[slot[pairs[same]], cell[pairs[same]] % k]
         others = pairs[~same]
+        if len(others) and self.transitions is None:
+            raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
         if len(others):
             found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
         return found.reshape(parts.shape)
@@ -165,6 +176,12 @@ class _Tables:
         )  # fmt: skip
 
 
+def _cut(offsets: IntArray) -> IntArray:
+    """Numbers of instances, 0 and the number of all among them, between which lie about AT_ONCE slots."""
+    number = np.searchsorted(offsets, np.arange(0, int(offsets[-1]) + 1, AT_ONCE), side="left")
+    return np.unique(np.concatenate(([0], number, [len(offsets) - 1])))
+
+
 class Segments(Structure):
     """Log-scores of segmentations of a ragged batch.
 
@@ -251,54 +268,82 @@ class Segments(Structure):
         tell_if_compiling(segment_sum.infer_scaled)
         t, weights = self.tables, check_weights(weights, len(self))
         scaled = self._serves_scaled()
-        shift = t.node.max(axis=1, initial=-np.inf)
-        shift[shift == -np.inf] = 0.0
-        sums = np.concatenate(([0.0], np.cumsum(shift)))
-        total = np.where(scaled, sums[self.offsets[1:]] - sums[self.offsets[:-1]], 0.0)
-        with np.errstate(over="ignore"):
-            found = self._infer_scaled(scaled, shift, weights, total)
+        total = np.zeros(len(self))
+        # marginals of all segments are much to write down where nobody asks for them
+        asked = self.parts.families(np.zeros(0, np.int64) if at is None else at.reshape(-1))
+        keep = t.extra is not None or not np.all(scaled) or 3 in asked
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._infer_scaled(scaled, weights, total, keep, pairs=1 in asked or not np.all(scaled))
         if not np.all(scaled):
             found = [np.ascontiguousarray(one) for one in found]
             kernel.infer(self.offsets, ~scaled, t.arrays, False, weights, *found, total)
         refuse_impossible(total, self.first, self.numbers)
         segment, z, after, label, stays, again, ends, counts, lengths = found
-        factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
+        factors = None
+        if 1 in asked or not np.all(scaled):
+            factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
         return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, lengths, factors)
 
-    def _infer_scaled(self, scaled: BoolArray, shift: FloatArray, weights: FloatArray, total: FloatArray) -> list[Any]:
-        """Segments, factors of transitions, labels, what stays, is again, ends, counts of both, where that serves."""
+    def _infer_scaled(
+        self, scaled: BoolArray, weights: FloatArray, total: FloatArray, keep: bool, pairs: bool
+    ) -> list[Any]:
+        """Segments, factors of transitions, labels, what stays, is again, ends, counts of both, where that serves.
+
+        Some slots at a time, whose arrays stay in the cache. keep, pairs : whether segments, and factors, are wanted
+        """
         t, n, k, longest = self.tables, self.n_slots, self.n_labels, self.longest
         wide = -(-k // LANES) * LANES
 
-        def powers(scores: FloatArray) -> FloatArray:
-            found = np.zeros((*scores.shape[:-1], wide))
-            np.exp(scores, out=found[..., :k])
+        def widened(powers: FloatArray) -> FloatArray:
+            found = np.zeros((*powers.shape[:-1], wide))
+            found[..., :k] = powers
             return found
 
-        edge, diagonal = powers(np.minimum(t.edge, 2 * segment_sum.MOST)), np.arange(k)
-        stay = np.zeros((len(edge), wide))
-        stay[:, :k] = edge[:, diagonal, diagonal]
+        def of_slots(scores: FloatArray) -> FloatArray:
+            found: FloatArray = np.exp(scores, out=with_slack(scores.shape))
+            return found.ravel()
+
+        edge, diagonal = widened(np.exp(np.minimum(t.edge, 2 * segment_sum.MOST))), np.arange(k)
+        stay = widened(edge[:, diagonal, diagonal])
         edge[:, diagonal, diagonal] = 0.0
-        edge_t = np.zeros(edge.shape)
-        edge_t[..., :k] = edge[..., :k].transpose(0, 2, 1)
-        extra = np.zeros(0) if t.extra is None else powers(t.extra)
-        segment, counts, lengths = np.empty((n, longest, wide)), np.zeros(edge.shape), np.zeros((longest, wide))
-        rows = np.zeros((6, n, wide))  # factors of transitions, labels, what stays, is again, ends
-        given = (powers(t.node - shift[:, None]), *(powers(one) for one in (t.begin, t.again, t.end, t.length)))
-        scores = [one.ravel() for one in (*given, extra, stay, edge, edge_t)]
-        found = [one.ravel() for one in (segment, *rows, counts, lengths)]
-        segment_sum.infer_scaled(
-            self.offsets, scaled, k, wide, longest * wide, *scores, t.index, weights, *found, total
-        )  # fmt: skip
-        stays = np.repeat(weights * scaled, np.diff(self.offsets)) @ rows[3]
-        counted = (counts * edge).sum(axis=0)[:, :k] + np.diag(stays[:k])
-        return [segment[..., :k], *np.ascontiguousarray(rows[..., :k]), counted, lengths[:, :k]]
+        edge_t, length = widened(edge[..., :k].transpose(0, 2, 1)), widened(np.exp(t.length))
+        tables = [one.ravel() for one in (stay, edge, edge_t)]
+        counts, lengths = np.zeros(edge.shape), np.zeros((longest, wide))
+        cuts = _cut(self.offsets)
+        most = int(np.diff(self.offsets[cuts]).max(initial=0))
+        segment = np.empty((n if keep else most, longest, wide))
+        rows, found = np.zeros((6, most, wide)), np.zeros((6, n, k))
+        for one, other in pairwise(cuts.tolist()):
+            low, high = int(self.offsets[one]), int(self.offsets[other])
+            rows[:, : high - low] = 0.0
+            node = t.node[low:high]
+            shift = node.max(axis=1, initial=-np.inf)
+            shift[shift == -np.inf] = 0.0
+            given = [of_slots(node - shift[:, None]), *(of_slots(x[low:high]) for x in (t.begin, t.again, t.end))]
+            extra = np.zeros(0) if t.extra is None else widened(np.exp(t.extra[low:high])).ravel()
+            logs, inside = np.zeros(other - one), self.offsets[one : other + 1] - low
+            segment_sum.infer_scaled(
+                inside, scaled[one:other], k, wide, longest * wide, keep, *given, length.ravel(), extra, *tables,
+                t.index[low:high], weights[one:other], (segment[low:high] if keep else segment).ravel(),
+                *(row.ravel() for row in rows), counts.ravel(), lengths.ravel(), logs,
+            )  # fmt: skip
+            sums = np.concatenate(([0.0], np.cumsum(shift)))
+            total[one:other] = np.where(scaled[one:other], logs + sums[inside[1:]] - sums[inside[:-1]], 0.0)
+            written = slice(0 if pairs else 2, None)
+            found[written, low:high] = rows[written, : high - low, :k]
+        stays = np.repeat(weights * scaled, np.diff(self.offsets)) @ found[3]
+        counted = (counts * edge).sum(axis=0)[:, :k] + np.diag(stays)
+        return [segment[..., :k] if keep else None, *found, counted, lengths[:, :k]]
 
     def _serves_scaled(self) -> BoolArray:
         """(n_instances,): where scaled probabilities are exact enough (:mod:`kernels.segment_sum`)."""
         t, most = self.tables, segment_sum.MOST
         if not np.all(np.abs(t.length) <= most):
             return np.zeros(len(self), dtype=np.bool_)
+        tables = [t.edge, t.begin, t.end, *([] if t.extra is None else [t.extra])]
+        light = all(one.max(initial=0.0) <= most and one.min(initial=0.0) >= -most for one in tables)
+        if light and t.again.max(initial=0.0) <= most:
+            return np.ones(len(self), dtype=np.bool_)
         fine = np.all(np.abs(t.edge) <= most, axis=(1, 2))[t.index]
         fine &= np.all((np.abs(t.begin) <= most) & (np.abs(t.end) <= most) & (t.again <= most), axis=1)
         if t.extra is not None:
@@ -354,10 +399,12 @@ class Segments(Structure):
             raise DataError("expected scores are those of the model's own segments, not of a change of them")
         weight = np.repeat(weights, np.diff(self.offsets))[:, None]
         beside = np.where(self.parts.has_boundary()[:, None], q.begins - q.again, 0.0)
-        of_segment = (t.end[:, None, :] + t.length) + (0.0 if t.extra is None else t.extra)
         by_slot = expect_scores(q.node, t.node) + expect_scores(np.maximum(beside, 0.0), t.begin)
-        by_slot = by_slot + expect_scores(q.again, t.again) + expect_scores(q.segment, of_segment).sum(axis=1)
-        return float((weight * by_slot).sum() + expect_scores(q.edge_counts, t.edge[0]).sum())
+        by_slot = by_slot + expect_scores(q.again, t.again) + expect_scores(q.ends, t.end)
+        if t.extra is not None and q.segment is not None:
+            by_slot = by_slot + expect_scores(q.segment, t.extra).sum(axis=1)
+        over_all = expect_scores(q.edge_counts, t.edge[0]).sum() + expect_scores(q.length_counts, t.length).sum()
+        return float((weight * by_slot).sum() + over_all)
 
     def likeliest(self, q: SegmentPosterior) -> LabelArray:
         """Labels alone: neighbours of one label are one segment."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trellis.constraints import Constraint, RulesFile
 from trellis.constraints.rows import Rows
+from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
 from trellis.data.ragged import IntArray
 from trellis.data.tokens import Text
@@ -50,7 +51,9 @@ def check_rules(rules: RulesFile, texts: Sequence[Text], label_names: Vocabulary
     if not some:
         raise DataError("there is no text to check the rules on")
     constraints: list[Constraint] = list(rules)
-    corpus = corpus_of((texts[n].sentence for n in some), label_names=label_names)
+    sentences = (texts[n].sentence for n in some)
+    plain = (replace(s, labels=None if s.labels is None else unmarked(s.labels, label_names)) for s in sentences)
+    corpus = corpus_of(plain, label_names=label_names)
     model = HMM(list(label_names), min_count=1)
     batch = model.encode(corpus, fit=True)
     broken = None

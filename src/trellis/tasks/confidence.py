@@ -4,8 +4,8 @@
     P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)
                                     =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
 
-T is 1, and 2 where two models are multiplied: both have seen the same text, so that their product counts its evidence
-twice, and their geometric mean once.
+T is 1, and n where n models are multiplied: all have seen the same text, so that their product counts its evidence n
+times, and their geometric mean once. On segments "all L" means that they are one segment.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 
 from trellis.constraints import Constraint
 from trellis.constraints.strength import Kind
+from trellis.data.bio import unmarked
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.tokens import Text
 from trellis.errors import DataError, InfeasibleError
@@ -60,7 +61,8 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
         raise DataError("there is no text to explain the rules on")
     if not constraints:
         return []
-    heard = {label for t in texts for label in t.sentence.labels or ()} <= {None, *extractor.label_names_}
+    names = extractor.label_names_
+    heard = {label for t in texts for label in unmarked(t.sentence.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
     rows = soft_rows(constraints, batch, model)
 
@@ -92,14 +94,16 @@ def _labels(extractor: Extractor, texts: Sequence[Text]) -> LabelArray:
     found = predict_relaxed(extractor, texts)
     for number, why in found.lost.items():
         raise InfeasibleError(f"text {number + 1} has no possible labels: {why}", instances=(number,))
-    return extractor.label_names_.encode(label for own in found.labels for label in own)
+    return extractor.codes(found.labels)
 
 
 def _accuracy(extractor: Extractor, texts: Sequence[Text]) -> float:
     """Share of the known labels that are found."""
     known = [(i, label) for i, label in enumerate(y for t in texts for y in _known(t)) if label is not None]
     found = _labels(extractor, texts).tolist()
-    return float(np.mean([extractor.label_names_[found[i]] == label for i, label in known]))
+    names = extractor.label_names_
+    plain = unmarked([label for _, label in known], names)
+    return float(np.mean([names[found[i] % len(names)] == label for (i, _), label in zip(known, plain, strict=True)]))
 
 
 def _known(text: Text) -> Sequence[str | None]:

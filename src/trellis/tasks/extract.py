@@ -25,7 +25,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, Self, TypedDict
 
 import numpy as np
@@ -35,9 +37,10 @@ from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.compilation import named
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told, where_needed
+from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
+from trellis.data.ragged import LabelArray
 from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
@@ -61,17 +64,15 @@ SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
 WIDEST_BEAM = 100_000
-TAUGHT_KINDS = {
-    "hmm": (),
-    "crf": (CRF,),
-    "semi-crf": (SemiCRF,),
-    "both": (CRF,),
-    "hmm+semi": (SemiCRF,),
-    "three": (SemiCRF, CRF),
-}
-"""What the HMM teaches."""
-WITH_HMM = ("both", "hmm+semi", "three")
-MODEL_KINDS = ("both", "hmm", "crf", "semi-crf", "hmm+semi", "three")
+TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
+    "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
+}  # fmt: skip
+"""What the HMM teaches; where there is a semi-Markov CRF, its segments are what is predicted."""
+WITH_HMM = ("all", "both", "hmm")
+"""Kinds in which the HMM itself predicts too."""
+MODEL_KINDS = tuple(TAUGHT_KINDS)
+LARGEST_PROGRAM = 200_000
+"""Tokens times squared labels of a text, up to which whole fields are searched."""
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -94,7 +95,8 @@ class Extractor(SavedEstimator):
 
     model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
         :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
-        labels and from those given; "both": the product of the two predicts
+        labels and from those given; "semi-crf" likewise, over whole fields; "both": the product of HMM and CRF, and
+        "all": that of the three predicts
     features : for the CRF, a function (sentence, position) -> more features of a token
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
@@ -105,7 +107,7 @@ class Extractor(SavedEstimator):
     transition_prior, emission_prior, back_off : of the HMM
     random_state : of the start where nothing is labelled
 
-    Learned: ``ccm_`` (with ``model_``, of "both" the product as Views, ``penalties_``, ``history_``),
+    Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
     ``classes_of_words_``, ``label_names_``.
     """
 
@@ -119,7 +121,7 @@ class Extractor(SavedEstimator):
         *,
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
-        model_kind: str = "both",
+        model_kind: str = "all",
         features: FeatureFunction | None = None,
         method: str | None = None,
         gamma: float | None = None,
@@ -301,12 +303,12 @@ class Extractor(SavedEstimator):
         """Labels of tokens as they are worked with; with B- only where it is asked for."""
         if labels is None:
             return None
-        needed = where_needed(labels, self.label_names_)
-        return needed if again else tuple(y if y in self.label_names_ else told(y)[1] for y in needed)
+        return (where_needed if again else unmarked)(labels, self.label_names_)
 
     def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
         """Texts in the codes of the trained model."""
-        corpus, model = self.corpus(texts, labels=labels), self.ccm_.model_
+        model = self.ccm_.model_
+        corpus = self.corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
         found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
         return found
 
@@ -322,12 +324,36 @@ class Extractor(SavedEstimator):
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
         return [labels[low:high] for low, high in pairwise(ends)]
 
+    def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
+        """Labels that it has predicted, as numbers."""
+        numbers = {name: code for code, name in enumerate(codes_of(list(self.label_names_)))}
+        return np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
+
     def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
         """Labels as numbers, with what is known about the search."""
         self._check_fitted()
         texts = self.texts(texts)
         if constrained:
             compile_ahead("predict")
+        model, cells = self.ccm_.model_, len(self.label_names_) ** 2
+        large = [len(t) * cells > LARGEST_PROGRAM for t in texts]
+        if not (constrained and self.model_kind == "all" and any(large)):
+            return self._decode(texts, constrained)
+        # integer programs over segments grow with the squares of labels: HMM and CRF have a beam
+        found, groups = [], []
+        for which, members in ((False, model.members), (True, model.members[1:])):
+            numbers = [number for number, own in enumerate(large) if own is which]
+            if not numbers:
+                continue
+            groups.append(numbers)
+            self.ccm_.model_ = Views(members)
+            try:
+                found.append(self._decode([texts[number] for number in numbers], constrained))
+            finally:
+                self.ccm_.model_ = model
+        return _merged(found, groups, [len(t) for t in texts])
+
+    def _decode(self, texts: Sequence[Text], constrained: bool) -> Labelling:
         with _naming(texts):
             return self.ccm_.decode(self.batch(texts, labels=False), constrained=constrained)
 
@@ -390,11 +416,14 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
-        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in ("hmm", *WITH_HMM) else ()))
+        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in WITH_HMM else ()))
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
-            raise DataError(f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not")
+            raise DataError(
+                f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not; extractors of "
+                "before had their models in another order: train it anew with trellis train"
+            )
         for member in views.members:
             if isinstance(member, CRF):
                 member.features = self._features()
@@ -414,6 +443,22 @@ class Extractor(SavedEstimator):
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
 
+def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths: Sequence[int]) -> Labelling:
+    """What was found in groups of texts, in the order of all of them."""
+    each: dict[int, LabelArray] = {}
+    for one, numbers in zip(found, groups, strict=True):
+        ends = np.cumsum([lengths[number] for number in numbers])[:-1]
+        each.update(zip(numbers, np.split(one.labels, ends), strict=True))
+    shares = [len(numbers) / max(len(lengths), 1) for numbers in groups]
+    return replace(
+        found[0],
+        labels=np.concatenate([each[number] for number in range(len(lengths))]),
+        value=sum(one.value for one in found),
+        violations=reduce(add, (one.violations for one in found)),
+        proved=sum(one.proved * share for one, share in zip(found, shares, strict=True)),
+    )
+
+
 def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
     known = {c.name for c in rules}
     for name in without:
@@ -426,8 +471,7 @@ def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
     """Those the rules declare, else those of the labelled texts."""
     if rules.labels is not None:
         return Vocabulary(rules.labels, kind="label")
-    found = {label for t in labelled for label in where_needed(t.sentence.labels or ()) if label is not None}
-    found = {label for label in found if told(label)[1] == label}
+    found = {label for t in labelled for label in unmarked(t.sentence.labels or ()) if label is not None}
     if not found:
         raise DataError(
             'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or give '

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from trellis.data.bio import unmarked
 from trellis.data.tokens import Text
 
 
@@ -39,8 +40,8 @@ def confusions(gold: Sequence[Text], output: Sequence[Text]) -> list[Confusion]:
     """
     places: dict[tuple[str, str], list[Mistake]] = {}
     for number, (one, other) in enumerate(zip(gold, output, strict=True)):
-        labels = one.sentence.labels or (None,) * len(one)
-        answers = other.sentence.labels or (None,) * len(other)
+        labels = unmarked(one.sentence.labels or (None,) * len(one))
+        answers = unmarked(other.sentence.labels or (None,) * len(other))
         at = 0
         for (truth, answer), run in groupby(zip(labels, answers, strict=True)):
             end = at + len(list(run))

@@ -21,7 +21,6 @@ from trellis.constraints.strength import Kind
 from trellis.data.tokens import Text
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.learn.penalties import INFINITE, as_constraint, soft_rows
-from trellis.models.semi_crf import codes_of
 from trellis.tasks.extract import Extractor
 
 STRICT = (Kind.HARD, Kind.SLACK)
@@ -133,8 +132,7 @@ def _broken(extractor: Extractor, texts: Sequence[Text], labels: list[list[str]]
     strict = [c for c in _rules(extractor) if c.strength.kind in STRICT]
     model = extractor.ccm_.model_
     batch = extractor.batch(texts, labels=False)
-    numbers = {name: code for code, name in enumerate(codes_of(list(extractor.label_names_)))}
-    codes = np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
+    codes = extractor.codes(labels)
     rows = soft_rows(strict, batch, model)
     if not len(rows):
         return {}
