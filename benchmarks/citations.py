@@ -242,6 +242,8 @@ def curve(data: Citations, draws: int, most: int, only: list[str], picture: str 
                 scores[..., kind].std(axis=0, ddof=min(1, draws - 1)) / draws**0.5,
             )
             print(f"{what:>12}" + "".join(f"{f'{m:.1f} ±{e:.1f}':>12}" for m, e in zip(mean, error, strict=True)))
+            if draws < 2:
+                continue  # one draw has no standard error
             falls = [n for n, low, high in zip(sizes[1:], mean[1:] + error[1:], mean[:-1], strict=True) if low < high]
             print(
                 f"{'':>12}  " + (f"falls by more than a standard error at {falls}" if falls else "never falls"),
