@@ -117,6 +117,17 @@ def test_explanations_name_the_rule_that_changed_something(relater):
         assert any(c.rules for c in changes)
 
 
+def test_an_explanation_tells_the_rule_and_what_follows_from_it():
+    rules = RULES.replace('towns = ["Ely", "Hull"]', 'towns = ["Ann"]')
+    made = Relater(rules, min_count=1, method="supervised", finder=False).fit(FEW)
+    text = RelatedText(("Ann", "lives", "in", "Ely", "."), (Mention(0, 1), Mention(3, 4)), None)
+    told = {c.what: (c.before, c.after, set(c.rules)) for c in made.explain([text])}
+    assert told[0,] == ("Peop", "Loc", {"towns"})
+    before, after, why = told[0, 1]
+    assert (before, after) == ("Live_In", "None")
+    assert why <= {"who lives and works is a person"}
+
+
 def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
     relater.save(tmp_path / "m.trellis")
     again = load_model(tmp_path / "m.trellis")
