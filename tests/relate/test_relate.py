@@ -52,6 +52,13 @@ def test_both_ways_of_the_e_step_learn(exact):
     assert max(violated.values()) < 0.02
 
 
+def test_shares_of_the_corpus_are_held_though_they_are_small_numbers():
+    many = RULES + '[[rule]]\nname = "many live"\nrelation_share = "Live_In"\nat_least = 0.1\nper = "corpus"\n'
+    rules = many.replace("counts_like_labelled = true\nwithin = 0.2", 'relation_count = "Live_In"\nat_most = 9')
+    made = Relater(rules, min_count=1, max_iter=1, finder=False).fit(FEW, MANY)
+    assert made.history_[-1].violation["many live"] < 2e-4
+
+
 def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
     made = Relater(RULES, min_count=1, max_iter=1, method="codl", finder=False).fit(FEW, MANY)
     assert made.score(GOLD).strict.total.f1 > 0.8
@@ -108,6 +115,17 @@ def test_explanations_name_the_rule_that_changed_something(relater):
     assert all(c.before != c.after for c in changes)
     if changes:
         assert any(c.rules for c in changes)
+
+
+def test_an_explanation_tells_the_rule_and_what_follows_from_it():
+    rules = RULES.replace('towns = ["Ely", "Hull"]', 'towns = ["Ann"]')
+    made = Relater(rules, min_count=1, method="supervised", finder=False).fit(FEW)
+    text = RelatedText(("Ann", "lives", "in", "Ely", "."), (Mention(0, 1), Mention(3, 4)), None)
+    told = {c.what: (c.before, c.after, set(c.rules)) for c in made.explain([text])}
+    assert told[0,] == ("Peop", "Loc", {"towns"})
+    before, after, why = told[0, 1]
+    assert (before, after) == ("Live_In", "None")
+    assert why <= {"who lives and works is a person"}
 
 
 def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):

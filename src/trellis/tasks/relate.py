@@ -88,7 +88,7 @@ class Relater(SavedEstimator):
     finder : whether to learn to find mentions too, for sentences that come without
     tagger : a :class:`~trellis.tasks.tag.Tagger` for sentences that come without tags; None: tags are used where they
         are given
-    projection_tol : by how much rules may be off while it learns, in counts
+    projection_tol : by how much rules may be off while it learns, shares of the corpus too: they are small numbers
 
     Learned: ``model_``, ``constraints_``, ``finder_``, ``tagger_``, ``history_``.
     """
@@ -111,7 +111,7 @@ class Relater(SavedEstimator):
         min_count: int = 2,
         finder: bool = True,
         tagger: Any = None,
-        projection_tol: float = 0.01,
+        projection_tol: float = 1e-4,
         n_jobs: int | None = None,
         engine: Any = None,
         verbose: bool = False,
