@@ -31,6 +31,7 @@ BEGINS = {
     "relate train": "trellis.tasks.relate.Relater.fit",
     "relate predict": "trellis.tasks.relate.Relater.load",
     "relate explain": "trellis.tasks.relate.Relater.load",
+    "report": "trellis.models.load_model",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
     "tokens": "trellis.tasks.extract_files.read_texts",
     "propose": "trellis.tasks.extract_files.read_texts",
@@ -57,6 +58,7 @@ REST = {
     "relate train": ["rules.toml", "-l", "s"],
     "relate predict": ["s", "-m", "m"],
     "relate explain": ["s", "-m", "m"],
+    "report": ["few.tsv", "-m", "m"],
     "evaluate": ["few.tsv", "few.tsv"],
     "tokens": ["text.txt"],
     "propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
@@ -167,7 +169,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
     shown = capfd.readouterr().out
@@ -240,11 +242,11 @@ def test_info_says_what_a_model_holds(folder, capfd):
     shown = capfd.readouterr().out
     assert "class         Extractor" in shown
     assert "labels        NAME, YEAR" in shown
-    assert "model_kind = 'both'" in shown
+    assert "model_kind = 'all'" in shown
     assert run("info", "-m", "m", "--json") == 0
     record = json.loads(capfd.readouterr().out)
     assert record["class"] == "Extractor"
-    assert record["model in it"] == "HMM and CRF"
+    assert record["model in it"] == "SemiCRF and CRF and HMM"
     assert record["bytes"] == os.path.getsize("m")
 
 

@@ -40,6 +40,7 @@ FILES = {
     "parsing.md": {name: sample for name, sample in GARDEN.items() if name != "trees.conllu"},
     "relations.md": PEOPLE,
     "report.md": {**CITATIONS, **BITEXT, **GARDEN, **RELATIONS},
+    "scale.md": {**BITEXT, "text.txt": "garden/text.en"},
     "views.md": CITATIONS,
 }
 """Page -> file that it names -> sample below examples/."""
@@ -161,16 +162,21 @@ MADE = {
     "matching.md": [_names],
     "parsing.md": [_trees],
     "report.md": [_short],
+    "scale.md": [_joined],
     "views.md": [_short, _usual],
 }
 
-PRELUDE = {
-    "alignment.md": """
+PAIRS = """
 from pathlib import Path
 sides = [Path(f"text.{end}").read_text(encoding="utf-8").splitlines()[:40] for end in ("en", "fr")]
 pairs = list(zip(*sides))
 new_pairs = pairs[:3]
-""",
+sentences = [side.split() for side in sides[0]]
+"""
+
+PRELUDE = {
+    "alignment.md": PAIRS,
+    "scale.md": PAIRS,
     "extraction.md": """
 from trellis.tasks.extract_files import read_labelled, read_texts
 few, texts = read_labelled("few.tsv"), read_texts("text.txt")

@@ -24,7 +24,7 @@ RULES = [
 
 @pytest.mark.parametrize("text, folder", RULES)
 def test_every_rules_file_of_the_pages_is_read(text, folder):
-    files = {"targets.tsv": "word\tcount\tA\tB\ngoal\t3\t0.9\t0.1\n"}
+    files = {"targets.tsv": "word\tcount\tA\tB\ngoal\t3\t0.9\t0.1\n", "journals.txt": "Annals of Roses\n"}
     for constraint in parse_rules(text, str(folder / "page.toml"), files).constraints:
         assert constraint.describe()
 
