@@ -169,7 +169,9 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in ("train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
+)
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
     shown = capfd.readouterr().out

@@ -134,15 +134,19 @@ def _names(folder):
         (folder / name).write_text(lines, encoding="utf-8")
 
 
-def _trees(folder):
-    """Text without tags, taggers of two languages, and rules about arcs."""
+def _tagger(folder, name="en.tags", sample="garden/train.conllu"):
     from trellis import Tagger
     from trellis.data.conllu import read_conllu
 
+    Tagger().fit(list(read_conllu(EXAMPLES / sample))[:60]).save(folder / name)
+
+
+def _trees(folder):
+    """Text without tags, taggers of two languages, and rules about arcs."""
     for name, sample in (("text.txt", "garden/text.en"), ("en.txt", "garden/text.en"), ("es.txt", "garden/text.fr")):
         (folder / name).write_text("".join(_read(sample).splitlines(True)[:60]), encoding="utf-8")
-    for name, sample in (("en.tags", "garden/train.conllu"), ("es.tags", "garden/fr-test.conllu")):
-        Tagger().fit(list(read_conllu(EXAMPLES / sample))[:60]).save(folder / name)
+    _tagger(folder)
+    _tagger(folder, "es.tags", "garden/fr-test.conllu")
     rule = (
         '[[rule]]\nname = "roots"\narcs = "count"\nhead_root = true\nchild_column = { upos = "VERB" }\nat_least = 0.5\n'
     )
@@ -161,6 +165,7 @@ MADE = {
     "induction.md": [_words],
     "matching.md": [_names],
     "parsing.md": [_trees],
+    "relations.md": [_tagger],
     "report.md": [_short],
     "scale.md": [_joined],
     "views.md": [_short, _usual],
