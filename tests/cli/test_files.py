@@ -244,11 +244,11 @@ def test_info_says_what_a_model_holds(folder, capfd):
     shown = capfd.readouterr().out
     assert "class         Extractor" in shown
     assert "labels        NAME, YEAR" in shown
-    assert "model_kind = 'all'" in shown
+    assert "back_off = 1.0" in shown
     assert run("info", "-m", "m", "--json") == 0
     record = json.loads(capfd.readouterr().out)
     assert record["class"] == "Extractor"
-    assert record["model in it"] == "SemiCRF and CRF and HMM"
+    assert record["model in it"] == "CRF and HMM"
     assert record["bytes"] == os.path.getsize("m")
 
 

@@ -27,7 +27,7 @@ def both():
 
 
 def test_all_adds_the_scores_of_an_hmm_and_of_two_models_that_it_taught(both):
-    made = Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
+    made = Extractor(rules_of("citations"), max_iter=2, model_kind="all").fit(FEW, unlabelled=MANY)
     semi, crf, hmm = made.ccm_.model_.members
     batch = made.batch(TEST, labels=False)
     codes = made.decode(TEST, constrained=False).labels
@@ -109,3 +109,12 @@ def test_mistakes_are_named(tmp_path):
         Extractor(rules_of("citations"), model_kind="hmmm").fit(FEW)
     with pytest.raises(DataError, match="anew"):
         Extractor(rules_of("citations")).restore({"model": {}}, {})
+
+
+def test_whole_fields_are_learned_too_where_there_are_many_labels(monkeypatch, tmp_path):
+    monkeypatch.setattr("trellis.tasks.extract.MANY", len(FEW))
+    made = Extractor(rules_of("citations"), method="supervised").fit(FEW)
+    assert made.kind_ == "all"
+    made.save(tmp_path / "m")
+    assert Extractor.load(tmp_path / "m").kind_ == "all"
+    assert Extractor(rules_of("citations"), method="supervised").fit(FEW[1:]).kind_ == "both"

@@ -71,6 +71,8 @@ TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
 WITH_HMM = ("all", "both", "hmm")
 """Kinds in which the HMM itself predicts too."""
 MODEL_KINDS = tuple(TAUGHT_KINDS)
+MANY = 50
+"""Texts with all their labels, from which on "all" is learned unless told otherwise."""
 LARGEST_PROGRAM = 200_000
 """Tokens times squared labels of a text, up to which whole fields are searched."""
 TAUGHT = 0.3
@@ -96,7 +98,8 @@ class Extractor(SavedEstimator):
     model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
         :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
         labels and from those given; "semi-crf" likewise, over whole fields; "both": the product of HMM and CRF, and
-        "all": that of the three predicts
+        "all": that of the three predicts. None: "both", and from 50 labelled texts on "all", which with fewer is as
+        good and takes three times as long
     features : for the CRF, a function (sentence, position) -> more features of a token
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
@@ -108,7 +111,7 @@ class Extractor(SavedEstimator):
     random_state : of the start where nothing is labelled
 
     Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
-    ``classes_of_words_``, ``label_names_``.
+    ``classes_of_words_``, ``label_names_``, ``kind_`` (which model kind it is).
     """
 
     not_saved = (*SavedEstimator.not_saved, "files")
@@ -121,7 +124,7 @@ class Extractor(SavedEstimator):
         *,
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
-        model_kind: str = "all",
+        model_kind: str | None = None,
         features: FeatureFunction | None = None,
         method: str | None = None,
         gamma: float | None = None,
@@ -200,11 +203,12 @@ class Extractor(SavedEstimator):
         self.label_names_ = label_names(rules, labelled)
         self.classes_of_words_ = WordClasses.learn((t.sentence.words for t in texts), self.min_count)
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
+        self.kind_ = self.model_kind or ("all" if len(texts) - len(free) >= MANY else "both")
         with _naming(free):
             self.ccm_ = self._ccm(self._hmm()).fit(
                 self.corpus(texts), dev=None if dev is None else (self.corpus(self.texts(dev)), None)
             )
-        if self.model_kind != "hmm":
+        if self.kind_ != "hmm":
             self._teach(texts)
         return self
 
@@ -281,9 +285,9 @@ class Extractor(SavedEstimator):
         if not whole and not taught:
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        corpus = self.corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.model_kind])
-        members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.model_kind]]
-        members += [hmm] if self.model_kind in WITH_HMM else []
+        corpus = self.corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.kind_])
+        members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.kind_]]
+        members += [hmm] if self.kind_ in WITH_HMM else []
         self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
 
     def corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
@@ -337,7 +341,7 @@ class Extractor(SavedEstimator):
             compile_ahead("predict")
         model, cells = self.ccm_.model_, len(self.label_names_) ** 2
         large = [len(t) * cells > LARGEST_PROGRAM for t in texts]
-        if not (constrained and self.model_kind == "all" and any(large)):
+        if not (constrained and self.kind_ == "all" and any(large)):
             return self._decode(texts, constrained)
         # integer programs over segments grow with the squares of labels: HMM and CRF have a beam
         found, groups = [], []
@@ -416,7 +420,8 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
-        expected = (*TAUGHT_KINDS[self.model_kind], *((HMM,) if self.model_kind in WITH_HMM else ()))
+        self.kind_ = self.model_kind or ("all" if SemiCRF in kinds else "both")
+        expected = (*TAUGHT_KINDS[self.kind_], *((HMM,) if self.kind_ in WITH_HMM else ()))
         # where there was nothing to teach, the HMM is alone
         if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
             wanted = " and a ".join(kind.__name__ for kind in expected)
@@ -437,7 +442,7 @@ class Extractor(SavedEstimator):
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        if self.model_kind not in MODEL_KINDS:
+        if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
