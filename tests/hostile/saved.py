@@ -50,11 +50,11 @@ class Saved:
     use: Callable[[Any], str]
 
 
-def _check(labels: Any, probabilities: Any, names: Any, largest: float = 0.0) -> None:
+def _check(labels: Any, probabilities: Any, names: Any, largest: float = 0.0, beside: str = "") -> None:
     for own, node in zip(labels, probabilities, strict=True):
         # not as an array, which would take the last NUL of a label away
         own, node = own if isinstance(own, list) else [own], np.atleast_2d(node)
-        assert set(own) <= set(names), (own, names)
+        assert {label.removeprefix(beside) if isinstance(label, str) else label for label in own} <= set(names), own
         assert node.shape == (len(own), len(names)), node.shape
         assert np.all((node >= 0) & (node <= 1 + 1e-9)), node
         if largest < 1e8:  # scores beyond have too few digits left for probabilities that add up
@@ -64,7 +64,8 @@ def _check(labels: Any, probabilities: Any, names: Any, largest: float = 0.0) ->
 def tagged(model: Any) -> str:
     labels, probabilities = model.predict(NEW), model.predict_proba(NEW)
     largest = np.abs(getattr(model, "weights_", np.zeros(1))).max()
-    _check(labels, probabilities, model.label_names_.names, largest)
+    # a field beside another one of its label begins with B-
+    _check(labels, probabilities, model.label_names_.names, largest, "B-" if isinstance(model, SemiCRF) else "")
     return f"{labels} {[node.tobytes() for node in probabilities]}"
 
 

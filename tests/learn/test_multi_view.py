@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from pathlib import Path
 from typing import Any
 
@@ -306,9 +305,3 @@ def test_prediction_by_a_view_that_is_not_there_is_refused() -> None:
     learner = MultiView([MaxEnt(), MaxEnt()], max_iter=1, tol=0.0).fit(X, y)
     with pytest.raises(DataError, match="0 to 1"):
         learner.predict(X, by=2)
-
-
-def test_the_example_of_the_page_runs() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "views.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    exec(compile(example, "docs/views.md", "exec"), {"__name__": "views"})

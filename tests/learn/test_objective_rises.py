@@ -66,7 +66,7 @@ def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
 @pytest.mark.parametrize("gamma", [0.3, 0.7, 1.0, 1.5])
 @pytest.mark.parametrize("kind", ["none", "hard", "penalty l2", "edges", "corpus", "sparsity"])
 def test_discriminative_objective_never_falls(kind: str, gamma: float) -> None:
-    text, tags = tagged_sentences(20)
+    text, tags = tagged_sentences(10 if kind == "sparsity" else 20)  # a projection to 1e-8 takes thousands of passes
     known = [y if i < 5 else None for i, y in enumerate(tags)]
     learner = UEM(
         CRF(LABELS), CONSTRAINTS[kind], gamma=gamma, max_iter=5, tol=0.0, projection_tol=1e-8, max_evaluations=5_000

@@ -279,6 +279,8 @@ class Segments(Structure):
             kernel.infer(self.offsets, ~scaled, t.arrays, False, weights, *found, total)
         refuse_impossible(total, self.first, self.numbers)
         segment, z, after, label, stays, again, ends, counts, lengths = found
+        if not np.all(scaled):
+            np.minimum(label, 1.0, out=label)  # scores of 1e15 have no digits left for ways that add up to 1
         factors = None
         if 1 in asked or not np.all(scaled):
             factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
