@@ -27,6 +27,7 @@ from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
 from trellis.structures.segment_parts import SegmentChange, SegmentParts
 from trellis.structures.segment_polytope import segment_polytope
+from trellis.structures.segment_posterior import Factored, Listed, SegmentPosterior
 from trellis.structures.structure import (
     Structure,
     check_alike,
@@ -40,95 +41,6 @@ from trellis.structures.structure import (
 
 AT_ONCE = 1000
 """Slots whose sums are taken together."""
-
-
-@dataclass(frozen=True)
-class SegmentPosterior:
-    """Marginals of segmentations, and what their model counts.
-
-    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts, where
-        ``infer(at=...)`` was told of a segment, or single ones have scores of their own; else None
-    ends : (n_slots, K) of segments of all lengths
-    edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
-    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike; None: as with segments
-    """
-
-    parts: SegmentParts
-    log_partition: FloatArray
-    node: FloatArray
-    stays: FloatArray
-    again: FloatArray
-    ends: FloatArray
-    segment: FloatArray | None
-    edge_counts: FloatArray
-    length_counts: FloatArray
-    transitions: Any
-
-    @property
-    def begins(self) -> FloatArray:
-        """(n_slots, K): P(a segment of the label begins here)."""
-        return np.maximum(self.node - self.stays, 0.0)
-
-    def at(self, parts: IntArray) -> FloatArray:
-        family, slot, cell = self.parts.told(parts.reshape(-1))
-        found, k = np.empty(parts.size), self.parts.n_labels
-        for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
-            mine = family == number
-            if table is None:
-                if np.any(mine):
-                    raise ValueError("this posterior has no marginals of segments: ask for them with infer(at=parts)")
-                continue
-            found[mine] = table.reshape(-1)[slot[mine] * self.parts.cells[number] + cell[mine]]
-        pairs = np.flatnonzero(family == 1)
-        same = cell[pairs] // k == cell[pairs] % k
-        found[pairs[same]] = self.stays[slot[pairs[same]], cell[pairs[same]] % k]
-        others = pairs[~same]
-        if len(others) and self.transitions is None:
-            raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
-        if len(others):
-            found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
-        return found.reshape(parts.shape)
-
-
-@dataclass(frozen=True)
-class _Factored:
-    """Probabilities of transitions from their factors, P(a, b) = before_{t−1}(a) · exp edge(a, b) · after_t(b).
-
-    scaled : (n_instances,) where they are so; elsewhere they are logs, and the log-partition is taken from their sum
-    """
-
-    parts: SegmentParts
-    before: FloatArray
-    edge: FloatArray
-    index: IntArray
-    after: FloatArray
-    scaled: BoolArray
-    log_partition: FloatArray
-
-    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
-        lengths = np.diff(self.parts.offsets)
-        inner = self.parts.has_boundary()[slot]
-        scaled, total = np.repeat(self.scaled, lengths)[slot], np.repeat(self.log_partition, lengths)[slot]
-        before, after, edge = self.before[slot - 1, a], self.after[slot, b], self.edge[self.index[slot], a, b]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
-        return np.where(inner, np.exp(np.where(inner, logs, -np.inf)), 0.0)
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """Probabilities of transitions that an average of outputs uses: (n_slots, K, K), zero elsewhere."""
-
-    cell: IntArray
-    share: FloatArray
-    n_labels: int
-
-    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
-        if not len(self.cell):
-            return np.zeros(len(slot))
-        wanted = (slot * self.n_labels + a) * self.n_labels + b
-        near = np.minimum(np.searchsorted(self.cell, wanted), len(self.cell) - 1)
-        return np.where(self.cell[near] == wanted, self.share[near], 0.0)
 
 
 @dataclass(frozen=True)
@@ -283,7 +195,7 @@ class Segments(Structure):
             np.minimum(label, 1.0, out=label)  # scores of 1e15 have no digits left for ways that add up to 1
         factors = None
         if 1 in asked or not np.all(scaled):
-            factors = _Factored(self.parts, z, t.edge, t.index, after, scaled, total)
+            factors = Factored(self.parts, z, t.edge, t.index, after, scaled, total)
         return SegmentPosterior(self.parts, total, label, stays, again, ends, segment, counts, lengths, factors)
 
     def _infer_scaled(
@@ -433,7 +345,7 @@ class Segments(Structure):
         pairs = family == 1
         counts = np.bincount(cell[pairs], value[pairs] * weight[slot[pairs]], minlength=k * k).reshape(k, k)
         where, place = np.unique(slot[pairs] * k * k + cell[pairs], return_inverse=True)
-        listed = _Listed(where, np.bincount(place, value[pairs], minlength=len(where)).astype(np.float64), k)
+        listed = Listed(where, np.bincount(place, value[pairs], minlength=len(where)).astype(np.float64), k)
         every, labels = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
         top = np.zeros(len(self)) if log_partition is None else log_partition
         segment = of(3).reshape(n, self.longest, k)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -311,7 +312,9 @@ class Extractor(SavedEstimator):
 
     def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
         """Texts in the codes of the trained model."""
-        model = self.ccm_.model_
+        return self._coded(texts, self.ccm_.model_, labels=labels)
+
+    def _coded(self, texts: Sequence[Text], model: Any, *, labels: bool) -> Batch:
         corpus = self.corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
         found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
         return found
@@ -341,25 +344,23 @@ class Extractor(SavedEstimator):
             compile_ahead("predict")
         model, cells = self.ccm_.model_, len(self.label_names_) ** 2
         large = [len(t) * cells > LARGEST_PROGRAM for t in texts]
-        if not (constrained and self.kind_ == "all" and any(large)):
-            return self._decode(texts, constrained)
+        members = model.members if isinstance(model, Views) else ()
+        if not (constrained and len(members) > 1 and isinstance(members[0], SemiCRF) and any(large)):
+            return self._decode(texts, model, constrained)
         # integer programs over segments grow with the squares of labels: HMM and CRF have a beam
         found, groups = [], []
-        for which, members in ((False, model.members), (True, model.members[1:])):
-            numbers = [number for number, own in enumerate(large) if own is which]
-            if not numbers:
-                continue
-            groups.append(numbers)
-            self.ccm_.model_ = Views(members)
-            try:
-                found.append(self._decode([texts[number] for number in numbers], constrained))
-            finally:
-                self.ccm_.model_ = model
+        for which, own in ((False, model), (True, Views(members[1:]))):
+            numbers = [number for number, is_large in enumerate(large) if is_large is which]
+            if numbers:
+                groups.append(numbers)
+                found.append(self._decode([texts[number] for number in numbers], own, constrained))
         return _merged(found, groups, [len(t) for t in texts])
 
-    def _decode(self, texts: Sequence[Text], constrained: bool) -> Labelling:
+    def _decode(self, texts: Sequence[Text], model: Any, constrained: bool) -> Labelling:
+        ccm = copy(self.ccm_)
+        ccm.model_ = model
         with _naming(texts):
-            return self.ccm_.decode(self.batch(texts, labels=False), constrained=constrained)
+            return ccm.decode(self._coded(texts, model, labels=False), constrained=constrained)
 
     def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
         """Each text with its fields."""

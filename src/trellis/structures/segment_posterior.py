@@ -1,0 +1,104 @@
+"""Posteriors of segmentations: tables of marginals, and two ways to have those of transitions.
+
+Transitions are many and seldom asked for: after inference they are made from their factors (:class:`Factored`), of an
+average of outputs those that occur are listed (:class:`Listed`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.structures.segment_parts import SegmentParts
+
+
+@dataclass(frozen=True)
+class SegmentPosterior:
+    """Marginals of segmentations, and what their model counts.
+
+    node : (n_slots, K) of labels;  stays, again : (n_slots, K), segment : (n_slots, L, K) of the other parts, where
+        ``infer(at=...)`` was told of a segment, or single ones have scores of their own; else None
+    ends : (n_slots, K) of segments of all lengths
+    edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
+    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike; None: as with segments
+    """
+
+    parts: SegmentParts
+    log_partition: FloatArray
+    node: FloatArray
+    stays: FloatArray
+    again: FloatArray
+    ends: FloatArray
+    segment: FloatArray | None
+    edge_counts: FloatArray
+    length_counts: FloatArray
+    transitions: Any
+
+    @property
+    def begins(self) -> FloatArray:
+        """(n_slots, K): P(a segment of the label begins here)."""
+        return np.maximum(self.node - self.stays, 0.0)
+
+    def at(self, parts: IntArray) -> FloatArray:
+        family, slot, cell = self.parts.told(parts.reshape(-1))
+        found, k = np.empty(parts.size), self.parts.n_labels
+        for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
+            mine = family == number
+            if table is None:
+                if np.any(mine):
+                    raise ValueError("this posterior has no marginals of segments: ask for them with infer(at=parts)")
+                continue
+            found[mine] = table.reshape(-1)[slot[mine] * self.parts.cells[number] + cell[mine]]
+        pairs = np.flatnonzero(family == 1)
+        same = cell[pairs] // k == cell[pairs] % k
+        found[pairs[same]] = self.stays[slot[pairs[same]], cell[pairs[same]] % k]
+        others = pairs[~same]
+        if len(others) and self.transitions is None:
+            raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
+        if len(others):
+            found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
+        return found.reshape(parts.shape)
+
+
+@dataclass(frozen=True)
+class Factored:
+    """Probabilities of transitions from their factors, P(a, b) = before_{t−1}(a) · exp edge(a, b) · after_t(b).
+
+    scaled : (n_instances,) where they are so; elsewhere they are logs, and the log-partition is taken from their sum
+    """
+
+    parts: SegmentParts
+    before: FloatArray
+    edge: FloatArray
+    index: IntArray
+    after: FloatArray
+    scaled: BoolArray
+    log_partition: FloatArray
+
+    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        lengths = np.diff(self.parts.offsets)
+        inner = self.parts.has_boundary()[slot]
+        scaled, total = np.repeat(self.scaled, lengths)[slot], np.repeat(self.log_partition, lengths)[slot]
+        before, after, edge = self.before[slot - 1, a], self.after[slot, b], self.edge[self.index[slot], a, b]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
+        return np.where(inner, np.exp(np.where(inner, logs, -np.inf)), 0.0)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Probabilities of transitions that an average of outputs uses: (n_slots, K, K), zero elsewhere."""
+
+    cell: IntArray
+    share: FloatArray
+    n_labels: int
+
+    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+        if not len(self.cell):
+            return np.zeros(len(slot))
+        wanted = (slot * self.n_labels + a) * self.n_labels + b
+        near = np.minimum(np.searchsorted(self.cell, wanted), len(self.cell) - 1)
+        return np.where(self.cell[near] == wanted, self.share[near], 0.0)
