@@ -125,5 +125,5 @@ def test_whole_fields_are_learned_too_where_there_are_many_labels(monkeypatch, t
 def test_long_texts_of_an_hmm_that_had_nothing_to_teach(monkeypatch):
     monkeypatch.setattr(extract, "LARGEST_PROGRAM", 0)
     partly = [replace(text, sentence=replace(text.sentence, labels=(None, *text.sentence.labels[1:]))) for text in FEW]
-    made = Extractor(rules_of("citations"), model_kind="all", method="supervised").fit(partly)
+    made = Extractor(rules_of("citations"), model_kind="all", method="supervised", hard=True).fit(partly)
     assert [len(labels) for labels in made.predict(TEST)] == [len(text) for text in TEST]
