@@ -132,6 +132,7 @@ def test_info_reports_versions_and_kernels(capfd):
     assert "compiled" in values["kernels"]
 
 
+@pytest.mark.slow
 def test_kernel_cache_is_found_where_numba_writes_it(tmp_path):
     """In a process of its own, because numba reads NUMBA_CACHE_DIR once; the toy kernel stands for ours."""
     kernels = tmp_path / "toy" / "kernels.py"
@@ -230,6 +231,7 @@ def test_ctrl_c_says_interrupted_and_exits_with_130():
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argument", ["info", "--help", "--version"])
 def test_a_closed_pipe_is_no_news(argument):
     process = subprocess.Popen(

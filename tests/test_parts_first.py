@@ -75,6 +75,7 @@ def test_the_layers_define_several_kinds_of_structures():
     assert {"Chain", "Categorical", "ChainParts"} <= KINDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_file_knows_part_numbers_alone(path):
     assert breaches(path.read_text(encoding="utf-8")) == []
@@ -94,6 +95,7 @@ def test_a_breach_is_found(source):
     assert breaches(source)
 
 
+@pytest.mark.slow
 def test_models_and_structures_may_ask_what_a_structure_is_only_inside_structures():
     """isinstance on a structure has no place even in models and fast paths."""
     for path in PACKAGE.rglob("*.py"):

@@ -16,12 +16,14 @@ def spans(tokens, **functions):
     return {"tokens": tokens.split(), "spans": functions}
 
 
+@pytest.mark.slow
 def test_it_is_better_than_the_majority_vote():
     texts, gold = drawn(400)
     found = Aggregator(words=False, accuracy=None).fit(texts)
     assert agreement(found.labels_, gold) > agreement(majority_vote(texts, LABELS), gold) + 0.01
 
 
+@pytest.mark.slow
 def test_estimated_accuracies_order_functions_as_the_true_ones_do():
     texts, gold = drawn(600)
     found = Aggregator(words=False, accuracy=0.6).fit(texts).accuracies_

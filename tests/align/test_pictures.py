@@ -10,6 +10,7 @@ from trellis.report.alignment import plot_posterior_grids, plot_precision_recall
 PNG = b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_posterior_grids_are_drawn(tmp_path):
     rng = np.random.default_rng(0)
     rows = {name: (rng.random((2, 3)), rng.random((2, 3))) for name in ("before", "bijective", "symmetric")}

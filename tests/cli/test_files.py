@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -74,16 +75,23 @@ OF_GRAPHS = ("relate train", "relate predict", "relate explain")
 OUTPUTS = [(command, flag) for command in COMMANDS for flag in WRITES if flag in flags(command)]
 
 
-@pytest.fixture
-def folder(tmp_path_factory, monkeypatch):
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
     path = tmp_path_factory.mktemp("work")
     train(path)
     (path / "s").write_text("a b\nb a\n")
     (path / "other.tsv").write_text((path / "few.tsv").read_text().replace("NAME", "YEAR"))
     (path / "t").write_text("x y\ny x\n")
     (path / "pairs").write_text("ab\txy\nba\tyx\n")
-    monkeypatch.chdir(path)
     return path
+
+
+@pytest.fixture
+def folder(work, tmp_path, monkeypatch):
+    """A copy of the work, to be changed."""
+    shutil.copytree(work, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
 
 
 NEEDS = dict.fromkeys((*(c for c in COMMANDS if c.split()[-1] == "train"), "transfer"), ("--save",))
@@ -135,6 +143,7 @@ def test_a_folder_that_is_not_ours_is_told(folder, capfd):
     assert "cannot be written to" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["align", "train", "induce", "aggregate"])
 def test_save_replaces_models_and_nothing_else(command, folder, capfd):
     assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
@@ -146,6 +155,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
     assert (folder / "precious").read_text() == "hand-made\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gold.tsv", "gold.jsonl"])
 @pytest.mark.parametrize("command", ["predict", "induce", "aggregate", "tokens"])
 def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
@@ -157,6 +167,7 @@ def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, ca
     assert (folder / name).read_text() != "Ann\tNAME\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
 def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
@@ -169,6 +180,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [c for c in COMMANDS if c not in ("train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
 )
@@ -208,6 +220,7 @@ def test_the_history_of_a_run_is_written_where_it_is_asked_for(command, folder):
     assert all("objective" in one for one in rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["align", "induce"])
 def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, capfd):
     assert run(*line(command, "--save", "own"), "-q", "--threads", 1) == 0

@@ -61,6 +61,7 @@ def test_eflomals_two_files_of_links(from_stdin, folder, tmp_path, capfd, monkey
     assert (tmp_path / "r").read_text() == (folder / "backward").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [["-f", "f", "-r", "r", "-o", "o"], ["--tune", "gold", "-o", "o", "--model", "m"]])
 def test_text_from_a_pipe_that_is_needed_twice_is_kept(more, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -110,6 +111,7 @@ ANSWERED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command, typed", [(command, typed) for command in ANSWERED for typed in ANSWERED[command]])
 def test_a_flag_that_is_not_ours_is_answered_with_the_one_to_use(command, typed, folder, monkeypatch, capfd):
     monkeypatch.chdir(folder)

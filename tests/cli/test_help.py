@@ -23,6 +23,7 @@ def help_of(monkeypatch, capfd):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
     shown = help_of(*command.split())
@@ -32,6 +33,7 @@ def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
         assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", shown), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_stand_in_panels_the_common_path_first(command, help_of):
     shown = help_of(*command.split())
@@ -49,6 +51,7 @@ def test_options_stand_in_panels_the_common_path_first(command, help_of):
             assert first.index(name) < first.index("--help")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_gives_a_command_to_copy(command, help_of):
     assert f"trellis {command} " in help_of(*command.split()).partition("╭")[0].replace("Usage: trellis", "")

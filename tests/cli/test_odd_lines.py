@@ -53,6 +53,7 @@ ODD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, line", [(kind, line) for kind in ODD for line in ODD[kind]])
 def test_a_line_that_cannot_be_read_has_an_empty_result_and_the_others_theirs(kind, line, predicted):
     (alone,), _ = predicted(NAMES[kind], GOOD[kind])
@@ -186,6 +187,7 @@ def test_strict_reading_still_names_the_line(tmp_path):
     assert list(odd) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [b"1999", b"1999\n"])
 def test_text_from_a_pipe_is_read_the_same(ends, folder):
     command = [sys.executable, "-m", "trellis", "predict", "-m", str(folder / "m"), "--threads", "1"]

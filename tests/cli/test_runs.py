@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.hostile.command import start, train
+from tests.hostile.command import run, train
 
 FULL = "/dev/full"
 QUIET = ("-q", "--threads", "1")
@@ -88,10 +88,10 @@ WRITING = {
 
 @pytest.mark.skipif(not os.path.exists(FULL), reason="no /dev/full here")
 @pytest.mark.parametrize("case", WRITING)
-def test_a_full_device_is_one_message(case, folder):
-    done = start(*WRITING[case], cwd=folder, stdout=subprocess.DEVNULL)
-    told = done.stderr.decode()
-    assert done.returncode == 2
+def test_a_full_device_is_one_message(case, folder, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    assert run(*WRITING[case]) == 2
+    told = capfd.readouterr().err
     assert told.count("/dev/full: cannot be written: No space left on device") == 1
     assert "Traceback" not in told
     assert not (folder / "unwritten").exists()
@@ -134,8 +134,6 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_and_empty_files_are_one_message(case, folder, monkeypatch, capfd):
-    from tests.hostile.command import run
-
     (folder / "empty").write_text("")
     monkeypatch.chdir(folder)
     arguments, told = WRONG[case]

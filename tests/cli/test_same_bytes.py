@@ -68,6 +68,7 @@ def alone(command: str) -> dict[str, bytes]:
     return known[command]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_any_number_of_threads(command: str, threads: int) -> None:
@@ -81,6 +82,7 @@ def test_a_text_on_disk(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_copies_of_everything(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = alone(command)

@@ -62,28 +62,28 @@ def check_hard(case: Case, drawn: DrawnConstraint) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_rows_measure_the_violation_of_every_output(data: st.DataObject) -> None:
     case = data.draw(cases())
     check_soft(case, data.draw(any_constraints(case)))
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_rows_and_forbidden_parts_admit_exactly_the_outputs_that_obey(data: st.DataObject) -> None:
     case = data.draw(cases())
     check_hard(case, data.draw(any_constraints(case)))
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_categorical_is_a_chain_of_one_slot(data: st.DataObject) -> None:
     case = data.draw(cases(one_slot=True, max_slots=4))
     check_soft(case, data.draw(any_constraints(case)), categorical=True)
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_token_rules_that_are_hard_leave_no_rows(data: st.DataObject) -> None:
     case = data.draw(cases())
     rule = data.draw(rules(case)).rule
@@ -95,7 +95,7 @@ def test_token_rules_that_are_hard_leave_no_rows(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_implications_between_statements_are_exact_for_every_output(data: st.DataObject) -> None:
     case = data.draw(cases())
     condition = data.draw(rules(case))
@@ -113,7 +113,7 @@ def test_implications_between_statements_are_exact_for_every_output(data: st.Dat
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_label_says_the_same_of_every_label(data: st.DataObject) -> None:
     case = data.draw(cases())
     most = data.draw(st.integers(0, 2))
@@ -128,7 +128,7 @@ def test_each_label_says_the_same_of_every_label(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_shares_are_counts_over_the_tokens_of_their_scope(data: st.DataObject) -> None:
     case = data.draw(cases())
     where = data.draw(rules(case, depth=1, observed=True))
@@ -152,7 +152,7 @@ def test_shares_are_counts_over_the_tokens_of_their_scope(data: st.DataObject) -
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_given_labels_clamp_and_trusted_ones_may_err_a_little(data: st.DataObject) -> None:
     case = data.draw(cases())
     clamped = case.compile(tc.given())
@@ -169,7 +169,7 @@ def test_given_labels_clamp_and_trusted_ones_may_err_a_little(data: st.DataObjec
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_few_labels_blocks_list_the_slots_of_every_frequent_word(data: st.DataObject) -> None:
     case = data.draw(cases())
     often = data.draw(st.integers(1, 3))

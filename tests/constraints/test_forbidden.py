@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def rules(draw: st.DrawFn):
     return word.isin("x", "y").implies(label(*draw(some))).constraint()
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_patterns_forbid_what_lists_would(data: st.DataObject) -> None:
     text = data.draw(st.lists(st.lists(st.sampled_from(["x", "y", ","]), max_size=6), min_size=1, max_size=4))

@@ -20,6 +20,7 @@ from .plain import any_constraints, cases, compile_over_chains
 NORMS = {"l1": sum, "linf": max, "l2": lambda v: math.sqrt(sum(x * x for x in v))}
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=40)
 def test_price_is_the_strength_applied_to_each_group(data: st.DataObject) -> None:

@@ -18,7 +18,7 @@ from .plain import any_constraints, cases
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_shards_add_up_to_the_whole(data: st.DataObject) -> None:
     case = data.draw(cases())
     drawn = [data.draw(any_constraints(case)).constraint for _ in range(data.draw(st.integers(1, 3)))]
@@ -62,7 +62,7 @@ def in_shard(q: PartPosterior, parts: Parts, first: int, last: int) -> PartPoste
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_products_with_rows_are_those_with_their_matrix(data: st.DataObject) -> None:
     case = data.draw(cases())
     rows = case.compile(*(data.draw(any_constraints(case)).constraint.penalty(1) for _ in range(3)))
@@ -83,7 +83,7 @@ def test_products_with_rows_are_those_with_their_matrix(data: st.DataObject) -> 
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_rows_of_taken_instances_say_of_them_what_they_said(data: st.DataObject) -> None:
     case = data.draw(cases())
     rows = case.compile(*(data.draw(any_constraints(case)).constraint.penalty(1) for _ in range(3)))
@@ -102,7 +102,7 @@ def test_rows_of_taken_instances_say_of_them_what_they_said(data: st.DataObject)
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_mask_leaves_the_outputs_that_use_no_forbidden_part(data: st.DataObject) -> None:
     case = data.draw(cases())
     try:
@@ -117,7 +117,7 @@ def test_the_mask_leaves_the_outputs_that_use_no_forbidden_part(data: st.DataObj
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_rows_are_laid_out_as_promised(data: st.DataObject) -> None:
     case = data.draw(cases())
     drawn = [data.draw(any_constraints(case)).constraint.penalty(i + 1) for i in range(3)]

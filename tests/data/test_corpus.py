@@ -22,6 +22,7 @@ from trellis.errors import DataError, UnknownNameError
 TAGS = Vocabulary(["NOUN", "VERB"], kind="tag")
 
 
+@pytest.mark.slow
 @given(FORMATS["jsonlines"].sentences)
 def test_a_corpus_decodes_to_its_sentences(sentences: list[Sentence]) -> None:
     corpus = corpus_of(sentences)

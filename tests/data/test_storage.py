@@ -142,6 +142,7 @@ def test_a_corpus_on_disk_is_that_in_memory():
     assert one.label_names == other.label_names
 
 
+@pytest.mark.slow
 def test_learning_from_disk_gives_the_same_bits():
     pairs = [(f"a{k % 9} b{k % 4} c", f"x{k % 9} z y{k % 4}") for k in range(1500)]
     links = [

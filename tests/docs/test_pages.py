@@ -27,6 +27,7 @@ WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) f
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_the_python_of_a_page_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):
     furnish(name, tmp_path)
@@ -66,6 +67,7 @@ def _value(line, statement):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_COMMANDS)
 def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monkeypatch, capfd):
     furnish(name, tmp_path)

@@ -114,6 +114,7 @@ def test_only_a_few_statistics_are_alive_at_once(engine: Engine) -> None:
     assert most <= 2 * threads + threads + 4
 
 
+@pytest.mark.slow
 @every_engine
 def test_nothing_runs_far_ahead_of_the_reader(engine: Engine) -> None:
     started: list[int] = []

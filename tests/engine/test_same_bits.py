@@ -214,11 +214,13 @@ def alone(name: str) -> Any:
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_copies_of_everything_give_the_bits_of_one_thread(name: str) -> None:
     assert_same(alone(name), RUNS[name](IsolatingEngine()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_threads_give_the_bits_of_one(name: str) -> None:
     assert_same(alone(name), RUNS[name](ThreadEngine(3)))

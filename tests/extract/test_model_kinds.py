@@ -28,6 +28,7 @@ def both():
     return Extractor(rules_of("citations"), max_iter=2, model_kind="both").fit(FEW, unlabelled=MANY)
 
 
+@pytest.mark.slow
 def test_all_adds_the_scores_of_an_hmm_and_of_two_models_that_it_taught(both):
     made = Extractor(rules_of("citations"), max_iter=2, model_kind="all").fit(FEW, unlabelled=MANY)
     semi, crf, hmm = made.ccm_.model_.members

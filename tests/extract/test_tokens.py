@@ -109,6 +109,7 @@ def test_tokens_are_cut_as_asked(tmp_path, capfd):
     assert run("tokens", tmp_path / "text.txt", "--by", "words", "--rules", tmp_path / "rules.toml") == 2
 
 
+@pytest.mark.slow
 def test_a_pattern_that_does_not_end_is_stopped():
     with pytest.raises(DataError, match="takes too long"):
         Tokeniser("pattern", "(a|aa)+$").cut("a" * 60 + "b")

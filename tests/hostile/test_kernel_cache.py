@@ -35,8 +35,8 @@ def compiled(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.9])
+@pytest.mark.slow
+@pytest.mark.parametrize("ending, share", [(".nbi", 0.0), (".nbi", 0.9), (".nbc", 0.02)])
 def test_a_cut_file_is_dropped_and_compiled_again(ending, share, compiled, tmp_path):
     shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     cut = [path for path in tmp_path.rglob("*") if path.suffix == ending]
@@ -48,6 +48,7 @@ def test_a_cut_file_is_dropped_and_compiled_again(ending, share, compiled, tmp_p
     assert use(tmp_path) == ("[3, 1] 1 0", ""), "what was compiled again is there the next time"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_once_and_the_run_goes_on(tmp_path):
     full = "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
     full += "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
@@ -58,12 +59,14 @@ def test_a_full_disk_is_told_once_and_the_run_goes_on(tmp_path):
     assert "NUMBA_CACHE_DIR" in told
 
 
+@pytest.mark.slow
 def test_without_any_folder_to_write_to_kernels_are_compiled_in_every_run():
     said, told = use("/proc/nowhere", NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
     assert said.startswith("[3, 1]")
     assert told.count("compiled kernels cannot be kept") == 1
 
 
+@pytest.mark.slow
 def test_every_kernel_of_ours_is_guarded_and_those_of_others_keep_numbas_own_cache(tmp_path):
     (tmp_path / "theirs.py").write_text("from numba import njit\n@njit(cache=True)\ndef one():\n    return 1\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"

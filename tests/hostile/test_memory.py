@@ -69,8 +69,15 @@ def peak(*arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bound", ["at_most = 0", "at_most = 0\npenalty = 3", "at_most = 3"])
-@pytest.mark.parametrize("n_labels, n_texts, length, most", [(25, 1100, 40, 400), (200, 1, 1100, 500)])
+@pytest.mark.parametrize(
+    "n_labels, n_texts, length, most, bound",
+    [
+        (25, 1100, 40, 400, "at_most = 0"),
+        (25, 1100, 40, 400, "at_most = 3"),
+        (200, 1, 1100, 500, "at_most = 0\npenalty = 3"),
+        (200, 1, 1100, 500, "at_most = 3"),
+    ],
+)
 def test_predicting_with_a_rule_about_transitions_stays_small(n_labels, n_texts, length, most, bound, tmp_path):
     files = written(tmp_path, n_labels, n_texts, length, AFTER_PUNCTUATION.format(bound=bound))
     code, megabytes = peak("predict", *files, "-o", tmp_path / "out.tsv")

@@ -67,6 +67,7 @@ def test_many_slow_tokens_end_too(monkeypatch):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_slow_rule_of_a_model_is_told_with_its_file_and_line_and_left_out_where_it_is_slow(tmp_path):
     slow = "[[rule]]\nname = 'slow one'\nif_word_matches = '(a|aa)+$'\nthen_label = 'NAME'\nstrength = 'hard'\n"
     model = train(tmp_path, RULES + slow)

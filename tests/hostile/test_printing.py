@@ -24,6 +24,7 @@ def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_explain_shows_names_labels_and_patterns_as_the_file_has_them(name, tmp_path, capfd, wide):
     rules = f"""
@@ -68,6 +69,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(tmp_path, capfd
         assert not set(said) & {"\x1b", "\x9b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "a\x1b[2J"])
 def test_a_complaint_names_a_file_as_it_is_called(name, capfd):
     assert run("explain", "-m", f"no{name}", "few.tsv") == 2

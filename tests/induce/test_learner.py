@@ -28,6 +28,7 @@ def learner(constraints=(SPARSE,), **settings):
     return UEM(HMM(4, **EXACT), list(constraints), **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the projection was not solved")  # at γ = 0.5 the general solver ends near 1e-5
 @pytest.mark.parametrize("gamma", [0.5, 1.0])
 def test_steps_to_convergence_learn_what_the_general_solver_learns(gamma):

@@ -38,6 +38,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.3, 0.7, 1.0, 1.5])
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 @pytest.mark.parametrize("model", [NaiveBayes, MaxEnt])

@@ -241,6 +241,7 @@ def test_views_with_labels_of_their_own_agree_on_classes(edges: bool) -> None:
     assert learner.score([SHORT, SHORT], [TAGS[:24], COARSE], by=1) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shared labels", "labels of their own"])
 def test_saved_loaded_and_resumed_it_has_the_same_bits(kind: str, tmp_path: Path) -> None:
     def fit(**settings: Any) -> MultiView:

@@ -154,6 +154,7 @@ def is_round(constraints: list[Constraint]) -> bool:
     return any(c.strength.describe().endswith(("(L2)", "squared violation")) for c in constraints)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("constraints", CASES, ids=lambda case: " and ".join(c.describe() for c in case))
 def test_every_round_of_uem_rises_over_an_unknown_structure(constraints, gamma):

@@ -24,6 +24,7 @@ def lines(text):
     return [line.split("\t") for line in text.splitlines()]
 
 
+@pytest.mark.slow
 def test_every_answer_comes_with_its_alignment(trained, capfd):
     (trained / "new.tsv").write_text("damiko\tδμικο\tyes\ndamiko\tλετι\tno\n")
     assert run("match", "predict", trained / "new.tsv", "-m", trained / "m", "--threads", 1) == 0

@@ -35,6 +35,7 @@ def matcher():
     return Matcher(negatives=8, n_jobs=1).fit(names(60))
 
 
+@pytest.mark.slow
 def test_names_are_found_among_others(matcher):
     fresh = [pair for pair in names(150, seed=1) if pair not in set(names(60))][:40]
     scores = matcher.score_ranking(fresh)
@@ -60,12 +61,14 @@ def test_a_file_gives_the_same_bits(matcher, tmp_path):
     assert again.match(fresh) == matcher.match(fresh)
 
 
+@pytest.mark.slow
 def test_threads_have_no_effect():
     pairs = names(40)
     one, two = (Matcher(negatives=5, n_jobs=jobs).fit(pairs) for jobs in (1, 2))
     np.testing.assert_array_equal(one.learner_.model_.weights_, two.learner_.model_.weights_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")  # the approximation promises nothing
 @pytest.mark.parametrize("method", ["two-stage", "approximate"])
 def test_other_methods_answer_too(method, matcher):
@@ -76,6 +79,7 @@ def test_other_methods_answer_too(method, matcher):
     assert np.any(other.decision_function(fresh) != matcher.decision_function(fresh))
 
 
+@pytest.mark.slow
 def test_segments_are_aligned_where_one_letter_stands_for_two():
     pairs = [(name.replace("s", "sh"), other) for name, other in names(60)]
     matcher = Matcher(longest=2, negatives=8, n_jobs=1).fit(pairs)

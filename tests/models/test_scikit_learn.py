@@ -101,6 +101,7 @@ def test_parameters_are_those_of_the_constructor():
     assert repr(MaxEnt()) == "MaxEnt()"
 
 
+@pytest.mark.slow
 def test_models_do_without_scikit_learn():
     code = (
         "import sys; sys.modules['sklearn'] = None\n"

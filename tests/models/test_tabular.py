@@ -135,6 +135,7 @@ def test_threads_do_not_change_a_bit():
     assert len({gradient.tobytes() for _, gradient in found}) == 1
 
 
+@pytest.mark.slow
 def test_adagrad_comes_near_the_optimum():
     X, y = counts(np.random.default_rng(8))
     exact = MaxEnt(l2=1.0).fit(X, y)

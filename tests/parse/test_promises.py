@@ -46,6 +46,7 @@ def step_of(kind: type[Any], rule: Any, weights: list[float], numbers: list[int]
     return model, ProjectedStep(Training(model, batch, engine_for(1)), (rule,), Solving(1e-9, 4000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DMV, ArcParser])
 @pytest.mark.parametrize(
     "gamma, name", [(g, name) for g in (0.0, 0.5, 1.0) for name in RULES if g or name != "squared"]

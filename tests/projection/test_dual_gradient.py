@@ -37,6 +37,7 @@ def drawn(kind: str, gamma: float, groups: list, *, blocks: int = 0, seed: int =
     return build_problem(rng, batch, gamma, groups, blocks=blocks, forbid=True)
 
 
+@pytest.mark.slow
 @GAMMAS
 @EachKind
 @pytest.mark.parametrize("with_local", [False, True], ids=["coupling alone", "local rows solved inside"])
@@ -60,6 +61,7 @@ def test_gradient_over_coupling_rows_and_blocks(with_local, kind, gamma):
     np.testing.assert_allclose(-answer.sparsity[0], slopes, rtol=CLOSE, atol=CLOSE)
 
 
+@pytest.mark.slow
 @GAMMAS
 @EachKind
 @pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)

@@ -26,6 +26,7 @@ def assert_sound(found: Projection) -> None:
     np.testing.assert_allclose(found.posterior.node.sum(axis=1), 1.0, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @GAMMAS
 @STRUCTURES
 @SCOPES
@@ -50,6 +51,7 @@ def spread_batch(categorical: bool, spread: float) -> Batch:
     return replace(batch, node=node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.05, 1.0, 100.0])
 @pytest.mark.parametrize("spread", [50.0, 200.0, 460.0, 800.0])
 @STRUCTURES
@@ -78,6 +80,7 @@ def test_a_very_unlikely_label_reaches_certainty_to_the_tolerance(scope, categor
     assert found.posterior.node[0, 1] >= 1.0 - 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 @STRUCTURES

@@ -45,12 +45,14 @@ def assert_alike(problem: Problem, tolerance: float = 1e-9) -> None:
         np.testing.assert_allclose(fused.posterior.edge_counts, generic.posterior.edge_counts, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @DRAWN
 @given(problems(kinds=("chain", "categorical")))
 def test_fused_projection_of_chains_equals_the_generic_one(problem):
     assert_alike(problem)
 
 
+@pytest.mark.slow
 @settings(DRAWN, max_examples=30)
 @given(problems(kinds=("chain",), blocks=1, weighted=False))
 def test_fused_projection_beside_posterior_sparsity_equals_the_generic_one(problem):
@@ -85,6 +87,7 @@ def test_instances_that_scaled_probabilities_do_not_serve_are_solved_the_generic
     assert_alike(problem)
 
 
+@pytest.mark.slow
 @settings(DRAWN, max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from([0.3, 1.0, 2.0]), st.sampled_from([1.0, 300.0]))
 def test_patterns_of_transitions_that_many_boundaries_share_equal_the_generic_way(seed, gamma, spread):

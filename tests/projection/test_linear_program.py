@@ -82,6 +82,7 @@ def counts_of(label_number: int, sign: float, per_instance: bool) -> Any:
     return phi
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(0.1, 0.9), st.floats(0.5, 2.5))
 def test_linear_program_agrees_with_linprog_over_all_outputs(seed: int, at_least: float, corpus: float) -> None:
     constraints = [
@@ -183,6 +184,7 @@ def test_infeasible_rows_are_named() -> None:
     assert caught.value.slack == pytest.approx(0.3, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.floats(1.0, 4.0))
 def test_weights_count_instances_as_often_as_copies_do(seed: int, most: float) -> None:
     """Columns of the first, feasible answer once came with their weights in them, and were weighed again."""

@@ -29,6 +29,7 @@ def solved(problem: Problem, patience: int) -> Any:
             return str(refused)
 
 
+@pytest.mark.slow
 @given(problems())
 def test_columns_of_the_program_over_marginals_lead_to_the_same_optimum(problem: Problem) -> None:
     plain, helped = solved(problem, NEVER), solved(problem, 1)
@@ -39,6 +40,7 @@ def test_columns_of_the_program_over_marginals_lead_to_the_same_optimum(problem:
     assert helped.kkt_residual <= 1e-6 * (1 + abs(plain.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [False, True])
 def test_few_labels_of_many_words_are_solved_to_the_end(once: bool) -> None:
     """One multiplier per occurrence and label: 500 rounds alone left a gap of a thousandth, after minutes."""

@@ -34,7 +34,7 @@ from .oracle import DUAL_ORDER, ORDER, Enumeration, enumerate_outputs, largest
 TOLERANCE = 1e-6
 DRAWN = settings(
     deadline=None,
-    max_examples=100,
+    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
@@ -108,6 +108,7 @@ def assert_kkt(problem: Problem) -> None:
     assert_primal_feasible_and_complementary(found, listing, q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)
 @pytest.mark.parametrize("scope", ["local", "coupling"])
@@ -118,13 +119,14 @@ def test_projection_satisfies_kkt(kind, scope, strength, gamma):
     assert_kkt(build_problem(rng, batch, gamma, [(scope, strength, 3), (scope, strength, 1)], forbid=True))
 
 
+@pytest.mark.slow
 @DRAWN
 @given(problems())
 def test_drawn_projection_satisfies_kkt(problem):
     assert_kkt(problem)
 
 
-@settings(DRAWN, max_examples=40)
+@settings(DRAWN, max_examples=24)
 @given(problems(blocks=1, weighted=False))
 def test_drawn_projection_with_sparsity_satisfies_kkt(problem):
     assert_kkt(problem)
@@ -188,8 +190,9 @@ def test_local_rows_recover_when_the_coupling_step_leaps():
     assert_kkt(build_problem(rng, batch, gamma, groups, equality=equality, forbid=forbid, blocks=blocks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 2, 3, 5, 8, 13])
-@settings(DRAWN, max_examples=25)
+@settings(DRAWN, max_examples=20)
 @given(problem=problems())
 def test_weak_duality_and_stationarity_hold_wherever_the_solver_is_stopped(budget, problem):
     with warnings.catch_warnings():
@@ -224,7 +227,8 @@ def random_duals(rng: np.random.Generator, listing: Enumeration) -> tuple[np.nda
     return lam, blocks
 
 
-@settings(DRAWN, max_examples=60)
+@pytest.mark.slow
+@settings(DRAWN, max_examples=36)
 @given(problems(blocks=1, weighted=False), st.integers(0, 2**32 - 1))
 def test_the_optimum_lies_between_every_dual_value_and_every_primal_value(problem, seed):
     found = solve(problem)

@@ -52,6 +52,7 @@ def headings(page):
     return [heading for heading, _ in page.sections]
 
 
+@pytest.mark.slow
 def test_an_aligner_has_grids_constraints_curves_and_errors():
     aligner, pairs, gold = models.aligned()
     page = report(aligner, pairs, gold=gold)
@@ -68,6 +69,7 @@ def test_an_aligner_has_grids_constraints_curves_and_errors():
     assert "sure link" not in checked(without)
 
 
+@pytest.mark.slow
 def test_an_extractor_has_rules_posteriors_fields_and_errors():
     extractor, texts = models.extracted()
     page = report(extractor, texts)
@@ -156,6 +158,7 @@ def test_what_has_no_page_is_refused_in_words():
         history_report(type(learner.history_)([]), "empty.jsonl")
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_of_a_run_and_of_a_model(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
     learner, sentences = models.tagged()

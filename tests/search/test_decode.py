@@ -147,6 +147,7 @@ def test_where_no_method_finds_an_output_it_says_so() -> None:
     assert not found.proved[0]
 
 
+@pytest.mark.slow
 def test_equal_outputs_are_drawn_by_chance_only_when_asked_for() -> None:
     batch = Batch.from_sentences([["a", "b", "c", "d"]])
     scores = Chain(batch.offsets, np.zeros((4, 3)), np.zeros((3, 3)))
@@ -284,6 +285,7 @@ def test_a_conflict_is_named_in_every_structure(scores: Structure) -> None:
     assert decode(scores, rows_over(scores.parts, loose, [])).proved.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_two_directions_of_an_alignment_that_must_agree_are_decoded_together(seed: int) -> None:
     """Rows that are not written out, and scores that know more than parts: moves from place to place."""

@@ -39,7 +39,7 @@ def integer_program(problem: Problem, i: int, solver: str | None = None) -> tupl
     return None if found.variables is None else program.outputs(found.variables), found.bound
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_rows_the_answer_is_argmax_to_the_bit(kind: str, data: st.DataObject) -> None:
@@ -93,7 +93,7 @@ def test_prices_of_single_places_factor_however_they_are_priced(strength: str) -
         np.testing.assert_allclose(decode(scores, rows, "argmax").value, Problem(scores, rows).best(), rtol=1e-12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(problem=problems("categorical"))
 def test_all_rows_of_a_categorical_factor_that_allow_to_use_none_of_their_parts(problem: Problem) -> None:
     left = Plan.of(problem.rows).remaining.rows
@@ -117,7 +117,7 @@ def test_argmax_refuses_what_does_not_factor_by_name() -> None:
         decode(random_chain(0), rows, "argmax")
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_highspy_and_scipy_agree(kind: str, data: st.DataObject) -> None:

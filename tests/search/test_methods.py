@@ -35,7 +35,7 @@ def check_exact(problem: Problem, method: str, **options: object) -> None:
     np.testing.assert_array_equal(found.score, problem.scores.score(found.outputs))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(data=st.data())
 @pytest.mark.parametrize("method", ["auto", "beam", "astar", "relaxation"])
 @pytest.mark.parametrize("kind", ["chain", "categorical"])
@@ -43,7 +43,7 @@ def test_answers_are_those_of_enumeration_for_all_kinds_of_prices(kind: str, met
     check_exact(data.draw(problems(kind)), method, beam=1000)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=st.data())
 @pytest.mark.parametrize("method", ["auto", "ilp"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,7 +82,7 @@ def test_every_strength_that_has_a_linear_program_is_searched(kind: str, strengt
     assert searched >= (0 if kind == "categorical" else 2)  # all parts of a categorical are of one place
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(problem=problems(), width=st.integers(1, 3))
 def test_what_a_narrow_beam_claims_is_true(problem: Problem, width: int) -> None:
     best = problem.best()
@@ -95,7 +95,7 @@ def test_what_a_narrow_beam_claims_is_true(problem: Problem, width: int) -> None
     assert (found.gap[~found.proved] > 0).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(problem=problems(), width=st.integers(1, 4))
 def test_astar_is_never_worse_than_beam(problem: Problem, width: int) -> None:
     if -math.inf in problem.best():
@@ -105,13 +105,13 @@ def test_astar_is_never_worse_than_beam(problem: Problem, width: int) -> None:
     assert (by_astar.value >= by_beam.value - 1e-9).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(problem=problems(kinds=LINEAR), width=st.integers(1, 2))
 def test_asking_for_proof_gets_it(problem: Problem, width: int) -> None:
     check_exact(problem, "auto", beam=width, prove=True, max_nodes=20)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(problem=problems(strict=False), width=st.integers(1, 3), nodes=st.integers(1, 8))
 def test_beyond_its_cap_astar_gives_the_beam_and_says_so(problem: Problem, width: int, nodes: int) -> None:
     best = np.array(problem.best())
@@ -127,7 +127,7 @@ def test_beyond_its_cap_astar_gives_the_beam_and_says_so(problem: Problem, width
     np.testing.assert_allclose(found.value[found.proved], best[found.proved], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data(), k=st.integers(1, 6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_kbest_are_the_best_in_order(kind: str, data: st.DataObject, k: int) -> None:
@@ -150,7 +150,7 @@ def test_kbest_are_the_best_in_order(kind: str, data: st.DataObject, k: int) -> 
         assert (found.score[len(values) :, i] == -np.inf).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_penalised_value_is_the_objective(kind: str, data: st.DataObject) -> None:
@@ -162,7 +162,7 @@ def test_penalised_value_is_the_objective(kind: str, data: st.DataObject) -> Non
     np.testing.assert_allclose(found, problem.values(outputs), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(problem=problems())
 def test_a_plan_is_the_same_as_its_rows(problem: Problem) -> None:
     if -math.inf in problem.best():

@@ -34,7 +34,7 @@ def best_point(program: Program) -> tuple[np.ndarray | None, float]:
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_point_of_the_program_is_the_best_output(kind: str, data: st.DataObject) -> None:
     problem = data.draw(problems(kind, kinds=LINEAR))
@@ -48,7 +48,7 @@ def test_the_best_point_of_the_program_is_the_best_output(kind: str, data: st.Da
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=15)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_point_taken_away_leaves_all_others(kind: str, data: st.DataObject) -> None:
     problem = data.draw(problems(kind, kinds=LINEAR, most_groups=1))

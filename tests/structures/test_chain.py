@@ -31,7 +31,7 @@ from .strategies import ChainCase, chains, outputs, partial_labels, tilted, tilt
 from .twins import chain_twin
 
 INF = math.inf
-drawn = settings(max_examples=100, deadline=None)
+drawn = settings(max_examples=50, deadline=None)
 
 
 @given(chains())

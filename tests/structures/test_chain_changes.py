@@ -18,7 +18,7 @@ from .contract import assert_means_agree
 from .strategies import GAMMAS, categoricals, chains, changes, choices, partial_labels
 from .twins import Twin
 
-drawn = settings(max_examples=60, deadline=None)
+drawn = settings(max_examples=30, deadline=None)
 
 # A stack of four matrices of which the second and the last are used nowhere.
 GAPPED: dict[str, Any] = {

@@ -88,6 +88,7 @@ def test_every_table_of_potentials_has_slack():
             assert array.base.size >= array.size + SLACK
 
 
+@pytest.mark.slow
 def test_plain_loops_serve_without_a_compiler():
     code = (
         "import numpy as np; from trellis.structures import Chain\n"

@@ -53,6 +53,7 @@ def test_ties_are_broken_by_chance_only_when_asked_for():
     assert len(seen) == 16
 
 
+@pytest.mark.slow
 def test_samples_come_as_often_as_their_probability():
     rng = np.random.default_rng(1)
     parts = graph_of([2], (2, 2), ["arguments", "both ways"])

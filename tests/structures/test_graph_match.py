@@ -29,7 +29,7 @@ from .contract import (
 from .enumeration import Enumeration
 from .strategies import choices, palettes
 
-drawn = settings(max_examples=60, deadline=None)
+drawn = settings(max_examples=30, deadline=None)
 
 
 @dataclass(frozen=True)

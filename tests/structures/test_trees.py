@@ -19,7 +19,7 @@ from .enumeration import Enumeration
 from .strategies import palettes
 from .tree_twin import TreeCase, all_trees, is_tree, nearest_arcs, tree_cases
 
-drawn = settings(max_examples=40, deadline=None)
+drawn = settings(max_examples=20, deadline=None)
 both_kinds = pytest.mark.parametrize("projective", [True, False], ids=["projective", "spanning"])
 every_root = pytest.mark.parametrize("single_root", [True, False], ids=["single", "many"])
 
@@ -63,6 +63,7 @@ def test_nearest_dependents_are_found_in_sums(data: st.DataObject) -> None:
     assert_probabilities_agree(near, expected)
 
 
+@pytest.mark.slow
 @both_kinds
 @given(st.data())
 @drawn
@@ -112,6 +113,7 @@ def test_samples_are_possible_and_the_seed_decides_them(projective: bool, data: 
     np.testing.assert_array_equal(drawn_trees, scores.sample(3, np.random.default_rng(1)))
 
 
+@pytest.mark.slow
 @both_kinds
 @every_root
 def test_samples_follow_the_distribution(projective: bool, single_root: bool) -> None:
@@ -139,6 +141,7 @@ def test_a_random_best_spanning_tree_is_not_always_the_same() -> None:
     assert len(found) > 10
 
 
+@pytest.mark.slow
 @both_kinds
 @given(st.data())
 @drawn

@@ -145,7 +145,7 @@ class ProjectedPrediction(Prediction):
         constrained : of q, the model's posterior projected onto the constraints, in place of the model's own
         """
         batch = self._encoded(X)
-        return self.model_.decode(batch, self._labels(batch, constrained, decoding))
+        return self.model_.decode(batch, self.labels(batch, constrained, decoding))
 
     def predict_proba(self, X: Any, *, constrained: bool = True) -> Any:
         """Posterior of each slot's label, as the model's own ``predict_proba`` gives it."""
@@ -156,7 +156,7 @@ class ProjectedPrediction(Prediction):
     def score(self, X: Any, y: Any = None, *, constrained: bool = True, decoding: str = "viterbi") -> float:
         """Share of the slots with a known label that ``predict`` labels so."""
         batch = self._encoded(X, y)
-        return accuracy(batch, self._labels(batch, constrained, decoding))
+        return accuracy(batch, self.labels(batch, constrained, decoding))
 
     def violations(self, X: Any, *, constrained: bool = True) -> dict[str, float]:
         """Share of each constraint's rows that the posterior of new data violates (by more than the tolerance)."""
@@ -180,7 +180,8 @@ class ProjectedPrediction(Prediction):
         n_rows = np.maximum(np.bincount(rows.constraint, minlength=len(violated)), 1)
         return dict(zip(rows.names, (violated / n_rows).tolist(), strict=True))
 
-    def _labels(self, batch: Batch, constrained: bool, decoding: str) -> LabelArray:
+    def labels(self, batch: Batch, constrained: bool = True, decoding: str = "viterbi") -> LabelArray:
+        """What ``predict`` says, as numbers, of a batch of the model's ``encode``."""
         if decoding not in DECODINGS:
             raise UnknownNameError("decoding", decoding, DECODINGS)
         gamma = self._gamma(constrained)

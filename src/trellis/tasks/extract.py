@@ -59,8 +59,6 @@ from trellis.models.views import Views
 from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.word_classes import OTHER, WordClasses
 
-BY_RULES = ("codl", "pr", "uem")
-"""Methods in which rules act on the texts that are learned from."""
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
@@ -278,9 +276,11 @@ class Extractor(SavedEstimator):
         known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
         others = [t for t, whole in zip(texts, known, strict=True) if not whole]
         if self.method_ != "supervised" and others:
-            for text, found in zip(others, self.predict(others, constrained=self.method_ in BY_RULES), strict=True):
+            with _naming(others):
+                found = self._named(self.ccm_.taught(self._coded(others, hmm, labels=False)), others)
+            for text, own in zip(others, found, strict=True):
                 given = text.sentence.labels or (None,) * len(text)
-                labels = tuple(b if a is None else a for a, b in zip(given, found, strict=True))
+                labels = tuple(b if a is None else a for a, b in zip(given, own, strict=True))
                 taught.append(replace(text, sentence=replace(text.sentence, labels=labels)))
         whole = [t for t, complete in zip(texts, known, strict=True) if complete]
         if not whole and not taught:
@@ -326,10 +326,14 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         if not texts:
             return []
+        return self._named(self.decode(texts, constrained=constrained).labels, texts)
+
+    def _named(self, labels: LabelArray, texts: Sequence[Text]) -> list[list[str]]:
+        """Labels of the tokens of all texts, by name and text."""
         codes = codes_of(list(self.label_names_))
-        labels = [codes[code] for code in self.decode(texts, constrained=constrained).labels.tolist()]
+        names = [codes[code] for code in labels.tolist()]
         ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
-        return [labels[low:high] for low, high in pairwise(ends)]
+        return [names[low:high] for low, high in pairwise(ends)]
 
     def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
         """Labels that it has predicted, as numbers."""

@@ -31,6 +31,7 @@ def falls(learner) -> bool:
     return bool(np.all(np.diff(learner.history_.objective) >= 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("inner_tol", [0.3, 1e-3])
 def test_the_objective_of_jlis_never_rises_however_early_rounds_are_stopped(loss, inner_tol):
@@ -40,6 +41,7 @@ def test_the_objective_of_jlis_never_rises_however_early_rounds_are_stopped(loss
     assert falls(learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_the_objective_of_lclr_never_rises(loss):
     """A dictionary of all words but one tells labels apart: without it w = 0, where all are alike, is a way to stay."""

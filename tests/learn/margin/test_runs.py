@@ -52,6 +52,7 @@ def bits(learner):
     return learner.model_.weights_.tobytes(), learner.bias_, learner.history_.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ssvm", "latent", "lclr", "jlis"])
 def test_any_engine_gives_the_bits_of_one_thread(name):
     alone = bits(trained(name))
@@ -59,6 +60,7 @@ def test_any_engine_gives_the_bits_of_one_thread(name):
     assert bits(trained(name, engine=ThreadEngine(3))) == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_run_that_was_interrupted_goes_on_to_the_same_bits(name, tmp_path, monkeypatch):
     whole = bits(trained(name, checkpoint=tmp_path / "whole", checkpoint_every=1))
@@ -85,6 +87,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
         learner.set_params(C=0.3).fit(*data, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_file_predicts_the_same(name, tmp_path):
     learner = trained(name)

@@ -62,6 +62,7 @@ def test_an_instance_of_weight_two_is_the_instance_twice():
     assert one.history_[-1].objective == pytest.approx(other.history_[-1].objective, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", POWER)
 def test_subgradient_approaches_the_same_value(loss):
     learner = SSVM(crf(), C=0.3, loss=loss, method="subgradient", max_iter=200).fit(X, Y)
