@@ -53,6 +53,7 @@ def test_docstrings_say_what_every_argument_is_and_of_no_other(name: str) -> Non
     assert "the rest" in said or said >= wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -32,6 +32,7 @@ def test_estimated_accuracies_order_functions_as_the_true_ones_do():
     assert max(abs(found[f].accuracy - true[f]) for f in true) < 0.1
 
 
+@pytest.mark.slow
 def test_the_constraints_hold_at_the_end():
     texts, _ = drawn(200)
     made = Aggregator(words=False, accuracy={"f2": 0.97}, strength=1000.0).fit(texts)
@@ -171,6 +172,7 @@ def dictionary_with_a_verb():
     return texts, gold
 
 
+@pytest.mark.slow
 def test_words_speak_against_votes_when_asked():
     texts, gold = dictionary_with_a_verb()
     trusting, doubting = Aggregator().fit(texts), Aggregator(doubt=True).fit(texts)
@@ -199,6 +201,7 @@ def test_rules_that_cannot_hold_are_named():
         Aggregator(words=False, rules=rules).fit(drawn(20)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [False, True])
 def test_a_file_gives_the_same_labels_and_bits(tmp_path, words):
     texts, _ = drawn(80)

@@ -75,6 +75,7 @@ def test_rules_and_coarse_labels(votes, capfd):
     assert lines(votes / "c.jsonl")[0]["labels"] == ["B-DRUG", "B-PAIN"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words, message",
     [

@@ -61,6 +61,7 @@ def test_scores_parts_and_certainty_of_any_alignment(twin, data):
         np.testing.assert_allclose(structure.expected_score(q, np.ones(len(twin))), sum(scores), atol=1e-9)
 
 
+@pytest.mark.slow
 @given(twins(), st.data())
 @drawn
 def test_a_change_adds_to_parts_and_forbids_them(twin, data):
@@ -99,6 +100,7 @@ def test_pairs_taken_out_are_themselves(twin, data):
     assert some.parts.n_parts == parts.shard(first, last).n_parts == kept.sum()
 
 
+@pytest.mark.slow
 @given(twins(), st.data())
 @drawn
 def test_the_polytope_has_the_alignments_as_its_vertices(twin, data):
@@ -154,6 +156,7 @@ def test_places_exclude_each_other_and_the_likeliest_parts_are_chosen(twin):
     np.testing.assert_array_equal(marginal[chosen > 0], best[place[chosen > 0]])
 
 
+@pytest.mark.slow
 @given(twins(hmm=True))
 @drawn
 def test_expected_scores_and_entropy_are_those_of_enumeration(twin):

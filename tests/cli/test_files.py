@@ -193,6 +193,7 @@ def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert (folder / "out.jsonl").read_text() == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["predict", "induce", "tokens"])
 def test_standard_input_is_read_where_no_text_is_named(command, folder, capfd, monkeypatch):
     rest = [word for word in REST[command] if word not in ("text.txt", "s")]

@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", [["-d", "-o", "-v"], ["-dov"], ["-v", "-d", "-o"], ["-o", "-d", "-v"], ["-d", "-v"]])
 def test_fast_aligns_command_line_aligns_to_standard_output(typed, folder, monkeypatch, capfd):
     monkeypatch.chdir(folder)

@@ -75,6 +75,7 @@ def test_any_number_of_threads(command: str, threads: int) -> None:
     assert written(command, "--threads", threads) == alone(command)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["align", "induce"])
 def test_a_text_on_disk(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

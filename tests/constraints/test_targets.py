@@ -120,6 +120,7 @@ def test_what_cannot_be_proposed_from_is_told(settings: Any, message: str) -> No
         propose_targets(TEXTS, **settings)
 
 
+@pytest.mark.slow
 def test_the_command_proposes_and_train_takes_the_table(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("Ann Lee 1987\nBo Fox 2001\nAnn Fox 1999\n" * 4)

@@ -44,6 +44,7 @@ def test_header_and_arrays_come_back_bit_for_bit(tmp_path):
         assert read.tobytes() == array.tobytes()
 
 
+@pytest.mark.slow
 @given(hnp.arrays(st.sampled_from([np.float64, np.int32, np.bool_]), hnp.array_shapes(min_dims=0, min_side=0)))
 def test_any_array_comes_back(tmp_path_factory, array):
     path = tmp_path_factory.mktemp("archive") / "a"
@@ -57,6 +58,7 @@ def test_same_contents_give_the_same_bytes(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_changed_byte_is_noticed_or_changes_nothing(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("archive")

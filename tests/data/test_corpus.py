@@ -96,6 +96,7 @@ def test_sentences_check_their_own_lengths() -> None:
         Sentence(("a",), ("X", "Y"), path="f", line=3)
 
 
+@pytest.mark.slow
 def test_sentences_stream_through_in_few_bytes_a_word() -> None:
     def many() -> Iterator[Sentence]:
         for i in range(20_000):

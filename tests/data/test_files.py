@@ -36,6 +36,7 @@ def test_lines_are_numbered_from_one_and_lose_their_ends(tmp_path: Path) -> None
     assert list(numbered_lines(path)) == [(1, "one"), (2, ""), (3, "two\x0b\x85\u2028three"), (4, "\ufefflast")]
 
 
+@pytest.mark.slow
 def test_lines_stream_without_holding_the_file(tmp_path: Path) -> None:
     import tracemalloc
 

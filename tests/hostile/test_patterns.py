@@ -32,6 +32,7 @@ EXPLODING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern, token", EXPLODING)
 def test_a_pattern_that_explodes_ends_in_seconds(pattern, token, monkeypatch):
     monkeypatch.setattr("trellis.constraints.condition.SECONDS_PER_STRING", 0.2)
@@ -58,6 +59,7 @@ def test_the_error_names_the_rule(monkeypatch):
     assert refusal.value.__notes__ == ["(in the rule 'slow one')"]
 
 
+@pytest.mark.slow
 def test_many_slow_tokens_end_too(monkeypatch):
     """Each stays under the limit of a token; all together do not under that of the rule."""
     monkeypatch.setattr("trellis.constraints.condition.SECONDS_PER_RULE", 0.5)

@@ -84,6 +84,7 @@ WRONG = {
 CASES = [(kind, name, value) for kind, own in WRONG.items() for name, values in own.items() for value in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, name, value", CASES)
 def test_settings_that_cannot_be_are_refused_by_name(kind, name, value, tmp_path):
     more = {"checkpoint": tmp_path / "c"} if name == "checkpoint_every" else {}

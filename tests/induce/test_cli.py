@@ -31,6 +31,7 @@ def words_and_states(path):
     return [(list(s.words), list(s.labels)) for s in read_columns(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["em", "sparse", "vb"])
 def test_every_word_gets_a_state(folder, method):
     assert run("induce", folder / "text.txt", "--method", method, *QUICK, "-o", folder / "out.tsv").exit_code == 0

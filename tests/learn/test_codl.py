@@ -190,6 +190,7 @@ def test_known_labels_of_partly_labelled_sentences_are_kept():
     assert learner.model_.start_[2] > 0.8
 
 
+@pytest.mark.slow
 def test_any_number_of_threads_gives_the_same_bits():
     text, labels, _ = half_labelled(3000, 10)
     one, four = (CoDL(hmm(), RULES, max_iter=2, n_jobs=t).fit(text, labels).model_.emission_ for t in (1, 4))
@@ -238,6 +239,7 @@ def test_ccm_codl_is_codl_and_em_and_pr_are_uem():
     assert set(pr.duals_) == set(pr.penalties_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [

@@ -148,6 +148,7 @@ def test_a_transfer_is_cloned_and_pickled():
     assert made.score(TREES) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_grid_search_cross_validation_and_pipelines(name):
     estimator, X, y, grid = ESTIMATORS[name]

@@ -83,6 +83,7 @@ def check_gradient(objective: Any, at: np.ndarray) -> None:
         assert gradient[i] == pytest.approx(slope, abs=2e-7 * max(1.0, np.abs(gradient).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", ["l2", "squared", "kl"])
 def test_label_regularisation_meets_its_targets(distance: str) -> None:
     target = {"a": 0.2, "b": 0.3, "c": 0.5}
@@ -93,6 +94,7 @@ def test_label_regularisation_meets_its_targets(distance: str) -> None:
     assert max(learner.history_[-1].violation.values()) < 0.1  # tokens, of 48
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ge", "pr", "uem", "codl"])
 @pytest.mark.parametrize("kind", ["maxent", "crf"])
 def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:

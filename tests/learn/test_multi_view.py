@@ -149,6 +149,7 @@ def rows_of_two_views(n: int) -> tuple[list[np.ndarray], list[str]]:
     return views, ["yes" if one else "no" for one in hidden]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["two crfs", "edges of features", "crf and hmm", "maxent", "maxent and naive bayes", "constrained"]
 )
@@ -187,6 +188,7 @@ def test_the_objective_is_that_of_equation_47() -> None:
     assert again.history_[4].kl == pytest.approx(2.0 * distances.sum(), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_weight_of_unlabelled_instances_pays_for_agreement_with_the_labels() -> None:
     """The more it is, the nearer the views and the larger their loss; in the end they say the same of everything."""
     X, y = rows_of_two_views(300)
@@ -226,6 +228,7 @@ def with_own_labels(**settings: Any) -> MultiView:
     return made.fit([SHORT, SHORT], [own, coarse], resume="checkpoint" in settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [True, False])
 def test_views_with_labels_of_their_own_agree_on_classes(edges: bool) -> None:
     learner = with_own_labels(edges=edges)

@@ -78,6 +78,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_mistakes_in_a_file_are_told_with_their_line_and_nothing_is_lost(case, trained, tmp_path, capfd):
     content, told = WRONG[case]

@@ -32,6 +32,7 @@ def probabilities(rng, model):
     }
 
 
+@pytest.mark.slow
 def test_em_follows_hmmlearn_for_twenty_rounds():
     rng = np.random.default_rng(0)
     model = HMM(4, **EXACT)

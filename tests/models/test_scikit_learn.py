@@ -22,6 +22,7 @@ SKIPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("estimator", [NaiveBayes(), MaxEnt()], ids=repr)
 def test_check_estimator_passes(estimator):

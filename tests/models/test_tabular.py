@@ -36,6 +36,7 @@ def test_naive_bayes_is_scikit_learns():
     assert ours.score(X, y) == theirs.score(X, y)
 
 
+@pytest.mark.slow
 def test_maxent_is_scikit_learns_logistic_regression():
     from sklearn import linear_model as sklearn
 

@@ -96,6 +96,7 @@ def test_statistics_count_what_the_formula_multiplies():
             assert abs(total - log_probability(model, words, heads)) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.3, 1.0])
 @pytest.mark.parametrize(
     "settings",

@@ -94,6 +94,7 @@ OTHERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DMV, ArcParser])
 @pytest.mark.parametrize("what", [*OTHERS, "nothing"])
 def test_any_other_content_is_refused(kind, what, tmp_path):

@@ -55,6 +55,7 @@ def test_words_without_tags_are_unknown_and_nothing_to_learn_from_is_told(tagger
     assert tagger.predict([Sentence(())])[0].labels == ()
 
 
+@pytest.mark.slow
 def test_from_bare_text_to_trees_of_another_language(tmp_path, capsys):
     trees = treebank(60)
     write_conllu(tmp_path / "trees.conllu", trees)

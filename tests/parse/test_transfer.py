@@ -63,6 +63,7 @@ def attachment(found: list[Sentence], gold: list[Sentence]) -> float:
     return float(np.mean(right))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["margin", "likelihood", "dmv"])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_a_parser_is_carried_to_a_language_of_another_order(model, gamma):

@@ -111,6 +111,7 @@ def test_the_scale_of_a_row_does_not_change_the_solution(scope, categorical):
         np.testing.assert_allclose(found.duals.row * scale, plain.duals.row, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.05, 1.0, 100.0])
 def test_many_rows_pull_apart_and_stay_finite(gamma):
     """Expectations near the edge of what is possible, on a long chain of strong preferences."""

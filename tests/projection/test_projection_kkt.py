@@ -126,6 +126,7 @@ def test_drawn_projection_satisfies_kkt(problem):
     assert_kkt(problem)
 
 
+@pytest.mark.slow
 @settings(DRAWN, max_examples=24)
 @given(problems(blocks=1, weighted=False))
 def test_drawn_projection_with_sparsity_satisfies_kkt(problem):
@@ -139,6 +140,7 @@ def several_dependent_rows(seed: int, strength: tuple[Kind, Norm]) -> Problem:
     return build_problem(rng, batch, 1.0, [("local", strength, 5)], equality=(seed % 3) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", STRENGTHS, ids=name_of)
 @pytest.mark.parametrize("seed", range(20))
 def test_linearly_dependent_rows_satisfy_kkt(seed, strength):

@@ -50,6 +50,7 @@ def posteriors(outcome: CorpusProjection) -> tuple[np.ndarray, np.ndarray | None
     return node, np.concatenate(edges) if edges else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "chain"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_shards_do_not_change_the_solution(mix, categorical):
@@ -68,6 +69,7 @@ def test_shards_do_not_change_the_solution(mix, categorical):
         assert cut.value == pytest.approx(whole.value, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", MIXES)
 def test_threads_do_not_change_a_bit(mix):
     problem = corpus(mix)

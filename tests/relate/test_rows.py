@@ -78,6 +78,7 @@ def obeys(batch, i, y, rules):
 NAMED = {"lives": LIVES, "kills": KILLS, "observed": OBSERVED, "one": one_relation_per_pair()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [0, 3])
 @pytest.mark.parametrize("names", [("lives",), ("kills", "observed"), ("lives", "kills", "one")])
 def test_rows_hold_of_exactly_the_outputs_that_obey(names, tied):
@@ -139,6 +140,7 @@ def primal(batch, scores, rows, gamma):
     return q.value, problem.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.3, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_of_the_corpus_and_rules_of_sentences_agree_with_cvxpy(gamma, seed):

@@ -80,6 +80,7 @@ def test_an_extractor_has_rules_posteriors_fields_and_errors():
     assert "taken for" in html
 
 
+@pytest.mark.slow
 def test_a_parser_has_trees_and_attachment():
     parser, trees = models.parsed()
     page = report(parser, trees)

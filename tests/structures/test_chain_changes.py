@@ -146,6 +146,7 @@ def test_expected_scores_of_a_change_are_not_guessed() -> None:
         changed.expected_score(changed.infer(), np.ones(4))
 
 
+@pytest.mark.slow
 @given(st.data())
 @drawn
 def test_means_of_chains_agree_with_enumeration(data: st.DataObject) -> None:
@@ -155,6 +156,7 @@ def test_means_of_chains_agree_with_enumeration(data: st.DataObject) -> None:
     assert_means_agree(one.structure(), one.listed(), other.structure(), other.listed())
 
 
+@pytest.mark.slow
 @given(st.data())
 @drawn
 def test_means_of_categoricals_agree_with_enumeration(data: st.DataObject) -> None:

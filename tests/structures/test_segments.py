@@ -49,6 +49,7 @@ def test_scaled_sums_are_those_of_logarithms(spread: float, monkeypatch: pytest.
         np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=20, deadline=None)
 def test_a_mean_with_a_chain_is_that_of_their_scores(data: st.DataObject) -> None:

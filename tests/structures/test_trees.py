@@ -35,6 +35,7 @@ def outputs_of(case: TreeCase, heads: np.ndarray) -> list[tuple[int, ...]]:
     return [tuple(own.tolist()) for own in np.split(heads, np.cumsum(case.lengths)[:-1])]
 
 
+@pytest.mark.slow
 @both_kinds
 @given(st.data())
 @drawn
@@ -170,6 +171,7 @@ def test_known_heads_leave_the_trees_that_have_them(projective: bool, data: st.D
     assert_logs_agree(clamped.argmax().score, left.best_score)
 
 
+@pytest.mark.slow
 @both_kinds
 @given(st.data())
 @drawn
@@ -247,6 +249,7 @@ def test_words_that_almost_surely_hang_on_each_other_lose_no_digits() -> None:
     assert_probabilities_agree(q.marginal, listed.marginals)
 
 
+@pytest.mark.slow
 def test_long_sentences_and_wide_scores_are_served() -> None:
     """All trees of 300 words alike; and scores under which only hopeless trees are left."""
     n = 300

@@ -142,6 +142,7 @@ def test_the_best_restart_is_kept():
         LCLR(crf(), n_init=2).fit(*ASKED)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:stopped after max_iter")  # algorithm 12 need not settle
 def test_approximate_and_two_stages_hold_structures():
     """Two stages: structures of the heuristic in training and prediction, a plain SVM over their features."""
