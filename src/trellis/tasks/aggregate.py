@@ -318,13 +318,11 @@ class Aggregator(SavedEstimator):
         batch = self.model_.encode(texts)
         codes = np.zeros(batch.n_slots, np.int32)
         codes[[batch.offsets[i] + t for i, t in open_words]] = 1
-        batch = replace(
-            batch, columns={**batch.columns, OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))}
-        )
+        told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
         entities = [name for name in self.label_names_ if name != OUTSIDE]
         among = column(OPEN) == OPEN
         row = count(*entities, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
-        found = project(self.model_.scores(batch), rows_of(self.model_, batch, [row]), self.gamma)
+        found = project(self.model_.scores(batch), rows_of(self.model_, told, [row]), self.gamma)
         self.words_.lift = float(found.duals.row.sum())
         places = [self.label_names_.index(name) for name in entities]
         for i, t in open_words:

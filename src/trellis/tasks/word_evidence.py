@@ -173,7 +173,7 @@ class WordEvidence:
         self.spreads, self.words, self.records = [], {}, {}
         if OUTSIDE not in self.classes:
             return True
-        self.records = _records(units, heads)
+        self.records = self.records_of(texts, labels)
         odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(words))
         found, named = kinds < len(self.kinds), kind < len(self.kinds)
         single = np.array([units[i].end - units[i].first == 1 for i in one])
@@ -225,6 +225,13 @@ class WordEvidence:
     def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Text and token of each."""
         return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
+
+    def records_of(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> dict[str, float]:
+        """log (h + 1) / (n + 1) of all words that end an entity or are open."""
+        units = [unit for unit in self._units(texts, labels) if unit.open or unit.kind != OUTSIDE]
+        times = Counter((head, found) for _, head, found in {(u.text, _head(texts, u), not u.open) for u in units})
+        ends = dict.fromkeys(_head(texts, unit) for unit in units)
+        return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head in ends}
 
     def _seen(
         self, units: Sequence[Unit], words: Sequence[str], word: IntArray, odds: FloatArray
@@ -354,17 +361,6 @@ def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], li
             first.append(i)
         of.append(number.setdefault(name, len(number)))
     return list(number), first, np.array(of, np.int64)
-
-
-def _records(units: Sequence[Unit], heads: Sequence[str]) -> dict[str, float]:
-    """log (h + 1) / (n + 1) of the last words of units."""
-    seen = {
-        (unit.text, head, not unit.open)
-        for unit, head in zip(units, heads, strict=True)
-        if unit.open or unit.kind != OUTSIDE
-    }
-    times = Counter((head, found) for _, head, found in seen)
-    return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head, _ in times}
 
 
 def _head(texts: Sequence[Heard], unit: Unit) -> str:
