@@ -328,7 +328,7 @@ def chunks(folder: Path, options: argparse.Namespace) -> None:
             found[f"{name}, content"] = f1(learner.predict([X, X], by=0), gold)
         return found
 
-    by_size(run, options.sizes or tuple(PAPER_CHUNKS), options, PAPER_CHUNKS)
+    by_size(run, options.sizes or (10, 20, 50, 100), options, PAPER_CHUNKS)
 
 
 def main() -> None:

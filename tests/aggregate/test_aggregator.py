@@ -10,6 +10,7 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import Aggregator, InfeasibleError, VotedText, load_model
 from trellis.errors import DataError, UnknownNameError
 from trellis.tasks.aggregate import majority_vote
+from trellis.tasks.word_evidence import WordEvidence
 
 
 def spans(tokens, **functions):
@@ -141,6 +142,42 @@ def test_words_speak_where_no_function_votes():
     assert with_words.predict([spans("patients took zol99ine daily", f=[])]) == [["O", "O", "B-DRUG", "O"]]
 
 
+def test_functions_miss_some_entities_for_certain():
+    """The share holds in expectation over open words, with one addition for all of them, or without if it holds."""
+    rng = np.random.default_rng(3)
+    nouns = [f"noun{n}" for n in range(30)]
+    texts = [
+        spans(f"the {noun} is great", f=[[1, 2, "TERM"]] if int(noun[4:]) % 3 else [])
+        for noun in rng.choice(nouns, size=300)
+    ]
+    rounds = {"max_iter": 5, "tol": 0.0}
+    plain = Aggregator(words=False, missed=(0.0, 0.5), **rounds).fit(texts).labels_
+    seen = [(i, t) for i, own in enumerate(plain) for t, y in enumerate(own) if y == "O"]
+
+    def share(made):
+        return np.mean([1.0 - made.probabilities_[i][t, made.label_names_.index("O")] for i, t in seen])
+
+    free, some, many = (Aggregator(missed=(least, 0.5), **rounds).fit(texts) for least in (0.0, 1e-4, 0.2))
+    assert free.words_.lift == 0.0
+    assert many.words_.lift > some.words_.lift
+    assert share(many) == pytest.approx(0.2, abs=2e-3)
+    assert share(free) < share(many)
+    for made in (free, many):
+        assert made.predict(texts) == made.labels_
+
+
+def test_a_word_has_a_record():
+    heard = [[("the", ""), ("fan", ""), ("hums", "")]] * 3 + [
+        [("fan", "B-T"), ("noise", "B-T")],
+        [("usb", ""), ("fan", "B-T")],
+    ]
+    labels = [["O"] * 3] * 3 + [["B-T", "B-T"], ["B-T", "I-T"]]
+    found = WordEvidence(["O", "B-T", "I-T"]).records_of(heard, labels)
+    assert {word: round(float(np.exp(log)), 3) for word, log in found.items()} == {
+        "the": 0.25, "hums": 0.25, "fan": 0.75, "noise": 2.0,
+    }  # fmt: skip
+
+
 def test_a_short_form_is_what_its_long_form_is_and_no_more():
     explained = spans("nitric oxide ( NO ) rose and NO fell", f=[[0, 2, "DRUG"]], g=[[0, 2, "DRUG"]])
     others = [spans("take aspirin but NO wine", f=[[1, 2, "DRUG"]], g=[[1, 2, "DRUG"]])] * 12
@@ -257,7 +294,16 @@ def test_an_unknown_label_is_named():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"accuracy": 1.5}, {"share": (0.5, 0.1)}, {"word_weight": -1.0}, {"labels": "DRUG"}, {"max_iter": 0}]
+    "setting",
+    [
+        {"accuracy": 1.5},
+        {"share": (0.5, 0.1)},
+        {"missed": (0.5, 0.1)},
+        {"missed": 0.05},
+        {"word_weight": -1.0},
+        {"labels": "DRUG"},
+        {"max_iter": 0},
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(setting):
     with pytest.raises(DataError):

@@ -9,7 +9,8 @@ import pytest
 
 from trellis.errors import DataError
 from trellis.structures import Categorical, Chain, Joint
-from trellis.structures.kernels import chain_derivative, chain_sum
+from trellis.structures.functionals import Functionals
+from trellis.structures.kernels import chain_infer, chain_sum
 from trellis.structures.kernels.lanes import with_slack
 
 
@@ -101,12 +102,45 @@ def test_they_are_right_where_scaled_probabilities_are_not(moves: str) -> None:
     part = of_label.ravel() if moves == "labels" else np.concatenate([of_label.ravel(), of_pair.ravel()])
     p, status = chain.tables.potentials, np.empty(2, np.int8)
     k, empty = 3, np.zeros((0, 3, 3))
-    chain_derivative.derive_scaled(
-        chain.offsets, p.node, chain.node_index, p.edge, p.edge_t, empty, empty, chain.edge_index, p.start, p.stop,
-        np.ones(2), with_slack((7, k), zeros=True), with_slack((7, k)), np.zeros((1, k, k)), empty, np.zeros(2), status,
+    chain_infer.infer_scaled(
+        chain.offsets, p.node, chain.node_index, p.edge, p.edge_t, chain.edge_index, p.start, p.stop, np.ones(2),
+        with_slack((7, k)), with_slack((1, k, k), zeros=True), empty[:, 0], empty[:, 0], np.zeros(2), status,
     )  # fmt: skip
     assert status[1] == chain_sum.FLAGGED, "the case must be one that needs log space"
     check(chain, part, rng.normal(size=len(part)), np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("case", ["plain", "two matrices", "needs logs"])
+def test_functionals_of_chains_are_those_of_their_parts(case: str) -> None:
+    """Patterns of boundaries against listed parts: functionals of single instances and of many, labels and transitions,
+    weights."""
+    rng = np.random.default_rng(11)
+    n, k = 12, 3
+    edge = rng.normal(size=(2 if case == "two matrices" else 1, k, k))
+    node = rng.normal(size=(n, k))
+    if case == "needs logs":
+        edge -= 400.0 * (1.0 - np.eye(k))
+        node[4] += [0.0, -300.0, -301.0]
+        node[5, 0] = -np.inf
+    index = rng.integers(2, size=n) if case == "two matrices" else np.zeros(n, np.int64)
+    chain = Chain([0, 3, 7, 7, 8, 12], node, edge, edge_index=index)
+    of_label, of_pair = chain.parts.grid()
+    every = np.concatenate([of_label.ravel(), of_pair.ravel()])
+    at = chain.parts.instance_of(every)
+    rows = [(i, every[at == i]) for i in (0, 1, 1, 4)] + [(-1, every), (-1, of_pair.ravel()), (-1, of_label[2:9, 1])]
+    # the second half of each has the same coefficient everywhere, so that boundaries look alike
+    entries = [np.sort(own[rng.random(len(own)) < 0.8]) for _, own in rows]
+    values = [np.where(np.arange(len(own)) % 2 == 0, 1.5, rng.normal(size=len(own))) for own in entries]
+    start, instance = np.cumsum([0, *map(len, entries)]), np.array([i for i, _ in rows])
+    given = start, np.concatenate(entries), np.concatenate(values), instance
+    fast, slow = chain.parts.functionals(*given), Functionals(chain.parts, *given)
+    assert type(fast) is not Functionals
+    weights, slope = rng.random(5) + 0.5, rng.normal(size=len(rows))
+    np.testing.assert_allclose(fast.expect(chain, weights), slow.expect(chain, weights), rtol=1e-10)
+    one, other = fast.derive(chain, slope, weights), slow.derive(chain, slope, weights)
+    np.testing.assert_allclose(one.node, other.node, atol=1e-11)
+    np.testing.assert_allclose(one.log_partition, other.log_partition, atol=1e-11)
+    np.testing.assert_allclose(one.edge_counts, other.edge_counts, atol=1e-10)
 
 
 def test_derivatives_of_single_labels_are_covariances() -> None:

@@ -23,6 +23,7 @@ from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.structures.functionals import Functionals
 from trellis.structures.parts import Parts
 from trellis.structures.results import Posterior
 
@@ -121,6 +122,11 @@ class Rows:
     def mask(self) -> Any:
         """The change of scores that forbids what is forbidden."""
         return self.forbidden.mask(self.parts)
+
+    @cached_property
+    def functionals(self) -> Functionals:
+        """φ of all rows, for expectations under scores and derivatives along them."""
+        return self.parts.functionals(self.start, self.part, self.coefficient, self.instance)
 
     def expect(self, q: Posterior, weights: FloatArray | None = None) -> FloatArray:
         """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""

@@ -72,20 +72,13 @@ def distances(rows: Rows, expected: FloatArray, distance: str | None, weights: F
 
 def expect_shard(model: Any, item: Item, state: Any) -> tuple[FloatArray, Any]:
     """E[φ] of a shard's rows; of rows over the corpus what the shard adds to them."""
-    rows, part = item.rows, item.data
-    q = scores_of(model, part).infer(at=rows.part)
-    values = rows.coefficient * q.at(rows.part)
-    if np.any(part.weights != 1.0):
-        shared = rows.instance[rows.entry_row] == COUPLING
-        values[shared] *= part.weights[rows.entry_instance[shared]]
-    return np.bincount(rows.entry_row, values, minlength=len(rows)).astype(np.float64), state
+    return item.rows.functionals.expect(scores_of(model, item.data), item.data.weights), state
 
 
 def derive_shard(model: Any, item: Item, state: Any, slope: FloatArray) -> tuple[FloatArray, Any]:
     """Cov(f, slope·φ) of a shard (n_weights,)."""
-    rows, part = item.rows, item.data
-    moved = scores_of(model, part).derivative(rows.part, slope[rows.entry_row] * rows.coefficient, weights=part.weights)
-    return model.vector(model.collect(part, moved)), state
+    moved = item.rows.functionals.derive(scores_of(model, item.data), slope, item.data.weights)
+    return model.vector(model.collect(item.data, moved)), state
 
 
 class ExpectationObjective:

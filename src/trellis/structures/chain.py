@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
 from trellis.errors import DataError
-from trellis.structures.chain_derivative import derive_log
 from trellis.structures.chain_parts import ChainChange, ChainParts
 from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.kernels import chain_derivative, chain_infer, chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import check_labels
@@ -210,41 +209,10 @@ class Chain(Structure):
 
     def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> LabelPosterior:
         """Derivatives of labels' marginals and of expected transitions, by forward-backward with tangents."""
-        tell_if_compiling(chain_derivative.derive_scaled)
-        p, k, n = self.tables.potentials, self.n_labels, len(self)
-        weights = check_weights(weights, n)
-        change = self.parts.change(part, value)
-        direction = with_slack((self.n_slots, k), zeros=True)
-        if change.node is not None:
-            direction[:] = change.node
-        edge, edge_t, edge_index, own = p.edge, p.edge_t, self.edge_index, np.arange(len(p.edge))
-        tilt = np.zeros((0, k, k))
-        if change.pattern is not None:
-            n_patterns = len(change.patterns)
-            pair, index = np.unique(edge_index * np.int64(n_patterns) + change.pattern, return_inverse=True)
-            own, edge_index, tilt = pair // n_patterns, index.astype(np.int32), change.patterns[pair % n_patterns]
-            edge, edge_t = p.edge[own], p.edge_t[own]
-        moved = edge * tilt if len(tilt) else tilt
-        node, slope, status = with_slack((self.n_slots, k)), np.zeros(n), np.empty(n, dtype=np.int8)
-        counts_t, plain_t = np.zeros(edge.shape), np.zeros(moved.shape)
-        chain_derivative.derive_scaled(
-            self.offsets, p.node, self.node_index, edge, edge_t, moved, np.ascontiguousarray(moved.transpose(0, 2, 1)),
-            edge_index, p.start, p.stop, weights, direction, node, counts_t, plain_t, slope, status,
-        )  # fmt: skip
-        counts = counts_t.transpose(0, 2, 1) * edge
-        if len(tilt):
-            counts += plain_t.transpose(0, 2, 1) * moved
-        scores, t = self.tables.edge[own], self.tables
-        for i in np.flatnonzero(status == chain_sum.FLAGGED).tolist():
-            here = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
-            own_node = self.node[here].copy()
-            own_node[0] += t.start
-            own_node[-1] += t.stop
-            which = edge_index[here]
-            along = tilt[which] if len(tilt) else np.zeros((len(which), k, k))
-            node[here], of_edges, slope[i] = derive_log(own_node, scores[which], direction[here], along)
-            np.add.at(counts, which, weights[i] * of_edges)
-        return LabelPosterior(node, slope, self.own_counts(_folded(counts, own, len(p.edge))))
+        used, place = np.unique(part, return_inverse=True)
+        total = np.bincount(place, value, minlength=len(used)).astype(np.float64)
+        one = self.parts.functionals(np.array([0, len(used)]), used, total, np.array([-1]))
+        return one.derive(self, np.ones(1), check_weights(weights, len(self)))
 
     def names_transition(self, at: IntArray | None) -> bool:
         """Whether any of the parts is a transition."""

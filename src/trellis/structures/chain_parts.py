@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
+    from trellis.structures.chain_functionals import ChainFunctionals
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,13 @@ class ChainParts(Parts):
             added = _sum_at(place, added, len(cell))
         return ChainChange(node, *_patterns(cell, added, self.n_slots, k))
 
+    def functionals(
+        self, start: IntArray, part: IntArray, coefficient: FloatArray, instance: IntArray
+    ) -> ChainFunctionals:
+        from trellis.structures.chain_functionals import ChainFunctionals
+
+        return ChainFunctionals(self, start, part, coefficient, instance)
+
     def closing(self, sets: Sequence[PartSet]) -> ChainChange:
         """Patterns of boundaries stay patterns."""
         n, cells = self.n_node_parts, self.n_labels**2
@@ -238,6 +246,26 @@ def first_transitions(start: IntArray, part: IntArray, n_node: int) -> IntArray:
 def _sum_at(places: IntArray, values: FloatArray, size: int) -> FloatArray:
     """(size,): the sum of the values at each place."""
     return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
+
+
+def patterns_of(
+    slot: IntArray, within: IntArray, value: FloatArray, n_slots: int
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """The pattern of each slot (n_slots,), 0: no entries; first entry of each pattern, and their ``within`` and values.
+
+    slot, within : (n_entries,) in any order, no pair twice
+    """
+    order = np.lexsort((within, slot))
+    slot, within, value = slot[order], within[order], value[order]
+    pattern = np.zeros(n_slots, dtype=np.int64)
+    if not len(slot):
+        return pattern, np.zeros(2, np.int64), within, value
+    first, which, example = alike(slot, within, value)
+    pattern[slot[first]] = which + 1
+    length = np.diff(np.append(first, len(slot)))[example]
+    start = offsets_of(length)
+    chosen = np.arange(start[-1]) + np.repeat(first[example] - start[:-1], length)
+    return pattern, np.append(0, start), within[chosen], value[chosen]
 
 
 def _patterns(cell: IntArray, value: FloatArray, n_slots: int, k: int) -> tuple[IntArray, FloatArray]:

@@ -6,12 +6,14 @@ A constraint for each function, and one for silence, hold it to their meaning (p
 2010, γ = 1):
 
     E_q[ votes of j that are right ]  ≥  accuracy · votes of j        over the corpus, at a price of ``strength`` each
-    E_q[ entities where nobody votes ]  ≤  missed · tokens where nobody votes              likewise
+    E_q[ entities where nobody votes ]  ≤  most missed · tokens where nobody votes         likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
 invalid BIO sequences. Then words speak where no function does: short forms are what their long forms are
 (:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence
-(:mod:`trellis.tasks.word_evidence`).
+(:mod:`trellis.tasks.word_evidence`), which leaves open how many entities functions miss:
+
+    E_q[ entities among words without votes ]  ≥  least missed · words without votes       with what words say
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -33,20 +35,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules
+from trellis.data.batch import Column
 from trellis.data.ragged import FloatArray
+from trellis.data.vocabulary import Vocabulary
 from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of, spans_of_labels
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
-from trellis.learn.training import Training
+from trellis.learn.training import Training, rows_of
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
+from trellis.projection import project
 from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import Heard, WordEvidence
 
+OPEN = "open"
+"""Column of a batch: words that nobody votes on and that the votes call "O"."""
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
 SHORT_FORM = 0.9
@@ -87,7 +94,8 @@ class Aggregator(SavedEstimator):
     accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
         not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions may contradict each other
-    missed : most expected share of entities among tokens on which no function votes, at the same price; None: any
+    missed : (least, most) expected share of entities among what functions leave out: most among all tokens on which no
+        function votes, at the same price, and least among words that the votes call "O", once words speak; None: any
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
@@ -112,7 +120,7 @@ class Aggregator(SavedEstimator):
         coarse: Mapping[str, Sequence[str]] | None = None,
         accuracy: float | Mapping[str, float] | None = 0.9,
         strength: float = 10.0,
-        missed: float | None = 0.05,
+        missed: Sequence[float] | None = (0.0075, 0.05),
         share: Sequence[float] | None = None,
         rules: str | None = None,
         rules_path: str = "rules",
@@ -188,7 +196,7 @@ class Aggregator(SavedEstimator):
             words = self._word_evidence()
             if words.fit([_heard(text) for text in texts], labels):
                 self.words_ = words
-            texts = self._with_words(texts, labels)
+            texts = self._lifted(self._with_words(texts, labels), labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = labels, found
         return self
@@ -220,7 +228,7 @@ class Aggregator(SavedEstimator):
         entities = [name for name in self.label_names_ if name != OUTSIDE]
         if self.missed is not None and self.bio_:
             silent, all_silent = column(VOTERS) == "0", count(where=column(VOTERS) == "0").per("corpus")
-            row = count(*entities, where=silent).per("corpus") <= self.missed * all_silent
+            row = count(*entities, where=silent).per("corpus") <= self.missed[1] * all_silent
             found.append(row.penalty(self.strength).named(MISSED))
         if self.share is not None:
             low, high = (bound * count().per("corpus") for bound in self.share)
@@ -298,6 +306,30 @@ class Aggregator(SavedEstimator):
         said = self.words_.evidence([_heard(text) for text in texts], labels)
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
+
+    def _lifted(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
+        """The same, with the least addition to the evidence of open words that makes enough of them entities.
+
+        It is the dual variable of that constraint: texts are projected once more, with what words say.
+        """
+        if self.words_ is None or not self.bio_ or not self.missed or not self.missed[0]:
+            return texts
+        open_words = self.words_.open_words([_heard(text) for text in texts], labels)
+        batch = self.model_.encode(texts)
+        codes = np.zeros(batch.n_slots, np.int32)
+        codes[[batch.offsets[i] + t for i, t in open_words]] = 1
+        told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
+        entities = [name for name in self.label_names_ if name != OUTSIDE]
+        among = column(OPEN) == OPEN
+        row = count(*entities, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
+        found = project(self.model_.scores(batch), rows_of(self.model_, told, [row]), self.gamma)
+        self.words_.lift = float(found.duals.row.sum())
+        places = [self.label_names_.index(name) for name in entities]
+        for i, t in open_words:
+            evidence = texts[i].evidence
+            assert evidence is not None
+            evidence[t, places] += self.words_.lift
+        return texts
 
     # names
 
@@ -425,15 +457,20 @@ class Aggregator(SavedEstimator):
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), word_weight=(0.0, 1e9))
-        self._check_within(missed=(0.0, 1.0), tol=(0.0, np.inf), gamma=(1e-6, np.inf))
+        self._check_within(tol=(0.0, np.inf), gamma=(1e-6, np.inf))
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for least in given:
             if least is not None and not (isinstance(least, int | float) and 0.0 <= least <= 1.0):
                 raise DataError(f"accuracy is a share of right votes, from 0 to 1, but there is {least!r}")
-        if self.share is not None and not (len(self.share) == 2 and 0.0 <= self.share[0] <= self.share[1] <= 1.0):
-            raise DataError(f"share is (least, most), two shares of the tokens from 0 to 1, but is {self.share!r}")
+        for name, pair in (("share", self.share), ("missed", self.missed)):
+            if pair is not None and not _are_shares(pair):
+                raise DataError(f"{name} is (least, most), two shares of the tokens from 0 to 1, but is {pair!r}")
         if isinstance(self.labels, str):
             raise DataError(f"labels must be a list of names, got {self.labels!r}")
+
+
+def _are_shares(pair: Any) -> bool:
+    return isinstance(pair, list | tuple) and len(pair) == 2 and 0.0 <= pair[0] <= pair[1] <= 1.0
 
 
 def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:

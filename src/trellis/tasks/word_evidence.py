@@ -15,8 +15,15 @@ next, and those that are not (0) likewise, a model of random effects,
 
 (more like an entity than entities usually are is not less like one). It is added to the log-odds of the votes where no
 function votes, and with ``doubt`` at all spans that were found. Where entities differ much in the company they keep,
-unusual company tells little against a word. Where no function votes, a type has besides what the views give it beyond
-its share. Of labels without "O", log p(label) − log share of both views is added where no function votes.
+unusual company tells little against a word. Where no function votes, two things more are added: what the views give a
+type beyond its share, and the record of the word itself,
+
+    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it is an open word
+
+(Laplace's rule: a word of many texts on which nobody ever votes is one that the authors of the functions left out on
+purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
+whoever knows how many entities functions miss. Of labels without "O", log p(label) − log share of both views is added
+where no function votes.
 """
 
 from __future__ import annotations
@@ -48,6 +55,8 @@ FOLDS = 4
 L2 = 1.0
 LEAST_SPREAD = 0.01
 """Least τ²: all words alike are as much an accident of few words as they are a fact."""
+NEW = float(np.log(0.5))
+"""The record of a word that was not seen: it is open in one text, the new one."""
 VIEWS = ("context", "form")
 
 Heard = Sequence[tuple[str, str]]
@@ -62,6 +71,10 @@ class Unit(NamedTuple):
     end: int
     kind: str
     voted: bool
+
+    @property
+    def open(self) -> bool:
+        return self.kind == OUTSIDE and not self.voted
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,7 @@ class _Names(TypedDict):
 
     labels: list[str]
     words: list[str]
+    ends: list[str]
     features: list[list[str]]
     models: list[dict[str, Any]]
 
@@ -111,6 +125,8 @@ class _Names(TypedDict):
 ARRAYS = {
     "counts": ArrayOf(np.float64, ("words",), low=1.0, high=1e15),
     "means": ArrayOf(np.float64, ("words",), low=-1e6, high=1e6),
+    "records": ArrayOf(np.float64, ("ends",), low=-50.0, high=50.0),
+    "lift": ArrayOf(np.float64, (1,), low=0.0, high=1e6),
     "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
     "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
 }
@@ -131,6 +147,7 @@ class WordEvidence:
         kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
+        self.lift = 0.0
         self._features: dict[str, Vocabulary] = {}
         self._models: dict[str, list[MaxEnt]] = {}
 
@@ -153,9 +170,10 @@ class WordEvidence:
         by_context = self._learn("context", texts, units, kinds, np.array(often) ** -0.5)
         # form is the same for all occurrences of a word: one row for each, of its most common type
         by_form = self._learn("form", texts, [units[i] for i in one], kind, np.ones(len(one)))
-        self.spreads, self.words = [], {}
+        self.spreads, self.words, self.records = [], {}, {}
         if OUTSIDE not in self.classes:
             return True
+        self.records = self.records_of(texts, labels)
         odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(words))
         found, named = kinds < len(self.kinds), kind < len(self.kinds)
         single = np.array([units[i].end - units[i].first == 1 for i in one])
@@ -196,14 +214,24 @@ class WordEvidence:
         entities = [i for own in places for i in own]
         for number, unit in enumerate(units):
             own, score = made[unit.text], self.weight * scores[number]
-            if unit.voted and not self.doubt:
-                continue
-            if unit.kind != OUTSIDE:
-                own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
-            elif not unit.voted:
+            if unit.open:
+                score += self.weight * self.records.get(_head(texts, unit), NEW) + self.lift
                 for place, more in zip(places, beyond[number], strict=True):
                     own[unit.first, place] = score + self.weight * more
+            elif unit.kind != OUTSIDE and (self.doubt or not unit.voted):
+                own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
         return made
+
+    def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Text and token of each."""
+        return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
+
+    def records_of(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> dict[str, float]:
+        """log (h + 1) / (n + 1) of all words that end an entity or are open."""
+        units = [unit for unit in self._units(texts, labels) if unit.open or unit.kind != OUTSIDE]
+        times = Counter((head, found) for _, head, found in {(u.text, _head(texts, u), not u.open) for u in units})
+        ends = dict.fromkeys(_head(texts, unit) for unit in units)
+        return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head in ends}
 
     def _seen(
         self, units: Sequence[Unit], words: Sequence[str], word: IntArray, odds: FloatArray
@@ -274,9 +302,11 @@ class WordEvidence:
         table = np.array(list(self.words.values()), np.float64).reshape(-1, 2)
         spreads = np.array([astuple(one) for one in self.spreads], np.float64).ravel()
         arrays |= {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
+        arrays |= {"records": np.array(list(self.records.values()), np.float64), "lift": np.array([self.lift])}
         names = _Names(
             labels=self.labels,
             words=list(self.words),
+            ends=list(self.records),
             features=[list(self._features[view]) for view in VIEWS],
             models=[header for header, _ in archives],
         )
@@ -288,9 +318,15 @@ class WordEvidence:
         words = names["words"]
         if names["labels"] != self.labels:
             raise DataError("the labels of its words are not its labels")
-        sizes = {"words": len(words), "classes": len(self.classes), "numbers": 12 if OUTSIDE in self.classes else 0}
+        sizes = {
+            "words": len(words),
+            "ends": len(names["ends"]),
+            "classes": len(self.classes),
+            "numbers": 12 if OUTSIDE in self.classes else 0,
+        }
         own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
-        self.shares = own["shares"]
+        self.shares, self.lift = own["shares"], float(own["lift"][0])
+        self.records = dict(zip(names["ends"], own["records"].tolist(), strict=True))
         self.words = dict(zip(words, zip(own["counts"].tolist(), own["means"].tolist(), strict=True), strict=True))
         self.spreads = [Spread(*row) for row in own["spreads"].reshape(-1, 3).tolist()]
         if any(one.between <= 0.0 or one.within < 0.0 for one in self.spreads):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import chain_edges, chain_rows, solver
 from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.structures.chain import Chain
-from trellis.structures.chain_parts import alike, first_transitions
+from trellis.structures.chain_parts import first_transitions, patterns_of
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import LabelPosterior
@@ -50,17 +50,8 @@ class Layout:
         has_edges[rows.instance[row]] = True
         row -= mine.scaled.instance_rows[rows.instance[row]]
         slot, within = cell // (k * k), row * (k * k) + cell % (k * k)
-        order = np.lexsort((within, slot))
-        slot, within, coefficient = slot[order], within[order], rows.coefficient[entry[order]]
-        first, which, example = alike(slot, within, coefficient)
-        pattern[slot[first]] = which + 1
-        length = np.diff(np.append(first, len(slot)))[example]
-        start = offsets_of(length)
-        chosen = np.arange(start[-1]) + np.repeat(first[example] - start[:-1], length)
-        within = within[chosen]
-        return cls(
-            row_edges, np.append(0, start), within // (k * k), within % (k * k), coefficient[chosen], pattern, has_edges
-        )
+        pattern, start, within, coefficient = patterns_of(slot, within, rows.coefficient[entry], n_slots)
+        return cls(row_edges, start, within // (k * k), within % (k * k), coefficient, pattern, has_edges)
 
     def edges(self, chain: Chain) -> chain_edges.Edges:
         """Beside the matrices of a chain: those that its boundaries have when rows tilt them."""
