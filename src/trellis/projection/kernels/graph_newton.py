@@ -1,9 +1,9 @@
 """A Newton step for all rows of an instance over independent variables that are not at their bounds.
 
-    θ_A ← clip(θ_A − (H + μ diag H)⁻¹ (b − E[c])_A)      H_rs = Σ_v Cov_v(c_r, c_s);  μ is raised until the dual falls
+    θ_A ← clip(θ_A − (H + μ diag H)⁻¹ (b − E[c])_A)        H_rs = Σ_v Cov_v(c_r, c_s)
 
-A: rows inside their bounds, or at one that the slope points away from (Bertsekas 1982). For instances where one dual
-variable at a time crawls, since many rows share a variable.
+A: rows inside their bounds, or at one that the slope points away from (Bertsekas 1982); μ is raised until the dual
+falls (Marquardt 1963). For instances where one dual variable at a time crawls, since many rows share a variable.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from numba import njit
 
 from trellis.projection.kernels.solver import solve_positive
 
-MOST_FREE = 300
+MOST_FREE = 100
 """Rows with which the matrix is still cheaper than sweeps."""
-SMALLEST_RIDGE, MOST_TRIES = 1e-8, 4
-"""μ, and how often it is raised a hundredfold: rows may say the same thing twice."""
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
+"""μ: rows may say the same thing twice."""
 
 
 @njit(nogil=True, cache=True)
@@ -74,20 +74,19 @@ def newton_step(
                         total += coefficient[e] * coefficient[f] * (together - chance[e - low] * chance[f - low])
             matrix[i, j] = total
             matrix[j, i] = total
-    before, ridge = theta[a:b].copy(), SMALLEST_RIDGE
-    for _ in range(MOST_TRIES):
-        softened, step = matrix.copy(), move.copy()
+    before, softened, step = theta[a:b].copy(), np.empty((n, n)), np.empty(n)
+    for ridge in RIDGES:
+        softened[:] = matrix
+        step[:] = move
         for i in range(n):
             softened[i, i] *= 1.0 + ridge
         solve_positive(softened, step)
         for i in range(n):
             r = free[i]
-            shift(
-                r, min(max(before[r - a] + step[i], lower[r]), upper[r]), row_start, part, coefficient, score, theta
-            )  # fmt: skip
+            moved = min(max(before[r - a] + step[i], lower[r]), upper[r])
+            shift(r, moved, row_start, part, coefficient, score, theta)
         if dual_value(a, b, row_start, bound, first, size, score, theta, normaliser) <= here:
             return True
-        ridge *= 100.0
     for i in range(n):
         shift(free[i], before[free[i] - a], row_start, part, coefficient, score, theta)
     return False

@@ -19,8 +19,8 @@ from trellis.projection.kernels.solver import CONVERGED, EXHAUSTED, UNBOUNDED
 MOST_STEPS = 20
 FARTHEST = 12.0
 """A move of one dual variable in one sweep: larger ones, in flat corners, would have to be undone by others."""
-SWEEPS_ALONE = 4
-"""Sweeps before the first Newton step, and between two."""
+SWEEPS_ALONE, OFTEN = 4, 10
+"""Sweeps before the first Newton step and between the first ten; then three times as many."""
 
 
 @njit(nogil=True, cache=True)
@@ -83,7 +83,8 @@ def project_graphs(
         ending[i] = EXHAUSTED
         for sweep in range(most_sweeps):
             worst = 0.0
-            if sweep > 0 and sweep % SWEEPS_ALONE == 0 and newton_step(
+            pause = SWEEPS_ALONE if sweep <= OFTEN * SWEEPS_ALONE else 3 * SWEEPS_ALONE
+            if sweep > 0 and sweep % pause == 0 and newton_step(
                 a, b, row_start, part, coefficient, bound, lower, upper, first, size, score, theta, normaliser
             ):  # fmt: skip
                 seen[a:b] = -1
