@@ -227,6 +227,7 @@ def test_rules_are_written_and_read_back():
         LIVES,
         KILLS,
         counts_like({"Kill": 0.1}, 0.2),
+        counts_like({"Kill": 0.1}, {"Kill": 0.5}),
         one_relation_per_pair(),
         relations("Kill").per("corpus") <= 3,
     ]
