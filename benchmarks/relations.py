@@ -176,19 +176,6 @@ class Draw:
         return max(GAMMAS, key=lambda gamma: (reached[gamma], -abs(gamma - 0.5)))
 
 
-def supervised(texts: Sequence[RelatedText], rules: RulesFile, draws: int) -> None:
-    print("\nall labels: mean F1 of entities and of relations, alone and with constrained prediction")
-    rows = []
-    for seed in range(draws):
-        draw = Draw(texts, 0.8, seed, rules)
-        begin = time.perf_counter()
-        plain, held = draw.train(draw.labelled, [], (), draw.test)
-        rows.append([plain.entities.mean_f1, plain.relations.mean_f1, held.entities.mean_f1, held.relations.mean_f1])
-        types = {name: round(100 * s.f1, 1) for name, s in held.relations.types.items()}
-        print(f"  draw {seed}: {_row(rows[-1])}   {types}   {time.perf_counter() - begin:.0f} s", flush=True)
-    print(f"  mean of {draws}: {_row(np.mean(rows, axis=0))}   (paper {PAPER['supervised']}, prototype (91.6, 69.1))")
-
-
 NAMES = ("supervised", "constrained", "PR", "CoDL", "UEM")
 
 
@@ -208,6 +195,27 @@ class Kept:
                 part.write_text(json.dumps(self.known, indent=1))
                 part.replace(self.path)
         return self.known[name]
+
+
+def supervised(texts: Sequence[RelatedText], rules: RulesFile, seeds: Sequence[int], kept: Kept, how: str) -> None:
+    """``how`` : what else than the seed the results depend on, for the file that keeps them."""
+
+    def one(seed: int) -> dict[str, object]:
+        draw = Draw(texts, 0.8, seed, rules)
+        plain, held = draw.train(draw.labelled, [], (), draw.test)
+        means = [f for own in (plain, held) for f in (own.entities.mean_f1, own.relations.mean_f1)]
+        return {"means": means, "types": {name: round(100 * s.f1, 1) for name, s in held.relations.types.items()}}
+
+    print("\nall labels: mean F1 of entities and of relations, alone and with constrained prediction")
+    found: list[Any] = []
+    for seed in seeds:
+        found.append(kept.get(f"all labels {seed}{how}", partial(one, seed)))
+        print(
+            f"  draw {seed}: {_row(found[-1]['means'])}   {found[-1]['types']}   {found[-1]['seconds']} s", flush=True
+        )
+    mean = _row(np.mean([f["means"] for f in found], axis=0))
+    types = {name: round(float(np.mean([f["types"][name] for f in found])), 1) for name in RELATIONS}
+    print(f"  mean of {len(found)}: {mean}   {types}   (paper {PAPER['supervised']}, prototype (91.6, 69.1))")
 
 
 def one_draw(texts: Sequence[RelatedText], rules: RulesFile, share: float, seed: int, rounds: int) -> dict[str, object]:
@@ -365,7 +373,7 @@ def main() -> None:
     if wanted in (None, "speed"):
         speed(texts, rules)
     if wanted in (None, "supervised"):
-        supervised(texts, rules, options.draws)
+        supervised(texts, rules, seeds, kept, "" if tagger is None else " with tags")
     if wanted in (None, "few"):
         few_labels(texts, rules, options.sizes, seeds, options.rounds, kept)
     if wanted == "exact":
