@@ -29,15 +29,16 @@ import numpy as np
 
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
-from trellis.data.batch import Batch
 from trellis.data.related import Mention, RelatedText, read_related
 from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
-from trellis.learn.training import Training
+from trellis.learn.codl import CoDL
+from trellis.learn.training import Training, rows_of
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.relation_model import RelationModel
-from trellis.tasks.relate import Relater
+from trellis.search import decode
+from trellis.tasks.relate import ANY_NUMBER, Relater, _answers
 from trellis.tasks.tag import Tagger
 
 RULES = """
@@ -98,18 +99,25 @@ def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
     return made
 
 
-def judged(
-    model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText], batch: Batch
-) -> list[RelationScores]:
-    """Of the model alone, and of its best output under the rules; ``batch`` : the gold sentences with nothing known."""
-    relater = relater_of(model, rules)
-    from trellis.tasks.relate import _answers
+class Judge:
+    """Scores of a model's own answers and of its best outputs under the rules; its weights may change in between."""
 
-    found = []
-    for constrained in (False, True):
-        labels = relater._best(batch, constrained=constrained)
-        found.append(score_relations(gold, _answers(model, batch, gold, labels, model.scores(batch).infer())))
-    return found
+    def __init__(self, model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText]) -> None:
+        self.model, self.gold = model, gold
+        self.batch = model.encode([bare(text) for text in gold])
+        relater = relater_of(model, rules)
+        self.tied = relater._tied(ANY_NUMBER)
+        self.rows = relater._rows(self.tied, self.batch)
+
+    def plain(self) -> RelationScores:
+        return self._scores(self.model.scores(self.batch).members().argmax().outputs)
+
+    def constrained(self) -> RelationScores:
+        return self._scores(decode(self.tied.scores(self.batch), self.rows).outputs)
+
+    def _scores(self, labels: Any) -> RelationScores:
+        q = self.model.scores(self.batch).infer()
+        return score_relations(self.gold, _answers(self.model, self.batch, self.gold, np.asarray(labels), q))
 
 
 def asking(rounds: int, **settings: object) -> Relater:
@@ -131,18 +139,31 @@ class Draw:
     def train(
         self, labelled: Sequence[RelatedText], unlabelled: Sequence[RelatedText], asked: Sequence[Relater],
         gold: Sequence[RelatedText],
-    ) -> list[list[RelationScores]]:  # fmt: skip
-        """Scores of the labelled sentences alone, and of what every relater's settings make of them and the others."""
+    ) -> list[RelationScores]:  # fmt: skip
+        """Scores of the labelled sentences alone, without rules and with, and of what every relater's settings make
+        of them and the others, with rules.
+
+        Features, rows and the start from labels are made once for all that learn with the same outputs.
+        """
         model = Described(ENTITIES, RELATIONS)
         batch = model.encode([*labelled, *unlabelled], fit=True)
-        Training(model, batch, engine_for(1, None)).learn_supervised()
-        asked_of = model.encode([bare(text) for text in gold])
-        found = [judged(model, self.rules, gold, asked_of)]
+        rules = [*self.rules, counts_like(labelled, within=0.2)]
+        trainings = {0: Training(model, batch, engine_for(1, None))}
+        trainings[0].learn_supervised()
+        judge, steps = Judge(model, self.rules, gold), dict[int, Any]()
+        found = [judge.plain(), judge.constrained()]
         for relater in asked:
             relater.model_ = model
-            tied = relater._tied(relater._tied_in_training())
-            relater.learner([*self.rules, counts_like(labelled)]).train(Training(tied, batch, engine_for(1, None)))
-            found.append(judged(tied, self.rules, gold, asked_of))
+            most, learner = relater._tied_in_training(), relater.learner(rules)
+            if most not in trainings:
+                trainings[most] = Training(relater._tied(most), batch, engine_for(1, None))
+            if isinstance(learner, CoDL):
+                learner.train(trainings[most])
+            else:
+                if most not in steps:
+                    steps[most] = learner.step_of(trainings[most])
+                learner.train(trainings[most], steps[most])
+            found.append(judge.constrained())
         return found
 
     def best_gamma(self, seed: int) -> float:
@@ -151,21 +172,8 @@ class Draw:
         some = np.random.default_rng(seed).permutation(len(self.unlabelled))[: len(self.unlabelled) // 3]
         asked = [asking(1, gamma=gamma) for gamma in GAMMAS]
         found = self.train(self.labelled[:half], [self.unlabelled[i] for i in some], asked, self.labelled[half:])
-        reached = {g: own[1].relations.mean_f1 for g, own in zip(GAMMAS, found[1:], strict=True)}
+        reached = {g: own.relations.mean_f1 for g, own in zip(GAMMAS, found[2:], strict=True)}
         return max(GAMMAS, key=lambda gamma: (reached[gamma], -abs(gamma - 0.5)))
-
-
-def supervised(texts: Sequence[RelatedText], rules: RulesFile, draws: int) -> None:
-    print("\nall labels: mean F1 of entities and of relations, alone and with constrained prediction")
-    rows = []
-    for seed in range(draws):
-        draw = Draw(texts, 0.8, seed, rules)
-        begin = time.perf_counter()
-        plain, held = draw.train(draw.labelled, [], (), draw.test)[0]
-        rows.append([plain.entities.mean_f1, plain.relations.mean_f1, held.entities.mean_f1, held.relations.mean_f1])
-        types = {name: round(100 * s.f1, 1) for name, s in held.relations.types.items()}
-        print(f"  draw {seed}: {_row(rows[-1])}   {types}   {time.perf_counter() - begin:.0f} s", flush=True)
-    print(f"  mean of {draws}: {_row(np.mean(rows, axis=0))}   (paper {PAPER['supervised']}, prototype (91.6, 69.1))")
 
 
 NAMES = ("supervised", "constrained", "PR", "CoDL", "UEM")
@@ -189,16 +197,36 @@ class Kept:
         return self.known[name]
 
 
+def supervised(texts: Sequence[RelatedText], rules: RulesFile, seeds: Sequence[int], kept: Kept, how: str) -> None:
+    """``how`` : what else than the seed the results depend on, for the file that keeps them."""
+
+    def one(seed: int) -> dict[str, object]:
+        draw = Draw(texts, 0.8, seed, rules)
+        plain, held = draw.train(draw.labelled, [], (), draw.test)
+        means = [f for own in (plain, held) for f in (own.entities.mean_f1, own.relations.mean_f1)]
+        return {"means": means, "types": {name: round(100 * s.f1, 1) for name, s in held.relations.types.items()}}
+
+    print("\nall labels: mean F1 of entities and of relations, alone and with constrained prediction")
+    found: list[Any] = []
+    for seed in seeds:
+        found.append(kept.get(f"all labels {seed}{how}", partial(one, seed)))
+        print(
+            f"  draw {seed}: {_row(found[-1]['means'])}   {found[-1]['types']}   {found[-1]['seconds']} s", flush=True
+        )
+    mean = _row(np.mean([f["means"] for f in found], axis=0))
+    types = {name: round(float(np.mean([f["types"][name] for f in found])), 1) for name in RELATIONS}
+    print(f"  mean of {len(found)}: {mean}   {types}   (paper {PAPER['supervised']}, prototype (91.6, 69.1))")
+
+
 def one_draw(texts: Sequence[RelatedText], rules: RulesFile, share: float, seed: int, rounds: int) -> dict[str, object]:
     """F1 of relations and of entities, in the order of NAMES, and the γ that was chosen."""
     draw = Draw(texts, share, seed, rules)
     gamma = draw.best_gamma(seed)
     asked = [asking(rounds, method="pr"), asking(rounds, method="codl"), asking(rounds, gamma=gamma)]
-    first, *others = draw.train(draw.labelled, draw.unlabelled, asked, draw.test)
-    picked = [*first, *(own[1] for own in others)]
+    found = draw.train(draw.labelled, draw.unlabelled, asked, draw.test)
     return {
-        "relations": [100 * s.relations.mean_f1 for s in picked],
-        "entities": [100 * s.entities.mean_f1 for s in picked],
+        "relations": [100 * s.relations.mean_f1 for s in found],
+        "entities": [100 * s.entities.mean_f1 for s in found],
         "gamma": gamma,
     }
 
@@ -237,8 +265,8 @@ def compare_exact(
 
     def one(share: float, seed: int, *, exact: bool) -> dict[str, object]:
         draw = Draw(texts, share, seed, rules)
-        _, own = draw.train(draw.labelled, draw.unlabelled, [asking(rounds, exact=exact)], draw.test)
-        return {"relations": 100 * own[1].relations.mean_f1, "entities": 100 * own[1].entities.mean_f1}
+        own = draw.train(draw.labelled, draw.unlabelled, [asking(rounds, exact=exact)], draw.test)[-1]
+        return {"relations": 100 * own.relations.mean_f1, "entities": 100 * own.entities.mean_f1}
 
     print(
         "\nγ = 0.5, rules in expectation, and exact within sentences of up to 7 mentions: F1 of relations (of entities)"
@@ -272,9 +300,6 @@ def _row(values: Sequence[float]) -> str:
 
 def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     """Constrained prediction of sentences of 10 mentions, and a round of learning over 1,100 sentences."""
-    from trellis.learn.training import rows_of
-    from trellis.search import decode
-
     model = Described().fit(texts[:400])
     rng = np.random.default_rng(0)
     many = []
@@ -304,7 +329,7 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     model = Described()
     training = Training(model, model.encode([*draw.labelled, *draw.unlabelled], fit=True), engine_for(1, None))
     begin, n = time.process_time(), 3
-    learner = asking(n).learner([*rules, counts_like(draw.labelled)]).train(training)
+    learner = asking(n).learner([*rules, counts_like(draw.labelled, within=0.2)]).train(training)
     spent_cpu = (time.process_time() - begin) / n
     rounds = ", ".join(f"{r.seconds:.1f}" for r in learner.history_)
     print(f"rounds over {len(training.batch)} sentences: {spent_cpu:.1f} s of one core each ({rounds} s by the clock)")
@@ -348,7 +373,7 @@ def main() -> None:
     if wanted in (None, "speed"):
         speed(texts, rules)
     if wanted in (None, "supervised"):
-        supervised(texts, rules, options.draws)
+        supervised(texts, rules, seeds, kept, "" if tagger is None else " with tags")
     if wanted in (None, "few"):
         few_labels(texts, rules, options.sizes, seeds, options.rounds, kept)
     if wanted == "exact":

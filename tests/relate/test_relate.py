@@ -137,6 +137,18 @@ def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
         assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
 
 
+def test_counts_of_few_labels_have_wide_bands_also_after_loading(tmp_path):
+    rules = RULES.replace("within = 0.2", "")
+    made = Relater(rules, method="supervised", min_count=1, finder=False).fit(FEW)
+    n = {name: sum(r.type == name for t in FEW for r in t.relations) for name in ("Live_In", "Work_For")}
+    assert min(n.values()) < 25  # else 20 % is the wider band
+    made.save(tmp_path / "m.trellis")
+    for relater in (made, load_model(tmp_path / "m.trellis")):
+        like = next(c for c in relater.constraints_ if c.name == "as many as in labelled text")
+        assert like.within == pytest.approx({name: max(0.2, 1 / np.sqrt(k)) for name, k in n.items()}, abs=1e-12)
+        assert like.shares.keys() == n.keys()
+
+
 def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_path):
     tags = {"lives": "VERB", "works": "VERB", "hired": "VERB", "saw": "VERB", "in": "ADP", "for": "ADP", "of": "ADP"}
 

@@ -169,6 +169,16 @@ def test_the_fused_projection_is_the_generic_one(strength):
     assert answers[0].kkt_residual <= 1e-6
 
 
+def test_rows_that_share_many_variables_are_settled_by_newton_steps():
+    """One dual variable at a time, none of these ends within 400 sweeps."""
+    for seed in (1, 2, 3):
+        model, batch, scores = case([7, 7, 7], seed=seed, scale=3.0)
+        rows = rows_of(model, batch, [LIVES, KILLS]).canonical()
+        found = project(scores, rows, 0.3, tolerance=1e-5, most_evaluations=40)
+        assert found.kkt_residual <= 1e-5
+        assert found.evaluations <= 800
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_members_under_rows_bound_the_exact_value_and_meet_it_where_tight(gamma, seed):
@@ -219,6 +229,7 @@ def test_rules_are_written_and_read_back():
         LIVES,
         KILLS,
         counts_like({"Kill": 0.1}, 0.2),
+        counts_like({"Kill": 0.1}, {"Kill": 0.5}),
         one_relation_per_pair(),
         relations("Kill").per("corpus") <= 3,
     ]

@@ -329,10 +329,12 @@ class CountsLike(Constraint):
     """Σ over pairs [relation is r] between (1 − within) and (1 + within) times share_r of all pairs, for every r.
 
     shares : of each relation among the ordered pairs of mentions; None: still to be taken from labelled data
+    within : for all relations, or for each by its name; None: 0.2, and where labelled data have a relation n times and
+        1 / √n is more, that: a count of few is known no better
     """
 
     shares: Mapping[str, float] | None
-    within: float
+    within: float | Mapping[str, float] | None
 
     def of(self, labelled: Iterable[Any]) -> CountsLike:
         """The same with shares taken from sentences whose relations are known."""
@@ -344,19 +346,26 @@ class CountsLike(Constraint):
                 count.update(r.type for r in sentence.relations)
         if not pairs:
             raise ConstraintError(f"{self.name!r}: no two mentions are labelled, so there are no counts to be like")
-        return replace(self, shares={name: count[name] / pairs for name in sorted(count)})
+        within = self.within
+        if within is None:
+            within = {name: max(WITHIN, float(n) ** -0.5) for name, n in sorted(count.items())}
+        return replace(self, shares={name: count[name] / pairs for name in sorted(count)}, within=within)
 
     def code(self) -> str:
-        if self.shares is None:
-            return f"counts_like(None, within={number(self.within)})"
-        listed = ", ".join(f"{name!r}: {number(share)}" for name, share in self.shares.items())
-        return f"counts_like({{{listed}}}, within={number(self.within)})"
+        own = self.within
+        within = "None" if own is None else _listed(own) if isinstance(own, Mapping) else number(own)
+        return f"counts_like({'None' if self.shares is None else _listed(self.shares)}, within={within})"
 
     def statement(self) -> str:
-        listed = "" if self.shares is None else f" ({', '.join(f'{n} {s:.2%}' for n, s in self.shares.items())})"
+        every = not isinstance(self.within, Mapping)
+        listed = ", ".join(
+            f"{name} {share:.2%}" + ("" if every else f" ± {self._width(name):.0%}")
+            for name, share in (self.shares or {}).items()
+        )
         return (
-            f"over the corpus the expected share of every relation among all pairs of mentions is that in labelled "
-            f"data{listed}, give or take {self.within:.0%}"
+            "over the corpus the expected share of every relation among all pairs of mentions is that in labelled data"
+            + (f" ({listed})" if listed else "")
+            + (f", give or take {self._width(''):.0%}" if every else "")
         )
 
     def blocks(self, context: Context) -> list[Block]:
@@ -364,29 +373,46 @@ class CountsLike(Constraint):
             raise ConstraintError(f"{self.name!r} takes its counts from labelled data: give it some, .of(labelled)")
         made: list[Block] = []
         for name, share in self.shares.items():
-            low, high = share * (1.0 - self.within), share * (1.0 + self.within)
+            low, high = share * (1.0 - self._width(name)), share * (1.0 + self._width(name))
             made += relations(name, share=True).per("corpus").between(low, min(high, 1.0)).blocks(context)
         return made
 
+    def _width(self, name: str) -> float:
+        if self.within is None:
+            return WITHIN
+        return self.within.get(name, WITHIN) if isinstance(self.within, Mapping) else self.within
 
-def counts_like(labelled: Any, within: float = 0.2) -> CountsLike:
+
+WITHIN = 0.2
+"""By what share counts may differ from those of labelled data (Samdani et al. 2012, sec. 5.3)."""
+
+
+def counts_like(labelled: Any, within: float | Mapping[str, float] | None = None) -> CountsLike:
     """Relations are as frequent as in labelled sentences, up to a share ``within``.
 
     labelled : sentences with relations, or the share of each relation by its name
+    within : for all relations, or for each by its name; None: 0.2, or 1 / √n where that is more and sentences have the
+        relation n times
 
     >>> counts_like({"Kill": 0.01}, within=0.2)
     counts_like({'Kill': 0.01}, within=0.2)
     """
-    if not is_number(within) or not 0 <= within <= 1:
-        raise ConstraintError(f"within is a share from 0 to 1, got {within!r}")
+    for one in within.values() if isinstance(within, Mapping) else () if within is None else (within,):
+        if not is_number(one) or not 0 <= one <= 1:
+            raise ConstraintError(f"within is a share from 0 to 1, got {one!r}")
+    band = {str(n): float(w) for n, w in within.items()} if isinstance(within, Mapping) else within
     if labelled is None:
-        return CountsLike(None, float(within))
+        return CountsLike(None, band)
     if isinstance(labelled, Mapping):
         for name, share in labelled.items():
             if not is_number(share) or not 0 <= share <= 1:
                 raise ConstraintError(f"the share of {name!r} must lie between 0 and 1, got {share!r}")
-        return CountsLike({str(name): float(share) for name, share in labelled.items()}, float(within))
-    return CountsLike(None, float(within)).of(labelled)
+        return CountsLike({str(name): float(share) for name, share in labelled.items()}, band)
+    return CountsLike(None, band).of(labelled)
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return f"{{{', '.join(f'{name!r}: {number(value)}' for name, value in values.items())}}}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

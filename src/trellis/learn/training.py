@@ -100,9 +100,11 @@ class Training:
             for placed in free:
                 total = placed.total(count_uniform, bare(model), start=total)
             self.update(self.with_supervised(total), free)
+        elif start == "labelled" and "supervised_parameters" in self.__dict__:
+            model.set_parameters(self.supervised_parameters)
         elif start == "labelled":
             self.learn_supervised()
-            self.__dict__.setdefault("supervised_parameters", model.parameters())
+            self.supervised_parameters = model.parameters()
 
     def check(self, *, needs_labels: bool) -> None:
         """Refuse data that there is nothing to learn from."""

@@ -9,7 +9,7 @@ expectation, or where ``tied`` says so on factors over every pair and its two me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypedDict
@@ -26,7 +26,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.features import feature_matrix, learn_features
+from trellis.models.features import feature_matrix, learn_matrix
 from trellis.models.gaussian import check_l2
 from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
@@ -107,7 +107,7 @@ class RelationModel(SavedEstimator):
 
     entities, relations : names of the types; None: those found in training
     l2 : strength of the Gaussian prior;  min_count : features of fewer pairs are left out
-    max_iter, tol : of L-BFGS in each M-step
+    max_iter, tol : of L-BFGS in each M-step; mentions have twice as many rounds: pairs gain from stopping early
     tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
     both_ways : whether factors see the two relations between two mentions together, where they see any
 
@@ -183,15 +183,21 @@ class RelationModel(SavedEstimator):
         else:
             self._check_fitted()
         described = [self.described(text) for text in texts]
-        rows = [[[(name, 1.0) for name in one] for own in described for one in own[kind]] for kind in (0, 1)]
+
+        def rows(kind: int) -> Iterator[Iterator[tuple[str, float]]]:
+            return (((name, 1.0) for name in one) for own in described for one in own[kind])
+
         if fit:
             # the classifier of mentions is small, and a letter or two may be all that it knows of a name
-            self._features = tuple(learn_features(own, n) for own, n in zip(rows, (1, self.min_count), strict=True))
-            for kind in (0, 1):
-                if not len(self._features[kind]):
-                    raise DataError("no feature is frequent enough to learn from: lower min_count, or give more text")
+            names, matrices = zip(
+                *(learn_matrix(rows(kind), (1, self.min_count)[kind]) for kind in (0, 1)), strict=True
+            )
+            self._features = names
+            if not all(map(len, names)):
+                raise DataError("no feature is frequent enough to learn from: lower min_count, or give more text")
             self._make_sides()
-        matrices = [feature_matrix(own, names) for own, names in zip(rows, self._features, strict=True)]
+        else:
+            matrices = tuple(feature_matrix(rows(kind), self._features[kind]) for kind in (0, 1))
         return _batch(texts, matrices, [self._known(text) for text in texts], weights)
 
     def _learn_types(self, texts: Sequence[RelatedText]) -> None:
@@ -223,7 +229,8 @@ class RelationModel(SavedEstimator):
     def _make_sides(self) -> None:
         made = []
         for kind in (0, 1):
-            side = SlotMaxEnt(kind, self.types_[kind], l2=self.l2, max_iter=self.max_iter, tol=self.tol)
+            rounds = (2, 1)[kind] * self.max_iter
+            side = SlotMaxEnt(kind, self.types_[kind], l2=self.l2, max_iter=rounds, tol=self.tol)
             side.classes_ = np.array(self.types_[kind])
             side.label_names_ = Vocabulary(self.types_[kind], kind="label")
             side.n_features_in_ = len(self._features[kind])

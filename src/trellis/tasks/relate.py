@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules
-from trellis.constraints.relations import CountsLike, OnePerPair
+from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath, numbered_lines
@@ -260,6 +260,10 @@ class Relater(SavedEstimator):
         self._check_fitted()
         names: dict[str, Any] = {
             "shares": [dict(c.shares or {}) if isinstance(c, CountsLike) else None for c in self.constraints_],
+            "within": [
+                dict(c.within) if isinstance(c, CountsLike) and isinstance(c.within, Mapping) else None
+                for c in self.constraints_
+            ],
             "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
         }
         arrays: dict[str, NDArray[Any]] = {}
@@ -285,9 +289,10 @@ class Relater(SavedEstimator):
         rules = list(parse_rules(self.rules, self.rules_path))
         if len(rules) != len(names["shares"]):
             raise DataError(f"it has {len(names['shares'])} rules, but its text has {len(rules)}")
+        bands = names.get("within", [None] * len(rules))
         self.constraints_ = [
-            replace(c, shares={str(k): float(v) for k, v in own.items()}) if isinstance(c, CountsLike) else c
-            for c, own in zip(rules, names["shares"], strict=True)
+            _counted(c, own, band) if isinstance(c, CountsLike) else c
+            for c, own, band in zip(rules, names["shares"], bands, strict=True)
         ]
         self.model_ = model
         crf = member("finder")
@@ -302,6 +307,12 @@ class Relater(SavedEstimator):
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf))
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
+
+
+def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str, float] | None) -> CountsLike:
+    """The rule with what was counted in labelled sentences."""
+    found = counts_like(dict(shares), rule.within if within is None else dict(within))
+    return replace(rule, shares=found.shares, within=found.within)
 
 
 def _declared(rules: RulesFile, kind: str) -> tuple[str, ...] | None:

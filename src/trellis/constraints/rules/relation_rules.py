@@ -61,7 +61,7 @@ def like_labelled(section: Section) -> Constraint:
     """Shares of relations as in labelled sentences, which come later."""
     if not section.flag("counts_like_labelled"):
         section.fail("counts_like_labelled = true is the only value with a meaning", "counts_like_labelled")
-    return counts_like(None, section.number("within", low=0.0, high=1.0) if "within" in section else 0.2)
+    return counts_like(None, section.number("within", low=0.0, high=1.0) if "within" in section else None)
 
 
 def one_per_pair(section: Section) -> Constraint:

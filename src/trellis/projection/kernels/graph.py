@@ -17,7 +17,7 @@ from trellis.structures.graph_parts import GraphParts
 from trellis.structures.kernels.notice import tell_if_compiling
 
 MOST_SWEEPS = 400
-"""Nearly all instances need fewer than 20; in a corner, where sweeps crawl, a quasi-Newton solver takes over."""
+"""Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over."""
 
 
 def _parts(rows: Rows) -> GraphParts:

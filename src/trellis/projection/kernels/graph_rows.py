@@ -3,7 +3,9 @@
     θ_r ← argmin_{lower ≤ θ ≤ upper}  Σ_v log Σ_k exp(score(v, k) − θ · c_r(v, k)) + b_r θ        v: variables of row r
 
 A row names few variables with few labels, so that its own Newton steps are cheap and its curvature exact; a sweep over
-the rows of an instance is coordinate descent on a smooth convex function over a box, and converges.
+the rows of an instance is coordinate descent on a smooth convex function over a box, and converges. Most rows of a
+sentence are slack and stay so: a row is looked at again only when one of its variables has moved since. Where sweeps
+crawl, Newton steps over all rows of the instance stand between them.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.projection.kernels.graph_newton import newton_step
 from trellis.projection.kernels.solver import CONVERGED, EXHAUSTED, UNBOUNDED
 
 MOST_STEPS = 20
 FARTHEST = 12.0
 """A move of one dual variable in one sweep: larger ones, in flat corners, would have to be undone by others."""
+SWEEPS_ALONE, OFTEN = 4, 10
+"""Sweeps before the first Newton step and between the first ten; then three times as many."""
 
 
 @njit(nogil=True, cache=True)
@@ -53,11 +58,22 @@ def moments(score, part, coefficient, first, size, low, high, theta):
 
 
 @njit(nogil=True, cache=True)
+def is_settled(seen, changed, first, low, high):
+    """Whether no variable of a row has moved since the row was last solved, at time ``seen``; −1: never."""
+    settled = seen >= 0
+    for e in range(low, high):
+        settled = settled and changed[first[e]] <= seen
+    return settled
+
+
+@njit(nogil=True, cache=True)
 def project_graphs(
     instance_rows, row_start, part, coefficient, bound, lower, upper, scale, first, size, score, theta, tolerance,
     most_sweeps, limit, residual, sweeps, ending,
 ):  # fmt: skip
     """Solve the rows of every instance; ``score`` has the tilt of θ when it comes and when it goes."""
+    clock, seen, changed = 0, np.full(theta.shape[0], -1, np.int64), np.zeros(score.shape[0], np.int64)
+    normaliser = np.empty(score.shape[0])
     for i in range(instance_rows.shape[0] - 1):
         ending[i] = CONVERGED
         residual[i] = 0.0
@@ -67,13 +83,21 @@ def project_graphs(
         ending[i] = EXHAUSTED
         for sweep in range(most_sweeps):
             worst = 0.0
+            pause = SWEEPS_ALONE if sweep <= OFTEN * SWEEPS_ALONE else 3 * SWEEPS_ALONE
+            if sweep > 0 and sweep % pause == 0 and newton_step(
+                a, b, row_start, part, coefficient, bound, lower, upper, first, size, score, theta, normaliser
+            ):  # fmt: skip
+                seen[a:b] = -1
             for r in range(a, b):
                 low, high = row_start[r], row_start[r + 1]
+                if is_settled(seen[r], changed, first, low, high):
+                    continue
                 # so far the step of this row is none: its present dual variable is in the scores
                 step = 0.0
                 least, most = lower[r] - theta[r], upper[r] - theta[r]
                 # the slope rises: where it is negative, the minimum lies to the right
                 left, right, left_seen, right_seen = max(least, -FARTHEST), min(most, FARTHEST), False, False
+                solved = False
                 for turn in range(MOST_STEPS):
                     mean, variance = moments(score, part, coefficient, first, size, low, high, step)
                     gradient = bound[r] - mean
@@ -81,6 +105,7 @@ def project_graphs(
                     if turn == 0:
                         worst = max(worst, off)
                     if off <= 0.1 * tolerance:
+                        solved = True
                         break
                     if gradient < 0.0:
                         left, left_seen = step, True
@@ -96,10 +121,13 @@ def project_graphs(
                     step = moved
                 if step != 0.0:
                     theta[r] += step
+                    clock += 1
                     for e in range(low, high):
                         score[part[e]] -= step * coefficient[e]
+                        changed[first[e]] = clock
                     if abs(theta[r]) > limit:
                         ending[i] = UNBOUNDED
+                seen[r] = clock if solved else -1
             sweeps[i] = sweep + 1
             residual[i] = worst
             if ending[i] == UNBOUNDED:
