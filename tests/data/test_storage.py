@@ -14,7 +14,7 @@ import pytest
 from trellis.data import storage
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
-from trellis.data.storage import Storage, bytes_of, free_memory, release_mapped
+from trellis.data.storage import Storage, bytes_of, free_memory, mapped_zeros, release_mapped
 from trellis.errors import DataError
 from trellis.tasks.align import Aligner
 from trellis.tasks.induce import Inducer
@@ -111,6 +111,18 @@ def test_a_full_disk_in_earnest(tmp_path):
     run = subprocess.run([sys.executable, "-c", limit + GROW], capture_output=True, text=True, check=False)
     assert "cannot be kept in the temporary folder" in run.stderr
     assert "File too large" in run.stderr
+
+
+def test_zeros_on_disk_are_worked_on_like_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    found = mapped_zeros((300, 7), np.float32)
+    found[5:200:3] += np.arange(7)
+    release_mapped()
+    assert os.listdir(tmp_path) == []
+    assert found.sum() == 65 * 21
+    assert mapped_zeros((0, 7), np.float32).shape == (0, 7)
+    with pytest.raises(DataError, match=f"cannot be kept in the temporary folder {tmp_path}: "):
+        mapped_zeros((2**30, 2**30), np.float32)
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(monkeypatch, tmp_path):

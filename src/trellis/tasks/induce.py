@@ -163,7 +163,8 @@ class Inducer(Estimator):
         if plain:
             rounds += self._learner(plain).train(training, step).history_
         if constraints and self.max_iter > plain:
-            step = ProjectedStep(training, constraints, Solving(few_dual_steps=self.dual_steps), likelihood=False)
+            solving = Solving(few_dual_steps=self.dual_steps, memory=self.memory)
+            step = ProjectedStep(training, constraints, solving, likelihood=False)
             later = self._learner(self.max_iter - plain).train(training, step)
             rounds += [replace(entry, number=entry.number + plain) for entry in later.history_]
             duals = later.duals_
