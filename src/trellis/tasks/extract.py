@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 from typing import Any, Self, TypedDict
@@ -44,6 +44,7 @@ from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
 from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
@@ -278,7 +279,8 @@ class Extractor(SavedEstimator):
         known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
         others = [t for t, whole in zip(texts, known, strict=True) if not whole]
         if self.method_ != "supervised" and others:
-            for text, found in zip(others, self.predict(others, constrained=self.method_ in BY_RULES), strict=True):
+            label = partial(self.predict, constrained=self.method_ in BY_RULES)
+            for text, found in zip(others, by_chunks(label, others, self.n_jobs), strict=True):
                 given = text.sentence.labels or (None,) * len(text)
                 labels = tuple(b if a is None else a for a, b in zip(given, found, strict=True))
                 taught.append(replace(text, sentence=replace(text.sentence, labels=labels)))
