@@ -1,26 +1,35 @@
-"""How cost grows: time and memory of `trellis align` and `trellis induce` with the size of the text.
+"""How cost grows: time and memory with the size of the text, the number of labels and of threads, and on Dask workers.
 
-    make bench-scale                                                    100,000 and 200,000 pairs, 1 and 2 million words
-    make bench-scale ARGS="--pairs 100000 1000000 --words 20000000"     an hour or so on two cores
-    make bench-scale ARGS="--dask"                                      two Dask workers too
+    make bench-scale                                                    20,000 and 100,000 pairs, up to a million words
+    make bench-scale ARGS="--only dask --pairs 1000000"                 a million pairs on two Dask workers
+    make bench-scale ARGS="--only sparse --words 20000000 --memory 4G"  20 million words, posterior sparsity
+    make bench-scale ARGS="--only labels threads predict"
+    make bench-scale ARGS="--draw docs/figures/scale.csv"               the picture of points measured before
+
+Every run is a program of its own, from files to files, and a line of benchmarks/results/scale.csv as soon as it has
+ended; the picture beside it is drawn from all lines there.
 
 The text of n pairs is made from the 50,000 pairs of Europarl English-Spanish and the 50,000 of English-French, one
 after the other, and repeated. So that the vocabulary grows as in real text, a third of the word forms that the 100,000
 pairs have once or twice, another third in every repetition, is renamed in it: a letter that no European language has
 is put before the word, which by its first five letters is then another word too. Ten repetitions have 2.5 times the
-words of one (Heaps' law with an exponent of 0.4). Runs are programs of their own, from files to files.
+words of one (Heaps' law with an exponent of 0.4).
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
+import json
+import subprocess
 import sys
 import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from _align import data_folder, timed
 
@@ -29,6 +38,10 @@ FIRST_LETTER = 0x4E00
 """Where the letters begin of which every repetition has one."""
 TIGHT = "0"
 """An amount of memory that sends every text here to disk."""
+KINDS = ("align", "disk", "dask", "em", "sparse", "labels", "threads", "predict")
+FIELDS = ("what", "size", "labels", "threads", "rounds", "memory", "seconds", "cpu", "mb", "more")
+RESULTS = Path("benchmarks") / "results"
+RULES = 'labels = ["WORD", "NUMBER"]\n[[rule]]\nname = "numbers"\nif_word_matches = "^[0-9]+$"\nthen_label = "NUMBER"\n'
 
 
 def lines_of(folder: Path, side: int) -> Iterator[list[str]]:
@@ -51,138 +64,228 @@ def repeated(folder: Path, side: int) -> Iterator[list[str]]:
             yield [letter + w if repetition and third.get(w) == repetition % 3 else w for w in line]
 
 
-def make_pairs(folder: Path, n: int, work: Path) -> tuple[Path, Path, list[int]]:
-    """Two files of n lines, and the number of word forms in each."""
-    paths, forms = [], []
-    for side in range(2):
-        path, seen = work / f"text-{n}.{side}", set()
-        with open(path, "w", encoding="utf-8") as out:
-            for line in itertools.islice(repeated(folder, side), n):
-                out.write(" ".join(line) + "\n")
-                seen.update(line)
-        paths.append(path)
-        forms.append(len(seen))
-    return paths[0], paths[1], forms
+def make_pairs(folder: Path, n: int, work: Path) -> tuple[Path, Path]:
+    """Two files of n lines."""
+    paths = work / f"text-{n}.0", work / f"text-{n}.1"
+    for side, path in enumerate(paths):
+        if not path.exists():
+            with open(path, "w", encoding="utf-8") as out:
+                for line in itertools.islice(repeated(folder, side), n):
+                    out.write(" ".join(line) + "\n")
+    return paths
 
 
-def run(command: list[str], name: str, n: int, per: str) -> tuple[float, float, float]:
-    found = timed([sys.executable, "-m", "trellis", *command])
-    each = 1e6 * found[0] / n
-    print(f"  {name:<44}{found[0]:>9.1f}{found[1]:>9.1f}{found[2]:>9.0f}{each:>9.0f}   {per}", flush=True)
-    return found
-
-
-def align(sizes: list[int], folder: Path, work: Path, memory: str, threads: int, dask: bool) -> list[tuple[int, ...]]:
-    print(f"\ntrellis align --memory {memory}, {threads} threads")
-    print(f"  {'pairs':<44}{'seconds':>9}{'of CPU':>9}{'MB':>9}{'µs':>9}")
-    rows = []
-    for number, n in enumerate(sizes):
-        source, target, forms = make_pairs(folder, n, work)
-        options = ["align", "-s", str(source), "-t", str(target), "-q", "--threads", str(threads)]
-        out = work / "links"
-        name = f"{n:,} ({forms[0]:,} and {forms[1]:,} word forms)"
-        found = run([*options, "-o", str(out), "--memory", memory], name, n, "per pair")
-        rows.append((n, *found))
-        if number == 0:
-            spilled = work / "spilled"
-            on_disk = run(
-                [*options, "-o", str(spilled), "--memory", TIGHT], "  the same, the text on disk", n, "per pair"
-            )
-            same = "the same bytes" if spilled.read_bytes() == out.read_bytes() else "OTHER BYTES"
-            print(f"  from disk {on_disk[0] / found[0]:.2f} times the time of memory, {same}")
-        if dask:
-            there = work / "dask"
-            run([*options, "-o", str(there), "--engine", "dask"], "  the same, two Dask workers", n, "per pair")
-            print(f"  {'the same bytes' if there.read_bytes() == out.read_bytes() else 'OTHER BYTES'}")
-        source.unlink()
-        target.unlink()
-    print(f"  time per pair, last over first: {rows[-1][1] / rows[-1][0] / (rows[0][1] / rows[0][0]):.2f}")
-    return rows
-
-
-def induce(sizes: list[int], folder: Path, work: Path, method: str, rounds: int, threads: int) -> list[tuple[int, ...]]:
-    print(f"\ntrellis induce -k 17 --method {method} --emissions table, {rounds} rounds, {threads} threads")
-    print(f"  {'words':<44}{'seconds':>9}{'of CPU':>9}{'MB':>9}{'µs':>9}")
-    rows = []
-    for n in sizes:
-        path, written = work / f"words-{n}", 0
+def make_words(folder: Path, n: int, work: Path) -> Path:
+    """A file of n words or a few more."""
+    path, written = work / f"words-{n}", 0
+    if not path.exists():
         with open(path, "w", encoding="utf-8") as out:
             for line in repeated(folder, 0):
                 out.write(" ".join(line) + "\n")
                 written += len(line)
                 if written >= n:
                     break
-        options = [
-            "induce",
-            str(path),
-            "-k",
-            "17",
-            "--method",
-            method,
-            "--emissions",
-            "table",
-            "-o",
-            str(work / "tags"),
-        ]
-        options += [
-            "--rounds",
-            str(rounds),
-            "--em-rounds",
-            str(rounds // 2),
-            "--threads",
-            str(threads),
-            "-q",
-            "--force",
-        ]
-        rows.append((n, *run(options, f"{n:,}", n, "per word")))
-        path.unlink()
-    return rows
+    return path
 
 
-def draw(aligned: list[tuple[int, ...]], induced: list[tuple[int, ...]], path: Path) -> None:
-    """Seconds and megabytes over size, both axes by powers of ten."""
+class Runs:
+    """Runs of programs, each a line on the screen and in the table of points."""
+
+    def __init__(self) -> None:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        self.points = RESULTS / "scale.csv"
+        print(f"{'':<52}{'seconds':>9}{'of CPU':>9}{'MB':>7}{'µs of CPU each':>16}")
+
+    def trellis(self, *command: object, **point: Any) -> None:
+        found = timed([sys.executable, "-m", "trellis", *map(str, command)])
+        self.add(seconds=found[0], cpu=found[1], mb=found[2], **point)
+
+    def add(self, *, what: str, size: int, **point: Any) -> None:
+        each = 1e6 * point["cpu"] / size
+        named = ", ".join(f"{key} {point[key]}" for key in ("labels", "threads", "memory", "rounds") if point.get(key))
+        print(
+            f"{f'{what}, {size:,} ({named})':<52}{point['seconds']:>9.1f}{point['cpu']:>9.1f}{point['mb']:>7.0f}"
+            f"{each:>16.0f}", flush=True,
+        )  # fmt: skip
+        if point.get("more"):
+            print(f"    {point['more']}", flush=True)
+        is_new = not self.points.exists()
+        with open(self.points, "a", encoding="utf-8", newline="") as out:
+            table = csv.DictWriter(out, FIELDS)
+            if is_new:
+                table.writeheader()
+            row = {key: f"{value:.1f}" if isinstance(value, float) else value for key, value in point.items()}
+            table.writerow({"what": what, "size": size, **row})
+
+
+def align(runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str, what: str = "align") -> None:
+    source, target = make_pairs(folder, n, work)
+    runs.trellis(
+        "align", "-s", source, "-t", target, "-q", "--threads", threads, "--memory", memory, "-o", work / what,
+        what=what, size=n, threads=threads, memory=memory,
+    )  # fmt: skip
+
+
+def disk(runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str) -> None:
+    for what, given in (("align", memory), ("disk", TIGHT)):
+        align(runs, n, folder, work, threads, given, what)
+    compare(work / "align", work / "disk")
+
+
+def dask(runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str) -> None:
+    source, target = make_pairs(folder, n, work)
+    program = Path(__file__).with_name("_scale_dask.py")
+    command = [sys.executable, program, source, target, work / "dask", workers, memory]
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    each = ", ".join(
+        f"{mb:.0f} MB ({s:.1f} s of CPU)" for mb, s in zip(found["worker_mb"], found["worker_cpu"], strict=True)
+    )
+    runs.add(
+        what="dask", size=n, threads=workers, memory=memory, seconds=found["seconds"], cpu=found["cpu"], mb=found["mb"],
+        more=f"workers: {each}; {found['sent_mb']:.0f} MB sent, {found['from_workers_mb']:.0f} MB from workers",
+    )  # fmt: skip
+    if (work / "align").exists():
+        compare(work / "align", work / "dask")
+
+
+def compare(one: Path, other: Path) -> None:
+    print(f"  {'the same bytes' if one.read_bytes() == other.read_bytes() else 'OTHER BYTES'}", flush=True)
+
+
+def induce(
+    runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str,
+    *, method: str, rounds: int, labels: int = 17, what: str | None = None,
+) -> None:  # fmt: skip
+    runs.trellis(
+        "induce", make_words(folder, n, work), "-k", labels, "--method", method, "--emissions", "table", "-o",
+        work / "tags", "--rounds", rounds, "--em-rounds", rounds // 2, "--threads", threads, "--memory", memory, "-q",
+        "--force", what=what or f"induce {method}", size=n, labels=labels, threads=threads, memory=memory,
+        rounds=rounds,
+    )  # fmt: skip
+
+
+def predict(runs: Runs, n: int, folder: Path, work: Path, threads: int) -> None:
+    """An extractor that knows two rules: what it costs is what a text costs."""
+    (work / "rules.toml").write_text(RULES)
+    (work / "few.tsv").write_text("the\tWORD\nyear\tWORD\n1999\tNUMBER\n")
+    model = work / "fields.trellis"
+    if not model.exists():
+        few = ["-l", str(work / "few.tsv"), "-u", str(work / "few.tsv"), "--save", str(model), "-q"]
+        timed([sys.executable, "-m", "trellis", "train", str(work / "rules.toml"), *few])
+    runs.trellis(
+        "predict", "-m", model, make_words(folder, n, work), "-o", work / "fields.tsv", "--force", "--threads", threads,
+        what="predict", size=n, labels=2, threads=threads,
+    )  # fmt: skip
+
+
+PANELS = (
+    ("pairs", "size", ("align", "disk", "dask"), False),
+    ("words", "size", ("induce em", "induce sparse", "predict"), False),
+    ("labels", "labels", ("labels",), True),
+    ("threads", "threads", ("threads",), True),
+)
+"""Of each panel what grows, its column, what is drawn, and whether axes are plain."""
+
+
+def draw(paths: list[Path], to: Path) -> None:
+    """Seconds of CPU and megabytes: over pairs and words by powers of ten, over labels and threads as they are."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.5))
-    for rows, name in ((aligned, "align, pairs"), (induced, "induce, words")):
-        for axis, column in zip(axes, (1, 3), strict=True):
-            axis.plot([row[0] for row in rows], [row[column] for row in rows], "o-", label=name)
-    for axis, title in zip(axes, ("seconds", "MB at the peak"), strict=True):
-        axis.set(xscale="log", yscale="log", xlabel="pairs, or words", title=title)
-        axis.legend()
+    rows = [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
+    panels = [panel for panel in PANELS if any(row["what"] in panel[2] for row in rows)]
+    figure, axes = pyplot.subplots(2, len(panels), figsize=(3.1 * len(panels), 5.2), squeeze=False)
+    for column, (title, over, kinds, plain) in enumerate(panels):
+        for what in kinds:
+            mine = sorted((row for row in rows if row["what"] == what), key=lambda row: float(row[over]))
+            if not mine:
+                continue
+            x = [float(row[over]) for row in mine]
+            # rounds differ from run to run, and threads share what they do
+            time = [float(row["seconds" if over == "threads" else "cpu"]) / float(row["rounds"] or 1) for row in mine]
+            for axis, values in ((axes[0][column], time), (axes[1][column], [float(row["mb"]) for row in mine])):
+                axis.plot(x, values, "o-", markersize=4, label=what)
+        for axis, unit in ((axes[0][column], "seconds"), (axes[1][column], "MB at the peak")):
+            axis.set(ylabel=unit)
+            if not plain:
+                axis.set(xscale="log", yscale="log")
+            else:
+                axis.set_ylim(bottom=0)
+                axis.set_xticks(sorted({float(row[over]) for row in rows if row["what"] in kinds}))
+            axis.grid(alpha=0.3)
+            if len(kinds) > 1:
+                axis.legend(fontsize=7, frameon=False)
+        clock = (
+            "by the clock"
+            if over == "threads"
+            else "of CPU, a round"
+            if over != "size" or "induce em" in kinds
+            else "of CPU"
+        )
+        axes[0][column].set_title(f"{title}: seconds {clock}", fontsize=9)
+        axes[1][column].set(xlabel=title)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    print(f"\ndrawn in {path}")
+    figure.savefig(to, dpi=110)
+    print(f"drawn in {to}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, nargs="*", default=[100_000, 200_000])
-    parser.add_argument("--words", type=int, nargs="*", default=[1_000_000, 2_000_000])
-    parser.add_argument("--method", default="em", help="of induce")
-    parser.add_argument("--rounds", type=int, default=10, help="of induce")
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=["align", "disk", "em", "sparse", "predict"])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[20_000, 100_000])
+    parser.add_argument("--words", type=int, nargs="+", default=[200_000, 1_000_000])
+    parser.add_argument("--labels", type=int, nargs="+", default=[10, 20, 40, 80])
+    parser.add_argument("--rounds", type=int, default=4, help="of induce")
     parser.add_argument("--memory", default="2G")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--threads", type=int, default=2, help="and Dask workers")
+    parser.add_argument("--draw", type=Path, nargs="+", metavar="CSV", help="draw these points, and run nothing")
     arguments = parser.parse_args()
-    folder, results = data_folder(), Path("benchmarks") / "results"
-    results.mkdir(parents=True, exist_ok=True)
+    if arguments.draw:
+        draw(arguments.draw, arguments.draw[0].with_suffix(".png"))
+        return
+    folder, threads, memory, runs = data_folder(), arguments.threads, arguments.memory, Runs()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        (work / "few").write_text("a b\n" * 50)
-        few = ["-o", str(work / "x"), "-q"]
-        # Kernels are compiled once and kept; this is not part of any time below.
-        timed([sys.executable, "-m", "trellis", "align", "-s", str(work / "few"), "-t", str(work / "few"), *few])
-        timed(
-            [sys.executable, "-m", "trellis", "induce", str(work / "few"), "-k", "2", "--rounds", "2", "--force", *few]
-        )
-        aligned = align(arguments.pairs, folder, work, arguments.memory, arguments.threads, arguments.dask)
-        induced = induce(arguments.words, folder, work, arguments.method, arguments.rounds, arguments.threads)
-        if aligned and induced:
-            draw(aligned, induced, results / "scale.png")
+        compile_kernels(work)
+        given = folder, work, threads, memory
+        for n in arguments.pairs:
+            if "align" in arguments.only and "disk" not in arguments.only:
+                align(runs, n, *given)
+            if "disk" in arguments.only:
+                disk(runs, n, *given)
+            if "dask" in arguments.only:
+                dask(runs, n, *given)
+            if "threads" in arguments.only:
+                for some in range(1, threads + 1):
+                    align(runs, n, folder, work, some, memory, "threads")
+            for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask")):
+                path.unlink()
+        for n in arguments.words:
+            for method in ("em", "sparse"):
+                if method in arguments.only:
+                    induce(runs, n, *given, method=method, rounds=arguments.rounds)
+            if "labels" in arguments.only:
+                for k in arguments.labels:
+                    induce(runs, n, *given, method="em", rounds=arguments.rounds, labels=k, what="labels")
+            if "predict" in arguments.only:
+                predict(runs, n, folder, work, threads)
+            for path in work.glob("words-*"):
+                path.unlink()
+    draw([runs.points], runs.points.with_suffix(".png"))
+
+
+def compile_kernels(work: Path) -> None:
+    """Kernels are compiled once and kept; this is not part of any time."""
+    few, x = work / "few", work / "x"
+    few.write_text("a b\n" * 50)
+    for command in (
+        ["align", "-s", few, "-t", few],
+        *(["induce", few, "-k", "2", "--rounds", "2", "--method", method, "--force"] for method in ("em", "sparse")),
+    ):
+        timed([sys.executable, "-m", "trellis", *map(str, command), "-o", str(x), "-q"])
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ import pytest
 from trellis.data import storage
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
-from trellis.data.storage import Storage, bytes_of, free_memory, release_mapped
+from trellis.data.storage import Storage, bytes_of, free_memory, mapped_zeros, release_mapped
 from trellis.errors import DataError
+from trellis.learn import UEM
+from trellis.models import HMM
 from trellis.tasks.align import Aligner
 from trellis.tasks.induce import Inducer
 
@@ -113,6 +115,18 @@ def test_a_full_disk_in_earnest(tmp_path):
     assert "File too large" in run.stderr
 
 
+def test_zeros_on_disk_are_worked_on_like_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    found = mapped_zeros((300, 7), np.float32)
+    found[5:200:3] += np.arange(7)
+    release_mapped()
+    assert os.listdir(tmp_path) == []
+    assert found.sum() == 65 * 21
+    assert mapped_zeros((0, 7), np.float32).shape == (0, 7)
+    with pytest.raises(DataError, match=f"cannot be kept in the temporary folder {tmp_path}: "):
+        mapped_zeros((2**30, 2**30), np.float32)
+
+
 def test_a_folder_that_cannot_be_written_to_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
     with pytest.raises(DataError, match="No such file"):
@@ -156,3 +170,35 @@ def test_learning_from_disk_gives_the_same_bits():
         for memory in (0, "1G")
     ]
     assert states[0].tolist() == states[1].tolist()
+
+
+def test_sentences_one_by_one_teach_a_model_the_same_bits(monkeypatch):
+    text = [[f"a{k % 9}", f"b{k % 4}", "c"][: 1 + k % 3] for k in range(400)]
+    known = [["A", "B", "C"][: len(words)] if k % 2 else None for k, words in enumerate(text)]
+
+    def learned(X, y=known):
+        learner = UEM(HMM(["C", "B", "A"], min_count=1), max_iter=3, tol=0, random_state=0).fit(X, y)
+        return learner.model_.parameters()
+
+    expected = learned(text)
+    sentences = (
+        Sentence(tuple(words), None if own is None else tuple(own)) for words, own in zip(text, known, strict=True)
+    )
+    on_disk = corpus_of(sentences, storage=Storage(0))
+    for found in (learned(iter(text)), learned(on_disk, None)):
+        assert {name: table.tobytes() for name, table in found.items()} == {
+            name: table.tobytes() for name, table in expected.items()
+        }
+    monkeypatch.setattr("trellis.models.hmm.streamed", None)
+    learned(text)  # a list is no stream
+    with pytest.raises(TypeError):
+        learned(iter(text))
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [(["a b"], "sentence 0 is of type str"), ([["a"], ["b", 3]], "sentence 1 has 3"), ([["a"]], "for 1 sentences but")],
+)
+def test_mistakes_of_sentences_one_by_one(given, message):
+    with pytest.raises(DataError, match=message):
+        HMM(["A", "B"]).encode(iter(given), [["A"], None], fit=True)

@@ -10,7 +10,7 @@ from trellis.data.tokens import tokenise
 from trellis.errors import DataError, InfeasibleError, ModelFileError, UnknownNameError
 from trellis.tasks.explain import explain, trained_utility, utility
 from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import json_record, read_labelled, write_extracted
+from trellis.tasks.extract_files import Extracted, json_record, read_labelled, write_extracted
 from trellis.tasks.word_classes import WordClasses, word_class
 
 
@@ -164,12 +164,12 @@ def test_a_label_outside_the_rules_is_named_with_its_line(tmp_path):
 
 
 def test_json_lines_come_back_as_labelled_texts(tmp_path, cited):
-    pairs = [(t, list(t.sentence.labels)) for t in cited[2][:10]]
-    write_extracted(tmp_path / "out.jsonl", pairs, "json")
+    results = [Extracted(t, list(t.sentence.labels)) for t in cited[2][:10]]
+    write_extracted(tmp_path / "out.jsonl", results, "json")
     again = read_labelled(tmp_path / "out.jsonl")
     assert [t.sentence.labels for t in again] == [t.sentence.labels for t in cited[2][:10]]
     assert [t.spans for t in again] == [t.spans for t in cited[2][:10]]
-    record = json_record(*pairs[0])
+    record = json_record(results[0].text, results[0].labels)
     assert all(record["text"][f["start"] : f["end"]] == f["text"] for f in record["fields"])
 
 

@@ -23,11 +23,11 @@ from .cases import build_problem, random_batch
 from .oracle import enumerate_outputs, solve_primal
 
 
-def posterior_of(batch, rows, gamma, steps, *, tolerance=1e-9, duals=None, bounds=None, engine=None):
+def posterior_of(batch, rows, gamma, steps, *, tolerance=1e-9, duals=None, bounds=None, engine=None, memory=None):
     """Outcome, node marginals (n_slots, K) and edge counts of a projection by steps."""
     bounds = np.array([0, batch.n_instances]) if bounds is None else bounds
     projector = FewStepsProjector(
-        rows, bounds, most_steps=steps, tolerance=tolerance, weights=batch.weight, engine=engine
+        rows, bounds, most_steps=steps, tolerance=tolerance, weights=batch.weight, engine=engine, memory=memory
     )
     found = projector.run(
         lambda number: batch.structure(int(bounds[number]), int(bounds[number + 1])), gamma,
@@ -91,7 +91,7 @@ def test_at_a_tight_tolerance_steps_and_the_general_solver_have_one_optimum(seed
         np.testing.assert_allclose(node, general.posterior.node, rtol=0, atol=1e-6)
         np.testing.assert_allclose(counts, general.posterior.edge_counts, rtol=0, atol=1e-6)
         assert found.value == pytest.approx(general.value, rel=1e-6, abs=1e-6)
-    at_optimum = general.duals.sparsity[0][np.argsort(block.key, kind="stable")] / gamma
+    at_optimum = general.duals.sparsity[0] / gamma  # a single task: as in the text
     start = replace(none, sparsity=(at_optimum,), memory=(np.array([1.0, gamma]), none.memory[1].astype(np.float64)))
     first, *_ = posterior_of(problem.batch, problem.rows, gamma, 1, duals=start)
     # The step that measures it is up to 1 / FLOOR longer, and of many slots.
@@ -204,14 +204,29 @@ def test_shards_and_threads_leave_the_bits_alone():
         np.testing.assert_array_equal(found.duals.sparsity[0], outcomes[0][0].duals.sparsity[0])
 
 
+@pytest.mark.parametrize("rows_a_task", [3, 16_384])
+def test_how_keys_are_cut_and_where_duals_are_kept_leaves_the_posterior_alone(rows_a_task, monkeypatch):
+    problem = problem_of(8, 1.0)
+    bounds = np.arange(problem.batch.n_instances + 1)
+    expected = posterior_of(problem.batch, problem.rows, 1.0, 7, bounds=bounds)
+    monkeypatch.setattr("trellis.projection.kernels.few_steps.ROWS_A_TASK", rows_a_task)
+    for memory in (0, "1G"):
+        found, node, counts = posterior_of(problem.batch, problem.rows, 1.0, 7, bounds=bounds, memory=memory)
+        np.testing.assert_array_equal(node, expected[1])
+        np.testing.assert_array_equal(counts, expected[2])
+        assert found.value == pytest.approx(expected[0].value, rel=1e-12)
+        assert np.sort(found.duals.sparsity[0].sum(axis=1)) == pytest.approx(
+            np.sort(expected[0].duals.sparsity[0].sum(axis=1)), abs=0
+        )
+
+
 def test_duals_stay_in_their_set():
     problem = problem_of(9, 0.5)
     block = problem.rows.sparsity[0]
     found, *_ = posterior_of(problem.batch, problem.rows, 0.5, 4)
     theta = found.duals.sparsity[0]
-    order = np.argsort(block.key, kind="stable")
     sums = np.zeros((block.n_keys, theta.shape[1]))
-    np.add.at(sums, block.key[order], theta)
+    np.add.at(sums, block.key, theta)  # a single task: as in the text
     assert theta.min() >= 0
     assert sums.max() <= block.strength / 0.5 * (1 + 1e-6)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,6 +14,9 @@ from trellis.data.files import STANDARD, writing
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+SHOWN = 5
+"""So many odd lines are named one by one."""
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -43,6 +47,26 @@ def print_lines(output: str, lines: Iterable[str]) -> None:
     with writing(output) as out:
         for line in lines:
             out.write(line + "\n")
+
+
+@dataclass
+class Few:
+    """How many lines or texts were out of the ordinary, and what is said of the first ones."""
+
+    n: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, what: str) -> None:
+        """One more."""
+        self.n += 1
+        if self.n <= SHOWN:
+            self.first.append(what)
+
+    def tell(self, what: str, more: str = "") -> None:
+        """Say so on standard error, if there were any; more : after how many there are beside the first ones."""
+        if self.n:
+            rest = [f"... and {self.n - SHOWN} more{more}"] if self.n > SHOWN else []
+            typer.echo(visible("\n  ".join([f"{what}:", *self.first, *rest])), err=True)
 
 
 def visible(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from trellis.models import HMM
 
 
-CHUNK = 5_000
-"""Sentences of new text that are held at a time."""
 ANSWERS = {"--apply": "say --model", "-n": "say --states or -k"}
 
 
@@ -168,10 +167,12 @@ def induce(
     written = {"--output": output, "--save": save, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     if model is not None:
+        from trellis.engine import by_chunks
         from trellis.models import HMM
 
         loaded = HMM.load(model, n_jobs=jobs(threads))
-        _write(output, _tagged(loaded, _read(text), decoding.value), wants_json(output, json))
+        tagged = by_chunks(partial(_tagged, loaded, decoding.value), _read(text), loaded.n_jobs)
+        _write(output, tagged, wants_json(output, json))
         return
     known = [s for path in labelled or () for s in read_columns(path)]
     tags = None if dictionary is None else _word_tags(dictionary)
@@ -223,13 +224,12 @@ def _read(path: str) -> Iterator[Sentence]:
         raise DataError(f"{shown(path)} has no sentences")
 
 
-def _tagged(model: HMM, sentences: Iterator[Sentence], decoding: str) -> Iterator[Sentence]:
-    """Sentences with the states that a model gives them, some thousands at a time."""
+def _tagged(model: HMM, decoding: str, sentences: list[Sentence]) -> Iterator[Sentence]:
+    """Sentences with the states that a model gives them."""
     from trellis.tasks.induce import tag_text
 
-    while chunk := list(islice(sentences, CHUNK)):
-        states = tag_text(model, [list(s.words) for s in chunk], decoding)
-        yield from (replace(s, labels=tuple(own)) for s, own in zip(chunk, states, strict=True))
+    states = tag_text(model, [list(s.words) for s in sentences], decoding)
+    return (replace(s, labels=tuple(own)) for s, own in zip(sentences, states, strict=True))
 
 
 def _word_tags(path: str) -> dict[str, list[str]]:

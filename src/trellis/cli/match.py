@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json as _json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import visible
+from trellis.cli.console import Few
 from trellis.cli.habits import answering
 from trellis.cli.options import (
     KNOWLEDGE,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 match = typer.Typer(
     help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
 )
-SHOWN = 5
-"""Odd lines that are told one by one."""
 
 
 class Kind(StrEnum):
@@ -149,21 +148,41 @@ def predict(
 
     check_files({"pairs": pairs, "--model": model}, {"--output": output})
     made = Matcher.load(model, n_jobs=jobs(threads))
-    read = list(pairs_or_errors(pairs, longest=_longest(made.kind)))
-    odd = [one for one in read if isinstance(one, DataError)]
-    given = [one for one in read if not isinstance(one, DataError)]
-    if odd and not given:
-        raise odd[0]
-    rows = _ranked(made, given, rank) if rank is not None else _matched(made, read)
+    seen = Seen()
+    read = seen.passing(pairs_or_errors(pairs, longest=_longest(made.kind)))
+    rows = _matched(made, read, seen) if rank is None else _ranked(made, read, rank)
     as_json = wants_json(output, json)
     with writing(output) as out:
         for row in rows:
             out.write((_json.dumps(row, ensure_ascii=False) if as_json else _line(row)) + "\n")
-    _tell_odd(odd, len(read))
-    known = [one for one in given if one.answer is not None]
-    if known and rank is None:
-        accuracy = made.score([(one.left, one.right) for one in known], [one.answer for one in known])
-        typer.echo(f"{'accuracy':<12}{100 * accuracy:.2f} of {len(known)} pairs", err=True)
+    seen.odd.tell(f"{seen.odd.n} of {seen.n} pairs could not be read and got an empty result")
+    if seen.answers:
+        typer.echo(f"{'accuracy':<12}{100 * seen.right / seen.answers:.2f} of {seen.answers} pairs", err=True)
+
+
+@dataclass
+class Seen:
+    """What is told of the pairs at the end.
+
+    n, odd : all lines, and those that could not be read;  answers, right : known answers, and those found again
+    """
+
+    n: int = 0
+    odd: Few = field(default_factory=Few)
+    answers: int = 0
+    right: int = 0
+
+    def passing(self, pairs: Iterable[PairLine | DataError]) -> Iterator[PairLine | DataError]:
+        """The same pairs; if none could be read, the first error is raised at the end."""
+        first = None
+        for one in pairs:
+            self.n += 1
+            if isinstance(one, DataError):
+                first = first or one
+                self.odd.add(str(one))
+            yield one
+        if first is not None and self.n == self.odd.n:
+            raise first
 
 
 def _longest(kind: str) -> int:
@@ -188,20 +207,34 @@ def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], 
     return [(one.left, one.right) for one in given], answers
 
 
-def _matched(made: Matcher, read: list[PairLine | DataError]) -> Iterator[dict[str, Any]]:
-    """A record for every line, those of odd ones empty."""
-    given = [one for one in read if not isinstance(one, DataError)]
-    found = iter(made.match([(one.left, one.right) for one in given]))
-    for one in read:
-        yield {"odd": str(one)} if isinstance(one, DataError) else _record(one.left, one.right, next(found))
+def _matched(made: Matcher, read: Iterable[PairLine | DataError], seen: Seen) -> Iterator[dict[str, Any]]:
+    """A record for every line, those of odd ones empty; some of the pairs are held at a time."""
+    from trellis.engine import chunks
+
+    def letters(one: PairLine | DataError) -> int:
+        return 0 if isinstance(one, DataError) else len(one.left) + len(one.right)
+
+    for chunk in chunks(read, made.n_jobs, letters):
+        given = [(one.left, one.right) for one in chunk if not isinstance(one, DataError)]
+        found = iter(made.match(given) if given else ())
+        for one in chunk:
+            if isinstance(one, DataError):
+                yield {"odd": str(one)}
+                continue
+            own = next(found)
+            if one.answer is not None:
+                seen.answers += 1
+                seen.right += own.is_match == (one.answer > 0)
+            yield _record(one.left, one.right, own)
 
 
-def _ranked(made: Matcher, given: list[PairLine], rank: int) -> Iterator[dict[str, Any]]:
+def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> Iterator[dict[str, Any]]:
     """Records of the best candidates for each left side; how well they are ranked is told."""
     import numpy as np
 
     from trellis.metrics.ranking import score_ranking
 
+    given = [one for one in read if not isinstance(one, DataError)]
     together = {(one.left, one.right) for one in given if one.answer != -1}
     left = list(dict.fromkeys(one.left for one in given))
     right = list(dict.fromkeys(one.right for one in given))
@@ -232,12 +265,3 @@ def _line(row: dict[str, Any]) -> str:
     aligned = " ".join(f"{a}:{b}" for a, b in row["alignment"])
     cells = [row["left"], row["right"], "1" if row["match"] else "0", f"{row['score']:.4f}", aligned]
     return "\t".join([*([str(row["rank"])] if "rank" in row else []), *cells])
-
-
-def _tell_odd(odd: list[DataError], n: int) -> None:
-    if odd:
-        typer.echo(f"{len(odd)} of {n} pairs could not be read and got an empty result:", err=True)
-        for error in odd[:SHOWN]:
-            typer.echo(f"  {visible(str(error))}", err=True)
-        if len(odd) > SHOWN:
-            typer.echo(f"  ... and {len(odd) - SHOWN} more", err=True)

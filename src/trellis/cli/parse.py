@@ -72,6 +72,7 @@ def predict(
     `trellis parse predict text.conllu --model parser.trellis -o trees.conllu`
     """
     from trellis.data.conllu import NAMES, read_conllu, write_conllu
+    from trellis.engine import by_chunks
     from trellis.models import load_model
     from trellis.tasks.induce_trees import TreeInducer
     from trellis.tasks.parse import Parser
@@ -83,7 +84,7 @@ def predict(
         raise DataError(f"{model} holds a {type(parser).__name__}, not a parser")
     parser.n_jobs = jobs(threads)
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
-    write_conllu(output, parser.predict(list(read_conllu(text, columns=others))))
+    write_conllu(output, by_chunks(parser.predict, read_conllu(text, columns=others), parser.n_jobs))
 
 
 def _read(path: str) -> list:  # type: ignore[type-arg]

@@ -8,14 +8,15 @@ told at the end. Fields come with their probability in JSON and for reading, but
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import plain_console, visible
+from trellis.cli.console import Few, plain_console, visible
 from trellis.cli.options import (
     DECODING,
     FORMAT,
@@ -39,15 +40,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trellis.data.tokens import Text
-
-    Result = tuple[Text, list[str]]
+    from trellis.tasks.extract import Extractor
+    from trellis.tasks.extract_files import Extracted
 
 ANSWERS = {
     "--rules": "they are obeyed unless --no-rules is given: leave it out",
     "--format json": "say --json",
 }
-SHOWN = 5
-"""So many odd texts are named one by one."""
 
 
 class Format(StrEnum):
@@ -89,10 +88,8 @@ def predict(
     `trellis predict -m fields.trellis new.txt -o fields.jsonl`
     """
     from trellis.data.files import shown
-    from trellis.tasks.confidence import field_probabilities
     from trellis.tasks.extract import Extractor
-    from trellis.tasks.extract_files import check_labels_writable, no_tokens, read_texts, unwritable, write_extracted
-    from trellis.tasks.relaxed import predict_relaxed
+    from trellis.tasks.extract_files import check_labels_writable, texts_or_errors, write_extracted
 
     kind = _kind(output, format, json)
     if bio and kind != "columns":
@@ -104,35 +101,70 @@ def predict(
         settings["beam"] = beam
     extractor = Extractor.load(model, **settings)
     check_labels_writable(extractor.label_names_, kind)
-    odd: dict[int, str] = {}
-    texts = read_texts(text, word_column=word_column, odd=odd, tokeniser=extractor.tokeniser_)
-    if not texts:
-        typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
-    for number, one in enumerate(texts):
-        reason = unwritable(one, kind)
-        if reason is not None:
-            odd[number] = reason
-            texts[number] = no_tokens(one.text, one.sentence.path, one.sentence.line)
-    found = predict_relaxed(extractor, texts, constrained=not no_rules)
-    for number, reason in found.lost.items():
-        odd[number] = _place(texts[number], number) + reason
-        texts[number] = no_tokens(texts[number].text, texts[number].sentence.path, texts[number].sentence.line)
-    results = list(zip(texts, found.labels, strict=True))
-    relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
-    remarks = _remarks(odd, relaxed)
-    sure: dict[int, list[float]] = {}
-    if kind != "columns":
-        fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
-        some = [texts[number] for number in fine], [found.labels[number] for number in fine]
-        sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=not no_rules), strict=True))
+    texts = texts_or_errors(text, word_column=word_column, tokeniser=extractor.tokeniser_)
+    told = Told()
+    results = _extracted(extractor, texts, kind, not no_rules, told)
     if kind == "view":
-        _view(output, results, extractor.label_names_.names, remarks, sure)
+        _view(output, results, extractor.label_names_.names)
     else:
-        write_extracted(output, results, kind, remarks, sure, bio)
-    _tell(len(texts), dict(sorted(odd.items())), "could not be read and got an empty result")
-    why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
-    named = {number: _place(texts[number], number) + why[number] for number in sorted(why)}
-    _tell(len(texts), named, "cannot obey these rules, which were relaxed")
+        write_extracted(output, results, kind, bio)
+    if not told.n_texts:
+        typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
+    more = " (--json marks every one)"
+    told.odd.tell(f"Warning: {told.odd.n} of {told.n_texts} texts could not be read and got an empty result", more)
+    told.relaxed.tell(
+        f"Warning: {told.relaxed.n} of {told.n_texts} texts cannot obey these rules, which were relaxed", more
+    )
+
+
+@dataclass
+class Told:
+    """What is told at the end."""
+
+    n_texts: int = 0
+    odd: Few = field(default_factory=Few)
+    relaxed: Few = field(default_factory=Few)
+
+
+def _extracted(
+    extractor: Extractor, given: Iterable[Text | DataError], kind: str, constrained: bool, told: Told
+) -> Iterator[Extracted]:
+    """Results of the texts, a run of which is held at a time."""
+    from trellis.engine import chunks
+    from trellis.tasks.confidence import field_probabilities
+    from trellis.tasks.extract_files import Extracted, no_tokens, unwritable
+    from trellis.tasks.relaxed import predict_relaxed
+
+    for chunk in chunks(given, extractor.n_jobs, lambda one: 0 if isinstance(one, DataError) else len(one)):
+        odd: dict[int, str] = {}
+        texts: list[Text] = []
+        for one in chunk:
+            text = no_tokens("", one.path, one.line) if isinstance(one, DataError) else one
+            reason = str(one) if isinstance(one, DataError) else unwritable(text, kind)
+            if reason is not None:
+                odd[len(texts)] = reason
+            texts.append(text if reason is None else _emptied(text))
+        found = predict_relaxed(extractor, texts, constrained=constrained)
+        for number, reason in found.lost.items():
+            odd[number] = _place(texts[number], told.n_texts + number) + reason
+            texts[number] = _emptied(texts[number])
+        relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
+        sure: dict[int, list[float]] = {}
+        if kind != "columns":
+            fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
+            some = [texts[number] for number in fine], [found.labels[number] for number in fine]
+            sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=constrained), strict=True))
+        for number, text in enumerate(texts):
+            remarks: dict[str, Any] = {"odd": odd[number]} if number in odd else {}
+            if number in relaxed:
+                remarks = {"relaxed": list(relaxed[number])}
+            yield Extracted(text, found.labels[number], remarks, sure.get(number))
+        why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
+        for number in sorted(odd):
+            told.odd.add(odd[number])
+        for number in sorted(why):
+            told.relaxed.add(_place(texts[number], told.n_texts + number) + why[number])
+        told.n_texts += len(texts)
 
 
 def _kind(output: str, format: Format, json: bool) -> str:
@@ -148,55 +180,31 @@ def _kind(output: str, format: Format, json: bool) -> str:
     return "view" if kind_of(output) == "text" else "columns"
 
 
+def _emptied(text: Text) -> Text:
+    from trellis.tasks.extract_files import no_tokens
+
+    return no_tokens(text.text, text.sentence.path, text.sentence.line)
+
+
 def _place(text: Text, number: int) -> str:
     sentence = text.sentence
     return f"text {number + 1}: " if sentence.path is None else f"{sentence.path}, line {sentence.line}: "
 
 
-def _remarks(odd: Mapping[int, str], relaxed: Mapping[int, Sequence[str]]) -> dict[int, dict[str, Any]]:
-    return {**{n: {"odd": why} for n, why in odd.items()}, **{n: {"relaxed": list(why)} for n, why in relaxed.items()}}
-
-
-def _tell(total: int, which: Mapping[int, str], what: str) -> None:
-    """Say at the end how many texts were out of the ordinary, and name the first ones."""
-    if not which:
-        return
-    lines = [f"  {why}" for why in list(which.values())[:SHOWN]]
-    if len(which) > SHOWN:
-        lines.append(f"  ... and {len(which) - SHOWN} more (--json marks every one)")
-    typer.echo(visible("\n".join([f"Warning: {len(which)} of {total} texts {what}:", *lines])), err=True)
-
-
-Sure = Mapping[int, Sequence[float]]
-"""Probabilities of the fields of texts, by number."""
-
-
-def _view(
-    output: str,
-    results: list[Result],
-    names: tuple[str, ...],
-    remarks: Mapping[int, Mapping[str, Any]],
-    sure: Sure,
-) -> None:
+def _view(output: str, results: Iterable[Extracted], names: tuple[str, ...]) -> None:
     from trellis.data.files import writing
 
     if output == "-":
-        _show_all(plain_console(soft_wrap=True), results, names, remarks, sure)
+        _show_all(plain_console(soft_wrap=True), results, names)
         return
     with writing(output) as out:
-        _show_all(plain_console(file=out, soft_wrap=True, color_system=None), results, names, remarks, sure)
+        _show_all(plain_console(file=out, soft_wrap=True, color_system=None), results, names)
 
 
-def _show_all(
-    console: Console,
-    results: list[Result],
-    names: tuple[str, ...],
-    remarks: Mapping[int, Mapping[str, Any]],
-    sure: Sure,
-) -> None:
-    for number, (text, labels) in enumerate(results):
-        _show(console, text, labels, names, sure.get(number))
-        for kind, why in remarks.get(number, {}).items():
+def _show_all(console: Console, results: Iterable[Extracted], names: tuple[str, ...]) -> None:
+    for result in results:
+        _show(console, result.text, result.labels, names, result.probabilities)
+        for kind, why in result.remarks.items():
             said = why if kind == "odd" else f"relaxed: {', '.join(why)}"
             console.print(visible(f"({said})"), style="dim")
         console.print()
@@ -213,8 +221,8 @@ def _show(
 
     width = max((len(visible(name)) for name in names), default=0)
     colours = {told(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
-    for number, field in enumerate(fields_of(text, labels)):
-        colour = colours[field.label]
-        label, content = visible(field.label), visible(text.text[field.start : field.end])
+    for number, one in enumerate(fields_of(text, labels)):
+        colour = colours[one.label]
+        label, content = visible(one.label), visible(text.text[one.start : one.end])
         share = "" if not sure else f"  {100 * sure[number]:.0f} %"
         console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour), (share, "dim")))

@@ -126,11 +126,16 @@ def predict(
     Mentions are found where a sentence has none. The output is JSON lines, or columns where its name ends in .txt or
     .tsv.
     """
-    from trellis.data.related import write_related
+    from trellis.data.related import read_related, write_related
+    from trellis.engine import by_chunks
 
     check_files({"text": text, "--model": model}, {"--output": output})
     relater = _load(model, threads)
-    write_related(output, relater.predict(_read([text]), constrained=not no_rules), columns=False if json else None)
+    found = by_chunks(
+        lambda some: relater.predict(some, constrained=not no_rules), read_related(text), relater.n_jobs,
+        lambda one: len(one.tokens),
+    )  # fmt: skip
+    write_related(output, found, columns=False if json else None)
 
 
 @relate.command(cls=answering())

@@ -68,9 +68,11 @@ def predict(
     `trellis tag predict text.txt --model tagger.trellis -o text.conllu`
     """
     from trellis.data.conllu import NAMES, read_text, write_conllu
+    from trellis.engine import by_chunks
     from trellis.tasks.tag import Tagger
 
     check_files({"text": text, "--model": model}, {"--output": output})
     tagger = Tagger.load(model, n_jobs=jobs(threads))
     others = [name for name in NAMES if name not in ("id", "form", "upos")]
-    write_conllu(output, tagger.predict(s for s in read_text(text, columns=others) if len(s)))
+    sentences = (s for s in read_text(text, columns=others) if len(s))
+    write_conllu(output, by_chunks(tagger.predict, sentences, tagger.n_jobs))

@@ -165,6 +165,8 @@ class Rows:
 
     def select(self, keep: BoolArray) -> Rows:
         """The rows where ``keep`` holds, with their groups renumbered; forbidden parts and sparsity stay."""
+        if np.all(keep) and len(np.unique(self.group)) == len(self.groups):
+            return self  # and no copy: entries are the largest arrays in training under rules
         return self._renumbered(np.flatnonzero(keep))
 
     def _renumbered(self, numbers: IntArray) -> Rows:
@@ -173,10 +175,14 @@ class Rows:
         return replace(self.reorder(numbers), group=group.astype(np.int64), groups=self.groups.take(used))
 
     def reorder(self, numbers: IntArray) -> Rows:
-        """The rows with these numbers in this order."""
+        """The rows with these numbers in this order; of rows that stand together entries are views."""
         lengths = self.start[numbers + 1] - self.start[numbers]
         start = offsets_of(lengths)
-        entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
+        entries: IntArray | slice
+        if len(numbers) and np.all(np.diff(numbers) == 1):
+            entries = slice(int(self.start[numbers[0]]), int(self.start[numbers[-1] + 1]))
+        else:
+            entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
         return replace(
             self,
             start=start,
@@ -294,12 +300,13 @@ class Rows:
         low, high = np.searchsorted(self.instance[:n_local], [first, last])
         rows = self._renumbered(np.concatenate((np.arange(low, high), np.arange(n_local, len(self)))))
         keep, part = self.parts.within(rows.part, first, last)
+        if len(part) < len(rows.part):
+            of_row = np.bincount(rows.entry_row[keep], minlength=len(rows))
+            rows = replace(rows, start=offsets_of(of_row), coefficient=rows.coefficient[keep])
         return replace(
             rows,
             parts=self.parts.shard(first, last),
-            start=offsets_of(np.bincount(rows.entry_row[keep], minlength=len(rows))),
             part=part,
-            coefficient=rows.coefficient[keep],
             instance=np.where(rows.instance == COUPLING, COUPLING, rows.instance - first),
             forbidden=self.forbidden.shard(self.parts, first, last),
             sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),

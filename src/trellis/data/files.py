@@ -6,7 +6,7 @@ order mark; a line ends with LF or CRLF, the last one may lack its end. Lines st
 Writing. ``writing(path)`` writes to a temporary name beside the target and renames it over the target only when
 the body has ended and the bytes are on the disk. After any exception, Ctrl-C and a full disk included, the
 temporary file is gone and the old target is as it was. A target that is no regular file (a pipe, ``/dev/null``)
-and standard output cannot be renamed to and are written straight.
+and standard output cannot be renamed to and are written straight, line by line as they come.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def writing(path: FilePath) -> Iterator[TextIO]:
         packed = None
         if path != STANDARD and _is_gzip(path):
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-        text = _Text(packed or raw, path)
+        text = _Text(packed or raw, path, line_buffering=_is_straight(path))
         try:
             yield text
             text.flush()
@@ -250,6 +250,15 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
+def _is_straight(path: FilePath) -> bool:
+    """Whether somebody may be reading what is written while it is."""
+    if path == STANDARD:
+        return True
+    with suppress(OSError, ValueError):
+        return not _is_gzip(path) and not stat.S_ISREG(os.stat(path).st_mode)
+    return False
+
+
 def _sync_directory(directory: str) -> None:
     """Make the rename itself last through a power cut, where the system lets a directory be opened."""
     if os.name != "posix":
@@ -295,8 +304,8 @@ class _Output(io.RawIOBase):
 class _Text(io.TextIOWrapper):
     """UTF-8 with LF ends, whose unencodable strings are DataErrors."""
 
-    def __init__(self, raw: IO[bytes] | gzip.GzipFile, path: FilePath) -> None:
-        super().__init__(raw, encoding="utf-8", newline="\n")
+    def __init__(self, raw: IO[bytes] | gzip.GzipFile, path: FilePath, *, line_buffering: bool) -> None:
+        super().__init__(raw, encoding="utf-8", newline="\n", line_buffering=line_buffering)
         self._path = path
         self._empty = True
 

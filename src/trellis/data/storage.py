@@ -22,6 +22,8 @@ import re
 import tempfile
 import weakref
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,25 @@ def free_memory() -> int:
     return max(0, min(free, limits[0] - limits[1]))
 
 
+def _folder() -> str:
+    return os.environ.get("TMPDIR") or tempfile.gettempdir()
+
+
+def _temporary() -> Any:
+    return tempfile.TemporaryFile(dir=_folder(), prefix="trellis-", buffering=0)
+
+
+@contextmanager
+def _kept_on_disk(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{what} in the temporary folder {_folder()}: {error.strerror or error}; name another folder in TMPDIR, or "
+            "allow more --memory"
+        ) from error
+
+
 class Storage:
     """Where the arrays of one corpus grow.
 
@@ -121,19 +142,13 @@ class Growing:
         """Write what is held to the file."""
         if not len(self.held):
             return
-        folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
-        try:
+        with _kept_on_disk("the text is larger than it may be in memory, and cannot be kept"):
             if self.file is None:
-                self.file = tempfile.TemporaryFile(dir=folder, prefix="trellis-", buffering=0)  # noqa: SIM115
+                self.file = _temporary()
                 weakref.finalize(self, self.file.close)  # also where reading ends with an error
             left = memoryview(self.held).cast("B")
             while len(left):
                 left = left[self.file.write(left) :]
-        except OSError as error:
-            raise DataError(
-                f"the text is larger than it may be in memory, and cannot be kept in the temporary folder {folder}: "
-                f"{error.strerror or error}; name another folder in TMPDIR, or allow more --memory"
-            ) from error
         self.n_written += len(self.held)
         del left, self.held[:]
 
@@ -148,6 +163,23 @@ class Growing:
         self.file.close()
         _mapped.add(found)
         return np.frombuffer(found, dtype)
+
+
+def mapped_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Zeros to work on, in a file without a name that goes with the array; room for all of it is taken at once."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape)) * kind.itemsize
+    if not size:
+        return np.zeros(shape, kind)
+    what = "what is worked out of the text is larger than it may be in memory, and cannot be kept"
+    with _kept_on_disk(what), _temporary() as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk is told now, and not by a signal later
+        else:
+            file.truncate(size)
+        found = mmap.mmap(file.fileno(), size)
+    _mapped.add(found)
+    return np.frombuffer(found, kind).reshape(shape)
 
 
 def release_mapped() -> None:

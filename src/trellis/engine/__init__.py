@@ -1,6 +1,7 @@
 """Where shards run: in this thread, on a thread pool, or on a Dask cluster, with the same bits everywhere."""
 
 from trellis.engine.choice import engine_for, threads_for
+from trellis.engine.chunks import by_chunks, chunks
 from trellis.engine.engine import Engine, Placed, place_batch, summed
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import OnDemand, Piece, Shard, shards_of
@@ -14,6 +15,8 @@ __all__ = [
     "SerialEngine",
     "Shard",
     "ThreadEngine",
+    "by_chunks",
+    "chunks",
     "engine_for",
     "place_batch",
     "shards_of",

@@ -105,11 +105,13 @@ class Solving:
 
     tolerance : of the KKT residual;  evaluations : at most so many per instance, and passes for rows that couple them
     few_dual_steps : solve a single l1/linf block by so many compiled steps, where there is a fast path for that
+    memory : what the run may use; dual variables of these steps that take too much of it are kept on disk
     """
 
     tolerance: float = 1e-3
     evaluations: int = 200
     few_dual_steps: int | None = None
+    memory: object = None
 
 
 SMALL = 20_000
@@ -160,7 +162,7 @@ class ProjectedStep:
         if fast is not None:
             self.few = fast.FewStepsProjector(
                 self.rows, self.projector.bounds, most_steps=solving.few_dual_steps, tolerance=solving.tolerance,
-                items=self.projector.items, engine=training.engine,
+                items=self.projector.items, engine=training.engine, memory=solving.memory,
             )  # fmt: skip
 
     @property

@@ -54,7 +54,7 @@ class UEM(ProjectedPrediction):
     max_evaluations : at most so many per instance, and passes for rows that couple them
     few_dual_steps : for a single ``few_labels_per``: take so many compiled dual steps a round, from where the last
         round ended, in place of solving to ``tolerance``. The objective is then what the posterior used attains, and
-        ``gap`` in the history says how far below the maximum that can be; ``duals_`` has its rows by key
+        ``gap`` in the history says how far below the maximum that can be; ``duals_`` has its rows by runs of keys
     checkpoint, checkpoint_every : file to write every so many rounds; ``fit(..., resume=True)`` goes on from it
     track_likelihood : with constraints or γ ≠ 1, likelihood and KL in the history cost one more inference a round
 

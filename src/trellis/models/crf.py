@@ -21,7 +21,7 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Placed
+from trellis.engine import OnDemand, Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
@@ -251,7 +251,8 @@ class CRF(LogLinearModel, SequenceModel):
             sample_weight = np.asarray(sample_weight, dtype=np.float64)[complete]
         compile_ahead("CRF")
         names = self._learn_label_names(X, y)
-        batch = self._encode([sentences[i] for i in complete], [labels[i] for i in complete], sample_weight, {}, names)
+        whole = OnDemand(len(complete), lambda number: sentences[complete[number]])
+        batch = self._encode(whole, [labels[i] for i in complete], sample_weight, {}, names)
         self._fit_given(batch)
         return self
 
@@ -282,14 +283,19 @@ def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[
     """Sentences of tokens, their labels, and the columns that constraints may look at."""
     if not isinstance(X, Corpus):
         sentences = check_sentences(X)
-        words = [token for sentence in sentences for token in sentence]
-        all_words = bool(words) and all(isinstance(token, str) for token in words)
-        return sentences, y, {"word": Column.of(words)} if all_words else {}
+        all_words = all(isinstance(token, str) for sentence in sentences for token in sentence)
+        words = [token for sentence in sentences for token in sentence] if all_words else []
+        return sentences, y, {"word": Column.of(words)} if words else {}
     if y is not None:
         raise DataError("a Corpus brings its own labels: give it without y")
     batch = X.batch
-    strings = {name: column.strings() for name, column in batch.columns.items()}
-    tokens = [dict(zip(strings, cells, strict=True)) for cells in zip(*strings.values(), strict=True)]
+
+    def sentence(number: int) -> list[dict[str, str]]:
+        own = batch.instances(number, number + 1).columns
+        strings = {name: column.strings() for name, column in own.items()}
+        return [dict(zip(strings, cells, strict=True)) for cells in zip(*strings.values(), strict=True)]
+
     labels = [None if code < 0 else X.label_names[code] for code in batch.labels.tolist()]
-    bounds = list(pairwise(batch.offsets.tolist()))
-    return [tokens[lo:hi] for lo, hi in bounds], [labels[lo:hi] for lo, hi in bounds], dict(batch.columns)
+    bounds = pairwise(batch.offsets.tolist())
+    # a dictionary per token would be larger than all that is made of it
+    return OnDemand(len(batch), sentence), [labels[lo:hi] for lo, hi in bounds], dict(batch.columns)

@@ -10,7 +10,7 @@ weights of features that words share (:mod:`trellis.models.emissions`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -34,7 +34,7 @@ from trellis.models.kernels import counting
 from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
 from trellis.models.row_counts import RowCounts
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels
+from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels, streamed
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
@@ -147,12 +147,15 @@ class HMM(SequenceModel):
     def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
         """A batch with the columns "word" and "symbol".
 
-        X : sentences, each a list of words, or a Corpus, which brings its labels along
+        X : sentences, each a list of words, or a Corpus, which brings its labels along. Sentences that come one by one
+            (any iterable that is no sequence) are never held together, and go to disk where they take much memory
         y : labels, None where unknown;  weights : (n_sentences,)
         fit : learn the vocabularies from X and y and reset the parameters to uniform ones
         """
         if not fit:
             self._check_fitted()
+        if isinstance(X, Iterable) and not isinstance(X, Sequence | Corpus | np.ndarray):
+            X, y = streamed(X, check_labels(y), self._learn_label_names(X, y) if fit else self.label_names_), None
         if isinstance(X, Corpus):
             if y is not None:
                 raise DataError("a Corpus brings its own labels: give it without y")

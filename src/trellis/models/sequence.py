@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import NOT_A_LABEL, Batch
-from trellis.data.corpus import Corpus
+from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.sentence import Sentence
+from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError
@@ -134,6 +136,29 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
     for i, sentence in enumerate(sentences):
         check_sentence(i, sentence)
     return sentences
+
+
+def streamed(
+    X: Iterable[Any], y: Labels | None = None, names: Vocabulary | None = None, memory: object = None
+) -> Corpus:
+    """Sentences that come one by one, as lists of words: only the numbers of words are kept.
+
+    names : of the labels in y;  memory : as in :class:`~trellis.data.storage.Storage`: what takes too much goes to disk
+    """
+    known = iter(() if y is None else y)
+
+    def sentence(number: int, given: Any) -> Sentence:
+        words = check_sentence(number, given)
+        for one in words:
+            if not isinstance(one, str):
+                raise DataError(f"words must be strings: sentence {number} has {one!r}, a {type(one).__name__}")
+        labels = next(known, None)
+        return Sentence(tuple(words), None if labels is None else tuple(labels))
+
+    found = corpus_of(map(sentence, count(), X), label_names=names, storage=Storage(memory))
+    if y is not None and len(found.batch) != len(y):
+        raise DataError(f"expected labels for {len(found.batch)} sentences but got {len(y)}")
+    return found
 
 
 def check_sentence(number: int, sentence: Any) -> Sequence[Any]:

@@ -84,9 +84,10 @@ class ScaledRows:
         kind, amount = rows.groups.kind, rows.groups.amount
         power = np.select([kind == Kind.SLACK, kind == Kind.PENALTY, kind == Kind.SQUARED], [-1.0, 1.0, 2.0], 0.0)
         scale = s[rows.group]
+        plain = bool(np.all(scale == 1.0))
         scaled = replace(
             rows,
-            coefficient=rows.coefficient / np.repeat(scale, np.diff(rows.start)),
+            coefficient=rows.coefficient if plain else rows.coefficient / np.repeat(scale, np.diff(rows.start)),
             bound=rows.bound / scale,
             groups=Groups(kind, rows.groups.norm, amount * s**power),
         )

@@ -31,6 +31,7 @@ from trellis.data.bitext import LONGEST, Bitext
 from trellis.data.files import FilePath
 from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
+from trellis.engine.chunks import cut
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
 from trellis.learn.history import History, Round
@@ -394,16 +395,12 @@ class _Pruning(Training):
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
     """Pairs in runs that are small enough to be held; where a run ends changes nothing in the result."""
-    chunk: list[tuple[Sequence[str], Sequence[str]]] = []
-    cells = 0
-    for source, target in _tokenized(pairs):
-        chunk.append((source, target))
-        cells += min(len(source) * len(target), LONGEST * max(len(source), len(target)))
-        if len(chunk) >= CHUNK or cells >= CHUNK_CELLS:
-            yield chunk
-            chunk, cells = [], 0
-    if chunk:
-        yield chunk
+
+    def cells(pair: tuple[Sequence[str], Sequence[str]]) -> int:
+        lengths = len(pair[0]), len(pair[1])
+        return min(lengths[0] * lengths[1], LONGEST * max(lengths))
+
+    return cut(_tokenized(pairs), cells, CHUNK_CELLS, CHUNK)
 
 
 def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, Text]]) -> Iterator[tuple[Text, Text]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from trellis.tasks.extract import Extractor
 
 AGAINST = 60.0
 """What the score of a label loses that is not asked for: e^−60 is as good as never."""
+COPIED = 32_768
+"""Tokens of copies of texts that are held at a time, by each thread."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +57,32 @@ class _OfShard:
         runs, offsets = self.runs[item.data.first], item.data.offsets
         q = item.rows.q_scores(answer)
         found = np.zeros(len(runs.instance))
-        inside = np.flatnonzero((runs.first >= 0) & (runs.last <= np.diff(offsets)[runs.instance]))
+        lengths = np.diff(offsets)[runs.instance]
+        inside = np.flatnonzero((runs.first >= 0) & (runs.last <= lengths))
         if not len(inside):
             return found
-        own = q.take(runs.instance[inside])
-        at = np.concatenate([[0], np.cumsum(np.diff(offsets)[runs.instance[inside]])])
-        run = np.repeat(np.arange(len(inside)), (runs.last - runs.first)[inside])
+        free = q.infer().log_partition
+        # every run takes a copy of its text
+        cuts = np.flatnonzero(np.diff(np.cumsum(lengths[inside]) // COPIED)) + 1
+        for some in np.split(inside, cuts):
+            found[some] = np.exp(self._given(q, runs, some, lengths[some]) - free[runs.instance[some]])
+        return found
+
+    def _given(self, q: Any, runs: Runs, some: IntArray, lengths: IntArray) -> FloatArray:
+        """log Σ of the outputs that label some of the runs so."""
+        own = q.take(runs.instance[some])
+        at = np.concatenate([[0], np.cumsum(lengths)])
+        run = np.repeat(np.arange(len(some)), (runs.last - runs.first)[some])
         within = np.arange(len(run)) - np.searchsorted(run, run)
-        slot = at[run] + runs.first[inside][run] + within
-        others = np.arange(len(own.parts.grid()[0][0])) != runs.label[inside][run][:, None]
+        slot = at[run] + runs.first[some][run] + within
+        others = np.arange(len(own.parts.grid()[0][0])) != runs.label[some][run][:, None]
         parts = own.parts.grid()[0][slot][others]
         if own.parts.has_again:
             # and of one field: no other begins inside the run
             inner = within > 0
-            parts = np.concatenate([parts, own.parts.again(slot[inner], runs.label[inside][run][inner])])
+            parts = np.concatenate([parts, own.parts.again(slot[inner], runs.label[some][run][inner])])
         # and not −inf: a run that the strict rules do not allow has an answer too, which is nearly 0
-        given = own.add(parts, np.full(len(parts), -AGAINST)).infer().log_partition
-        found[inside] = np.exp(given - q.infer().log_partition[runs.instance[inside]])
+        found: FloatArray = own.add(parts, np.full(len(parts), -AGAINST)).infer().log_partition
         return found
 
 

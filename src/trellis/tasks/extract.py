@@ -44,6 +44,7 @@ from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
 from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
@@ -276,9 +277,7 @@ class Extractor(SavedEstimator):
         known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
         others = [t for t, whole in zip(texts, known, strict=True) if not whole]
         if self.method_ != "supervised" and others:
-            with _naming(others):
-                found = self._named(self.ccm_.taught(self._coded(others, hmm, labels=False)), others)
-            for text, own in zip(others, found, strict=True):
+            for text, own in zip(others, by_chunks(self._labels_to_teach, others, self.n_jobs), strict=True):
                 given = text.sentence.labels or (None,) * len(text)
                 labels = tuple(b if a is None else a for a, b in zip(given, own, strict=True))
                 taught.append(replace(text, sentence=replace(text.sentence, labels=labels)))
@@ -290,6 +289,10 @@ class Extractor(SavedEstimator):
         members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.kind_]]
         members += [hmm] if self.kind_ in WITH_HMM else []
         self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
+
+    def _labels_to_teach(self, texts: Sequence[Text]) -> list[list[str]]:
+        with _naming(texts):
+            return self._named(self.ccm_.taught(self._coded(texts, self.ccm_.model_, labels=False)), texts)
 
     def corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
         """Texts as the model takes them, with the labels they have unless told otherwise.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -33,18 +33,28 @@ def kind_of(path: FilePath) -> str:
     return "json" if name.endswith(JSON_LINES) else "text"
 
 
-def read_texts(
-    path: FilePath, *, word_column: int = 0, odd: dict[int, str] | None = None, tokeniser: Tokeniser = WORDS
-) -> list[Text]:
-    """Texts of any kind of file; labels beside them are not looked at, and text that is not cut yet is.
+def texts_or_errors(
+    path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS
+) -> Iterator[Text | DataError]:
+    """Texts of any kind of file, one at a time, with the error itself in the place of one that cannot be read.
 
-    odd : where given, a text that cannot be read is none the less one, without tokens, and why goes in here by the
-        number of the text; where not, it is an error. If none at all can be read, that is an error either way.
+    If none at all could be, the first error is raised at the end.
     """
+    reader = {"columns": _any_columns, "json": _any_json}.get(kind_of(path), _any_raw)
+    first, some = None, False
+    for text in reader(path, word_column, tokeniser):
+        if isinstance(text, DataError):
+            first = first or text
+        elif len(text):
+            some = True
+        yield text
+    if first is not None and not some:
+        raise first
+
+
+def read_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> list[Text]:
+    """Texts of any kind of file; labels beside them are not looked at, and text that is not cut yet is."""
     kind = kind_of(path)
-    if odd is not None:
-        reader = {"columns": _any_columns, "json": _any_json}.get(kind, _any_raw)
-        return _kept(reader(path, word_column, tokeniser), odd)
     if kind == "columns":
         return [joined(sentence) for sentence in read_columns(path, word=word_column, label=None)]
     return list(_json_texts(path, tokeniser)) if kind == "json" else list(read_raw(path, tokeniser))
@@ -81,21 +91,6 @@ def read_beside(
     if len(truth) != len(found):
         raise DataError(f"gold has {len(truth)} texts but the output has {len(found)}: they must be of the same texts")
     return truth, found
-
-
-def _kept(texts: Iterator[Text | DataError], odd: dict[int, str]) -> list[Text]:
-    found: list[Text] = []
-    first: DataError | None = None
-    for text in texts:
-        if isinstance(text, DataError):
-            first = first or text
-            odd[len(found)] = str(text)
-            found.append(no_tokens("", text.path, text.line))
-        else:
-            found.append(text)
-    if first is not None and not any(map(len, found)):
-        raise first
-    return found
 
 
 def no_tokens(text: str, path: str | None, line: int | None) -> Text:
@@ -272,28 +267,34 @@ def unwritable(text: Text, kind: str) -> str | None:
     return None
 
 
-def write_extracted(
-    path: FilePath,
-    texts: Iterable[tuple[Text, Sequence[str]]],
-    kind: str,
-    remarks: Mapping[int, Mapping[str, Any]] | None = None,
-    probabilities: Mapping[int, Sequence[float]] | None = None,
-    bio: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class Extracted:
+    """A text with a label for each of its tokens.
+
+    remarks : further keys of its JSON;  probabilities : of its fields, None where they are not known
+    """
+
+    text: Text
+    labels: Sequence[str]
+    remarks: Mapping[str, Any] = field(default_factory=dict)
+    probabilities: Sequence[float] | None = None
+
+
+def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio: bool = False) -> None:
     """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
 
     bio : labels of columns have B- or I- before them, or are O
-    remarks : further keys of the JSON of a text, by its number;  probabilities : of its fields, likewise
     """
     if kind == "columns":
         labelled = (
-            replace(t.sentence, labels=everywhere(y) if bio else tuple(y), columns={}, comments=()) for t, y in texts
+            replace(r.text.sentence, labels=(everywhere if bio else tuple)(r.labels), columns={}, comments=())
+            for r in results
         )
         write_columns(path, labelled, keep_empty=True)
         return
     with writing(path) as out:
-        for number, (text, labels) in enumerate(texts):
-            record = {**json_record(text, labels, (probabilities or {}).get(number)), **(remarks or {}).get(number, {})}
+        for r in results:
+            record = {**json_record(r.text, r.labels, r.probabilities), **r.remarks}
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
@@ -303,6 +304,6 @@ def json_record(text: Text, labels: Sequence[str], probabilities: Sequence[float
         {"label": f.label, "start": f.start, "end": f.end, "text": text.text[f.start : f.end]}
         for f in fields_of(text, labels)
     ]
-    for field, probability in zip(fields, probabilities or (), strict=False):
-        field["probability"] = round(probability, 4)
+    for one, probability in zip(fields, probabilities or (), strict=False):
+        one["probability"] = round(probability, 4)
     return {"text": text.text, "fields": fields, "tokens": list(text.sentence.words), "labels": list(labels)}

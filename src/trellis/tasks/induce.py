@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from trellis.constraints import Constraint, few_labels_per, word
 from trellis.data.batch import Batch
-from trellis.data.corpus import Corpus, corpus_of
+from trellis.data.corpus import Corpus
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.sentence import Sentence
-from trellis.data.storage import Storage, bytes_of
+from trellis.data.storage import bytes_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
@@ -38,7 +38,7 @@ from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_i
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
-from trellis.models.sequence import check_sentence, check_sentences
+from trellis.models.sequence import check_sentences, streamed
 from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
@@ -163,7 +163,8 @@ class Inducer(Estimator):
         if plain:
             rounds += self._learner(plain).train(training, step).history_
         if constraints and self.max_iter > plain:
-            step = ProjectedStep(training, constraints, Solving(few_dual_steps=self.dual_steps), likelihood=False)
+            solving = Solving(few_dual_steps=self.dual_steps, memory=self.memory)
+            step = ProjectedStep(training, constraints, solving, likelihood=False)
             later = self._learner(self.max_iter - plain).train(training, step)
             rounds += [replace(entry, number=entry.number + plain) for entry in later.history_]
             duals = later.duals_
@@ -213,7 +214,7 @@ class Inducer(Estimator):
         """Sentences as a corpus, in memory or on disk."""
         if isinstance(X, Corpus | str) or not isinstance(X, Iterable):
             return _as_lists(X)
-        return corpus_of(map(_sentence, count(), X), storage=Storage(self.memory))
+        return streamed((s.split() if isinstance(s, str) else s for s in X), memory=self.memory)
 
     def _learner(self, rounds: int) -> UEM:
         return UEM(
@@ -355,14 +356,6 @@ def _as_lists(X: Any) -> Any:
     if isinstance(X, Corpus) or not isinstance(X, Iterable):
         return X
     return [sentence.split() if isinstance(sentence, str) else sentence for sentence in X]
-
-
-def _sentence(number: int, given: Any) -> Sentence:
-    words = given.split() if isinstance(given, str) else check_sentence(number, given)
-    for one in words:
-        if not isinstance(one, str):
-            raise DataError(f"words must be strings: sentence {number} has {one!r}, a {type(one).__name__}")
-    return Sentence(tuple(words))
 
 
 def _words_of(X: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from trellis.data.sentence import Sentence
+from trellis.engine import OnDemand
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -56,7 +57,8 @@ class Tagger(SavedEstimator):
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
         crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
-        self.crf_ = crf.fit([self._described(s.words) for s in text], [list(s.labels or ()) for s in text])
+        described = OnDemand(len(text), lambda number: self._described(text[number].words))
+        self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
     def predict(self, X: Iterable[Sentence]) -> list[Sentence]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.engine import Engine, SerialEngine, Shard
+from trellis.data.storage import Storage, mapped_zeros, release_mapped
+from trellis.engine import Engine, OnDemand, SerialEngine, Shard
 from trellis.errors import DataError
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.kernels import sparse_chain, sparse_step
@@ -67,6 +69,19 @@ class _Slots:
 
 
 @dataclass(frozen=True)
+class _Keys:
+    """A task: a run of keys that are moved together.
+
+    start : (n_keys + 1,) first row of each key;  inverse : (n_rows,) 1/w of their instances, rows by key
+    rows : (n_rows,) where these rows are among those of the task, which stand as in the text
+    """
+
+    start: IntArray
+    inverse: Dual
+    rows: LabelArray
+
+
+@dataclass(frozen=True)
 class _Ask:
     """What an evaluation asks of every shard; ``then`` only of the last. ``tempered`` remembers tables at γ."""
 
@@ -81,6 +96,8 @@ class FewStepsProjector:
 
     rows : of the whole corpus, with that block and nothing else;  bounds : first instances of the shards
     items : the shards, else their numbers are what scores are made of, with these ``weights``
+    memory : what the run may use (:func:`trellis.data.storage.bytes_of`); dual variables that take too much of it are
+        kept on disk
     """
 
     def __init__(
@@ -93,6 +110,7 @@ class FewStepsProjector:
         items: Sequence[Item] | None = None,
         weights: FloatArray | None = None,
         engine: Engine | None = None,
+        memory: object = None,
     ) -> None:
         if len(rows.sparsity) != 1 or len(rows) or len(rows.forbidden):
             found = [*(rows.names if len(rows) or len(rows.forbidden) else ()), *(b.name for b in rows.sparsity[1:])]
@@ -109,8 +127,13 @@ class FewStepsProjector:
         order = np.argsort(self.block.key, kind="stable")
         self.key_start = np.searchsorted(self.block.key[order], np.arange(self.block.n_keys + 1)).astype(np.int64)
         self.slot_of = (self.block.first[order] // self.n_labels).astype(np.int32)
+        """The slot of each row of θ: tasks one after the other, and the rows of each as they stand in the text."""
+        n_rows = len(order)
+        del order
+        self.tasks = self._tasks()
+        by_key = [self._in_order_of_text(rows) for rows, _ in self.tasks]
         row_of = np.full(parts.n_slots, -1, np.int32)
-        row_of[self.slot_of] = np.arange(len(order), dtype=np.int32)
+        row_of[self.slot_of] = np.arange(n_rows, dtype=np.int32)
         own = [row_of[int(a) : int(b)] for a, b in pairwise(parts.offsets[bounds])]
         self.own_rows = [rows_here[rows_here >= 0] for rows_here in own]
         """Of each shard the rows of θ that belong to its slots, in their order."""
@@ -124,32 +147,47 @@ class FewStepsProjector:
         engine = SerialEngine() if engine is None else engine
         shards = [Shard(i, range(int(a), int(b))) for i, (a, b) in enumerate(pairwise(bounds))]
         self.placed = engine.place(slots, shards)
-        self.tasks = self._tasks()
         weight = np.ones(parts.n_instances)
         for item, (a, b) in zip(items, pairwise(bounds.tolist()), strict=True):
             if item.weights is not None:
                 weight[a:b] = item.weights
         of_row = weight[np.searchsorted(parts.offsets, self.slot_of, side="right") - 1]
         inverse = (1.0 / np.where(of_row > 0, of_row, 1.0)).astype(np.float32)
-        cuts = [(slice(int(self.key_start[a]), int(self.key_start[b])), a, b) for a, b in self.tasks]
         self.steps = engine.place(
-            [(self.key_start[a : b + 1] - self.key_start[a], inverse[rows]) for rows, a, b in cuts]
+            [
+                _Keys(self.key_start[keys.start : keys.stop + 1] - rows.start, inverse[rows][own], own)
+                for (rows, keys), own in zip(self.tasks, by_key, strict=True)
+            ]
         )
+        # θ and marginals, in the wider of the two kinds they can have: a rule that does not look at γ
+        self.is_on_disk = 2 * 8 * n_rows * self.n_labels > Storage(memory).budget
 
-    def _tasks(self) -> list[tuple[int, int]]:
-        """Runs of keys that are moved together."""
+    def _tasks(self) -> list[tuple[slice, slice]]:
+        """Runs of rows and of keys that are moved together."""
         n_rows = len(self.slot_of)
         ideal = np.arange(0, n_rows + ROWS_A_TASK, ROWS_A_TASK)
         cuts = np.unique(np.searchsorted(self.key_start, np.minimum(ideal, n_rows)))
-        return list(pairwise(np.unique(np.concatenate(([0], cuts, [self.block.n_keys]))).tolist()))
+        bounds = np.unique(np.concatenate(([0], cuts, [self.block.n_keys]))).tolist()
+        return [(slice(int(self.key_start[a]), int(self.key_start[b])), slice(a, b)) for a, b in pairwise(bounds)]
+
+    def _in_order_of_text(self, rows: slice) -> LabelArray:
+        """Put the rows of a task into the order of the text, and return where the rows of its keys now are.
+
+        So those of a shard lie together, in few pages where θ is on disk.
+        """
+        by_text = np.argsort(self.slot_of[rows])
+        self.slot_of[rows] = self.slot_of[rows][by_text]
+        return np.argsort(by_text).astype(np.int32)
+
+    def _zeros(self, kind: Any) -> Dual:
+        shape = (len(self.slot_of), self.n_labels)
+        return mapped_zeros(shape, kind) if self.is_on_disk else np.zeros(shape, kind)
 
     def no_duals(self, gamma: float) -> Duals:
-        """θ = 0: rows by key. ``memory`` holds what the steps remember: speed and γ, and thresholds."""
+        """θ = 0, rows as in ``slot_of``. ``memory`` holds what the steps remember: speed and γ, and thresholds."""
         kind = np.float32 if self.block.strength / gamma <= LARGEST_SINGLE else np.float64
         levels = np.zeros((self.block.n_keys, self.n_labels), kind)
-        return Duals(
-            np.zeros(0), (np.zeros((len(self.slot_of), self.n_labels), kind),), (np.ones(2), levels)
-        )  # fmt: skip
+        return Duals(np.zeros(0), (self._zeros(kind),), (np.ones(2), levels))
 
     def run(
         self,
@@ -181,24 +219,26 @@ class FewStepsProjector:
         while not last:
             evaluations += 1
             last = evaluations >= self.most_steps or residual <= self.tolerance or radius == 0.0
-            value, marginal = 0.0, np.zeros_like(theta)
-            own = [theta[rows] for rows in self.own_rows]
+            value, marginal = 0.0, self._zeros(theta.dtype)
+            own = OnDemand(len(self.own_rows), partial(_rows_of, theta, self.own_rows))
             for number, found in enumerate(self.placed.run(_evaluate, replace(ask, then=then if last else None), own)):
                 value += found[0]
                 marginal[self.own_rows[number]] = found[1]
                 if last:
                     put(results, found[2], fold)
+                if self.is_on_disk:
+                    release_mapped()
             if evaluations > 1:
                 speed = (
                     speed * SLOWER if value > before - ENOUGH * promised + rounding else min(speed * FASTER, FASTEST)
                 )
             before, promised, gap, residual, pull = value, 0.0, 0.0, 0.0, 0.0
             if radius > 0.0:
-                slices = [(slice(int(self.key_start[a]), int(self.key_start[b])), slice(a, b)) for a, b in self.tasks]
-                given = [(theta[rows], marginal[rows], level[keys]) for rows, keys in slices]
-                theta, level = np.empty_like(theta), np.empty_like(level)
+                given = OnDemand(len(self.tasks), partial(_of_task, theta, marginal, level, self.tasks))
+                # A task's marginals are used up when it ends, and θ after the step takes their place.
+                theta, level = marginal, np.empty_like(level)
                 moves = self.steps.run(_move, (radius, speed), given)
-                for (rows, keys), (sums, *moved) in zip(slices, moves, strict=True):
+                for (rows, keys), (sums, *moved) in zip(self.tasks, moves, strict=True):
                     theta[rows], level[keys], largest[keys] = moved
                     gap += float(sums[0])
                     residual = max(residual, float(sums[1]))
@@ -213,15 +253,28 @@ class FewStepsProjector:
         )  # fmt: skip
 
 
+def _rows_of(theta: Dual, rows: Sequence[IntArray], number: int) -> Dual:
+    """θ of one shard."""
+    return theta[rows[number]]
+
+
+def _of_task(
+    theta: Dual, marginal: Dual, level: Dual, tasks: Sequence[tuple[slice, slice]], number: int
+) -> tuple[Dual, Dual, Dual]:
+    """θ, marginals and thresholds of one task."""
+    rows, keys = tasks[number]
+    return theta[rows], marginal[rows], level[keys]
+
+
 def _move(
-    given: tuple[float, float], keys: tuple[IntArray, Dual], state: None, own: tuple[Dual, Dual, Dual]
+    given: tuple[float, float], keys: _Keys, state: None, own: tuple[Dual, Dual, Dual]
 ) -> tuple[tuple[FloatArray, Dual, Dual, FloatArray], None]:
     """The step of a run of keys: its sums, the new θ and thresholds, and the largest marginals."""
-    theta, marginal, level = own[0].copy(), own[1].copy(), own[2].copy()
-    key_start, inverse = keys
-    sums, largest, n = np.zeros(4), np.zeros(own[2].shape), len(key_start) - 1
-    sparse_step.step_keys(theta, marginal, inverse, key_start, 0, n, given[0], given[1], level, largest, sums)
-    return (sums, theta, level, largest), None
+    theta, marginal, level = own[0][keys.rows], own[1][keys.rows], own[2].copy()
+    sums, largest, n = np.zeros(4), np.zeros(own[2].shape), len(keys.start) - 1
+    sparse_step.step_keys(theta, marginal, keys.inverse, keys.start, 0, n, *given, level, largest, sums)
+    marginal[keys.rows] = theta  # by now it is only room
+    return (sums, marginal, level, largest), None
 
 
 def _evaluate(ask: _Ask, item: _Slots, state: None, theta: Dual) -> tuple[tuple[float, Dual, Any], None]:
