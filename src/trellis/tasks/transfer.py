@@ -144,7 +144,7 @@ class Transfer(TreeTask):
         if self.model == "margin":
             for left in range(rounds - 1, -1, -1):
                 posteriors = self._projected(start, start.scores, batch, rule)
-                heads = np.concatenate([start.scores(shard).likeliest(q) for shard, q in posteriors])
+                heads = np.concatenate([start.uniform(shard).likeliest(q) for shard, q in posteriors])
                 trees = start.decode(batch, heads)
                 if left:
                     start = ArcParser(lexical=False, bits=self.bits, solver="adagrad", max_iter=1).fit(text, trees)
@@ -165,13 +165,10 @@ class Transfer(TreeTask):
         self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]], shared: dict[str, Any]
     ) -> ArcParser:
         """The mean of parsers that met the trees in different orders."""
-        made = [
-            ArcParser(
-                **shared, max_iter=self.passes, learning_rate=self.learning_rate, random_state=seed, n_jobs=self.n_jobs
-            ).fit(text, trees)
-            for seed in range(self.orders)
-        ]  # fmt: skip
-        made[0].set_parameters({"weights": np.mean([one.parameters()["weights"] for one in made], axis=0)})
+        settings = {**shared, "max_iter": self.passes, "learning_rate": self.learning_rate, "n_jobs": self.n_jobs}
+        orders = engine_for(self.n_jobs, self.engine).near.place(range(self.orders))
+        made = list(orders.run(_in_order, (settings, text, trees)))
+        made[0].set_parameters({"weights": np.mean([one.weights_ for one in made], axis=0)})
         return made[0]
 
     def _projected(
@@ -221,6 +218,12 @@ class Transfer(TreeTask):
         self._check_within(
             eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26)
         )  # fmt: skip
+
+
+def _in_order(given: tuple[dict[str, Any], Any, Any], seed: int, state: Any) -> tuple[ArcParser, Any]:
+    """A parser that met the trees in one order."""
+    settings, text, trees = given
+    return ArcParser(**settings, random_state=seed).fit(text, trees), state
 
 
 def _posterior(item: Item, answer: ShardAnswer) -> Any:
