@@ -279,21 +279,23 @@ def draw(path: Path, names: list[str], sizes: list[int], growth: dict[str, list]
     """Attachment by number of pairs (Figure 9), and what η does."""
     from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
 
-    figure, axes = new_figure(9.6, 3.4, 1, 3)
+    figure, (pairs, eta) = new_figure(8.6, 3.6, 1, 2)
+    point = {"marker": "o", "markersize": 3}
     for (name, rows), colour in zip(growth.items(), ACCENTS, strict=False):
-        for k, line in zip(range(0, 2 * len(names), 2), ("-", "--"), strict=False):
-            label = name if k == 0 else None
-            axes[0].plot(sizes, [row[k] for row in rows], line, marker="o", markersize=3, color=colour, label=label)
-    axes[0].set_xscale("log")
-    axes[0].set_xticks(sizes, [f"{n:,}" for n in sizes], rotation=30)
-    axes[0].minorticks_off()
-    plain_axes(axes[0], f"by pairs ({', dashed '.join(names)})", "sentence pairs", "attachment, %")
-    for at, title in ((0, "projected heads kept, other half"), (1, "attachment, es-gsd-dev")):
-        for (name, found), colour in zip(curves.items(), ACCENTS[1:], strict=False):
-            axes[at + 1].plot(ETAS, [row[at] for row in found], "o-", markersize=3, color=colour, label=f"PR, {name}")
-        plain_axes(axes[at + 1], title, "η", "%")
-    for one in axes[:2]:
-        one.legend(fontsize=7, frameon=False)
+        for treebank_name, column, line in zip(names, (0, 2), ("-", "--"), strict=False):
+            values = [row[column] for row in rows]
+            pairs.plot(sizes, values, line, color=colour, label=f"{name}, {treebank_name}", **point)
+    pairs.set_xscale("log")
+    pairs.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    pairs.minorticks_off()
+    plain_axes(pairs, "by number of sentence pairs", "sentence pairs", "words with the right head, %")
+    for (name, found), colour in zip(curves.items(), (ACCENTS[1], ACCENTS[3]), strict=True):
+        for column, line, what in ((0, "-", "projected heads kept"), (1, "--", "attachment, es-gsd-dev")):
+            eta.plot(ETAS, [row[column] for row in found], line, color=colour, label=f"{name}, {what}", **point)
+    eta.set_xticks(ETAS, [f"{x:g}" for x in ETAS])
+    plain_axes(eta, "by η, learned from half of the pairs", "η", "%")
+    for axes in (pairs, eta):
+        axes.legend(fontsize=7, frameon=False, handlelength=4)
     save_figure(figure, path)
 
 
