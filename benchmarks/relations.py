@@ -14,18 +14,18 @@ every draw: half of the labelled sentences teach, the other half judge. t-tests 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from _kept import Kept
 
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
@@ -177,24 +177,6 @@ class Draw:
 
 
 NAMES = ("supervised", "constrained", "PR", "CoDL", "UEM")
-
-
-class Kept:
-    """Results of draws by their names, in a file that they are written to as they come; without one, in memory."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.known: dict[str, dict[str, object]] = json.loads(path.read_text()) if path and path.exists() else {}
-
-    def get(self, name: str, make: Callable[[], dict[str, object]]) -> dict[str, object]:
-        if name not in self.known:
-            begin = time.perf_counter()
-            self.known[name] = {**make(), "seconds": round(time.perf_counter() - begin)}
-            if self.path is not None:
-                part = self.path.with_suffix(".part")
-                part.write_text(json.dumps(self.known, indent=1))
-                part.replace(self.path)
-        return self.known[name]
 
 
 def supervised(texts: Sequence[RelatedText], rules: RulesFile, seeds: Sequence[int], kept: Kept, how: str) -> None:

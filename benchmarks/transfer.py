@@ -1,12 +1,14 @@
 """A Spanish parser from English trees and a bitext: table 8 and figure 9 of Ganchev et al. 2010 on other corpora.
 
-    make bench-transfer                       on es-gsd-dev, for choosing settings
-    make bench-transfer ARGS="--test"         on es-gsd-test and es-pud
+    make bench-transfer                                     on es-gsd-dev, for choosing settings
+    make bench-transfer ARGS="--test"                       on es-gsd-test and es-pud
+    make bench-transfer ARGS="--keep f.json"                rows that f.json has are not run again
+    make bench-transfer ARGS="--plots docs/figures"         and the curves as a picture
 
 Europarl English-Spanish is aligned by ours; both sides are tagged by CRFs of ours, English from the tags of
 en-ewt-train and Spanish from those of es-gsd-dev; English is parsed by the parser of `make bench-trees`. Target
 sentences have up to 20 words without punctuation. Parsers are tested with gold tags, without punctuation, on all
-lengths and up to 10 words.
+lengths and up to 10 words. Random completion is drawn five times: mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -14,13 +16,18 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from itertools import islice
+from operator import eq
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from _kept import Kept
 from _trees import attachment, data, plain, treebank
 
 from trellis.data.sentence import Sentence
-from trellis.errors import InfeasibleError
 from trellis.learn import UEM
 from trellis.models import DMV, ArcParser
 from trellis.tasks.align import Aligner
@@ -33,6 +40,10 @@ CONFIDENCE = 0.5
 """Links less likely than this are left out."""
 SPLIT = {"del": ("de", "el"), "al": ("a", "el")}
 """Words that the treebank writes as two."""
+DRAWS = 5
+"""Of random completions."""
+ETAS = (0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
 
 def bitext(n: int) -> tuple[list[list[str]], list[list[str]]]:
@@ -63,55 +74,155 @@ def prepare(n: int) -> list:
     return usable_pairs(parsed, sides[1], [links[k] for k in short], 20)
 
 
-def random_trees(pairs: list, seed: int = 0) -> list:
-    """The baseline of sec. 7.3: projected arcs in random order while a tree is possible, then a random completion."""
+def random_trees(pairs: list, seed: int) -> list:
+    """The baseline of sec. 7.3: projected arcs in random order while a tree is possible, then any possible head for
+    each word that is left, in random order. An arc is possible beside others if some tree has them all."""
     rng = np.random.default_rng(seed)
     model = DMV()
     batch = model.encode([pair.target for pair in pairs], fit=True)
-    flat = model.parts(batch).zeros()
-    given = [projected(pair) for pair in pairs]
-    orders = [rng.permutation(len(own)).tolist() for own in given]
-    known = np.full(batch.n_slots, -1, np.int32)
-    for turn in range(max(map(len, given))):
-        trial = known.copy()
-        for i, order in enumerate(orders):
-            if turn < len(order):
-                h, c = given[i][order[turn]]
-                at = batch.offsets[i] + c - 1
-                trial[at] = h if trial[at] < 0 else trial[at]
-        try:
-            flat.clamp(trial).argmax()
-        except InfeasibleError as error:
-            for i in error.instances:
-                trial[batch.offsets[i] : batch.offsets[i + 1]] = known[batch.offsets[i] : batch.offsets[i + 1]]
-        known = trial
-    return model.decode(batch, flat.clamp(known).sample(1, rng)[0])
+    parts = model.parts(batch)
+    flat, heads = parts.zeros(), batch.labels.copy()
+    waiting = [[own[k] for k in rng.permutation(len(own))] for own in map(projected, pairs)]
+    while np.any(heads < 0):
+        possible = flat.clamp(heads).infer().marginal > 0.0
+        for i, n in enumerate(batch.lengths.tolist()):
+            own, first = heads[batch.offsets[i] : batch.offsets[i + 1]], parts.arc_offsets[i]
+            orphans = np.flatnonzero(own < 0)
+            if not len(orphans):
+                continue
+            may = possible[first : first + n * n].reshape(n, n)  # (child, head), the root in the child's own place
+            while waiting[i]:
+                h, c = waiting[i].pop()
+                if own[c - 1] < 0 and may[c - 1, (h or c) - 1]:
+                    own[c - 1] = h
+                    break
+            else:
+                c = rng.choice(orphans)
+                h = rng.choice(np.flatnonzero(may[c]))
+                own[c] = 0 if h == c else h + 1
+    return model.decode(batch, heads)
+
+
+class Material:
+    """Usable pairs and a parser of English tags, made when they are first asked for, and what is made of them."""
+
+    def __init__(self, n: int, kept: Kept) -> None:
+        self.n, self.kept = n, kept
+        self.drawn: dict[tuple[int, int], list] = {}
+
+    def known(self, name: str, make: Callable[[], dict[str, object]]) -> dict[str, object]:
+        """A result that is kept, or made from these pairs; its time is its own, without that of preparing them."""
+        name = f"{name}, {self.n} aligned"
+        if name not in self.kept.known:
+            _ = self.pairs, self.start
+        return self.kept.get(name, make)
+
+    @cached_property
+    def pairs(self) -> list:
+        return prepare(self.n)
+
+    @cached_property
+    def start(self) -> ArcParser:
+        english = plain(treebank("en-ewt-train"))
+        return ArcParser(lexical=False, bits=20, solver="adagrad", learning_rate=0.05, max_iter=3).fit(*english)
+
+    def size(self, asked: int) -> dict[str, object]:
+        some = self.pairs[:asked]
+        words = sum(len(pair.target) for pair in some)
+        given = sum(len({c for _, c in projected(pair)}) for pair in some)
+        return {"usable": len(self.pairs), "pairs": len(some), "words": words, "given": given}
+
+    def completed(self, size: int, teach: Callable[[list, list], Any]) -> Iterable[Any]:
+        """What random completions teach."""
+        some = self.pairs[:size]
+        for key in ((size, seed) for seed in range(DRAWS)):
+            if key not in self.drawn:
+                self.drawn[key] = random_trees(some, key[1])
+            yield teach([pair.target for pair in some], self.drawn[key])
+
+    def transferred(self, size: int, **settings: Any) -> Iterable[Any]:
+        yield Transfer(n_jobs=2, **settings).fit_pairs(self.pairs[:size], self.start).model_
+
+    def unsupervised(self, size: int) -> Iterable[Any]:
+        learner = UEM(DMV(), start="uniform", max_iter=40, tol=0, n_jobs=2)
+        yield learner.fit([pair.target for pair in self.pairs[:size]]).model_
+
+    def of_eta(self, size: int, eta: float, model: str) -> dict[str, object]:
+        """Learned from one half: projected heads kept in the other half, and attachment."""
+        half = len(self.pairs[:size]) // 2
+        learner = Transfer(model=model, eta=eta, n_jobs=2).fit_pairs(self.pairs[:half], self.start)
+        text, heads = plain(treebank("es-gsd-dev"))
+        conserved = 100.0 * learner.conserved(self.pairs[half:size])
+        return {"conserved": conserved, "attachment": attachment(learner.model_.predict(text), heads)}
 
 
 class Table:
-    """Rows of attachment on every treebank, all lengths and up to 10 words."""
+    """Rows of attachment on every treebank, all lengths and up to 10 words: of one model, or mean and deviation."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], every: Material) -> None:
+        self.names, self.every = names, every
+        self.right: dict[str, list[list[np.ndarray]]] = {}
         self.sets = [plain(treebank(name), longest) for name in names for longest in (None, 10)]
-        heads = [f"{name}{'' if longest is None else ' ≤10'}" for name in names for longest in (None, 10)]
-        print(f"  {'':<46}" + "".join(f"{head:>17}" for head in heads) + f"{'seconds':>9}")
-        self.begin = time.perf_counter()
+        self.words = [np.array([len(own) for own in heads]) for _, heads in self.sets]
+        titles = [f"{name}{'' if longest is None else ' ≤10'}" for name in names for longest in (None, 10)]
+        self._print("", titles, "seconds")
+        self._print("words", [f"{own.sum():,}" for own in self.words], "")
 
-    def row(self, name: str, model) -> None:
-        seconds = time.perf_counter() - self.begin
-        model.threads = 2
-        figures = [attachment(model.predict(text), heads) for text, heads in self.sets]
-        print(f"  {name:<46}" + "".join(f"{x:>17.1f}" for x in figures) + f"{seconds:>9.0f}", flush=True)
-        self.begin = time.perf_counter()
+    def row(self, name: str, models: Callable[[], Iterable[Any]], size: int = 0) -> list[float]:
+        """The mean figures."""
+        shown = f"{name}, {size}" if size else name
+        name = f"{shown}: {' '.join(self.names)}"
+        found = self.every.known(name, lambda: {"right": [self._judged(model) for model in models()]})
+        self.right[shown] = [[np.array(line.split(), dtype=float) for line in own] for own in found["right"]]
+        total = [words.sum() for words in self.words]
+        figures = [[100 * own.sum() / n for own, n in zip(one, total, strict=True)] for one in self.right[shown]]
+        mean = np.mean(figures, axis=0)
+        cells = [f"{x:.1f}" for x in mean]
+        if len(figures) > 1:
+            cells = [f"{x:.1f} ± {d:.1f}" for x, d in zip(mean, np.std(figures, axis=0, ddof=1), strict=True)]
+        self._print(shown, cells, found["seconds"])
+        return mean.tolist()
+
+    def gain(self, name: str, one: str, other: str) -> None:
+        """How far one row is ahead of another (in the mean), and its standard error over sentences."""
+        cells = []
+        for k, words in enumerate(self.words):
+            means = (np.mean([own[k] for own in self.right[row]], axis=0) for row in (one, other))
+            more = np.subtract(*means)
+            share = more.sum() / words.sum()
+            cells.append(f"{100 * share:+.1f} ± {100 * np.sqrt(np.sum((more - share * words) ** 2)) / words.sum():.1f}")
+        self._print(name, cells, "")
+
+    def _judged(self, model: Any) -> list[str]:
+        """Words with the right head, sentence by sentence."""
+        model.n_jobs = 2
+        found = (
+            [sum(map(eq, *pair)) for pair in zip(model.predict(text), heads, strict=True)] for text, heads in self.sets
+        )
+        return [" ".join(map(str, own)) for own in found]
+
+    def _print(self, name: str, cells: list[str], last: object) -> None:
+        print(f"  {name:<46}" + "".join(f"{x:>17}" for x in cells) + f"{last!s:>9}", flush=True)
 
 
 class LinkLeft:
     """Every word hangs on the one before it."""
 
-    threads = 1
-
     def predict(self, text: list) -> list:
         return [list(range(len(words))) for words in text]
+
+
+def by_eta(every: Material, size: int) -> dict[str, list[Any]]:
+    """Footnote 10: what half of the pairs teaches about the other half, at each η."""
+    print("\nη by unlabelled text: learned from one half, projected heads kept in the other (footnote 10); es-gsd-dev")
+    curves: dict[str, list[Any]] = {"parser": [], "DMV": []}
+    for name, model in (("parser", "margin"), ("DMV", "dmv")):
+        for eta in ETAS:
+            found = every.known(f"η {eta}, {name}, {size}", partial(every.of_eta, size, eta, model))
+            figures = found["conserved"], found["attachment"]
+            curves[name].append(figures)
+            print(f"  {name:<8}{eta:<6}{figures[0]:>8.1f}{figures[1]:>8.1f}{found['seconds']:>6} s", flush=True)
+    return curves
 
 
 def main() -> None:
@@ -119,52 +230,73 @@ def main() -> None:
     options.add_argument("--test", action="store_true", help="measure on es-gsd-test and es-pud")
     options.add_argument("--pairs", type=int, default=50_000, help="sentence pairs that are aligned")
     options.add_argument("--size", type=int, default=10_000, help="usable pairs of the table")
+    options.add_argument("--keep", type=Path, help="file of results: rows that it has are not run again")
+    options.add_argument("--plots", type=Path, help="folder for transfer.png")
     given = options.parse_args()
     warnings.simplefilter("ignore")
-    every = prepare(given.pairs)
-    pairs = every[: given.size]
-    n_words = sum(len(pair.target) for pair in pairs)
-    n_given = sum(len({c for _, c in projected(pair)}) for pair in pairs)
-    print(f"  {len(every)} usable pairs; the first {len(pairs)} have {n_words} words, {n_given} with projected heads")
-    text = [pair.target for pair in pairs]
-
-    print("\nη by unlabelled text: learned from one half, projected heads kept in the other (footnote 10)")
-    half = len(pairs) // 2
-    start = Transfer().source_model(pairs[:half])
-    for eta in (0.6, 0.7, 0.8, 0.9, 0.95, 1.0):
-        learner = Transfer(eta=eta, n_jobs=2).fit_pairs(pairs[:half], start)
-        print(f"  {eta:<6}{100 * learner.conserved(pairs[half:]):.1f}", flush=True)
+    every, size = Material(given.pairs, Kept(given.keep)), given.size
+    found = every.known(f"{size} pairs", partial(every.size, size))
+    print("  {usable} usable pairs; the first {pairs} have {words} words, {given} with projected heads".format(**found))
+    curves = by_eta(every, size)
 
     print()
-    table = Table(["es-gsd-test", "es-pud"] if given.test else ["es-gsd-dev"])
-    table.row("link-left", LinkLeft())
-    learner = UEM(DMV(), start="uniform", max_iter=40, tol=0, n_jobs=2).fit(text)
-    table.row("DMV, unsupervised", getattr(learner, "model_", learner.model))
-    trees = random_trees(pairs)
-    table.row("random completion, DMV", DMV().fit(text, trees))
-    table.row("random completion, parser", ArcParser(bits=20, max_iter=2).fit(text, trees))
-    english = plain(treebank("en-ewt-train"))
-    delexicalised = ArcParser(lexical=False, bits=20, solver="adagrad", learning_rate=0.05, max_iter=3).fit(*english)
-    table.row("direct transfer of a parser of tags", delexicalised)
+    table = Table(["es-gsd-test", "es-pud"] if given.test else ["es-gsd-dev"], every)
+    table.row("link-left", lambda: [LinkLeft()])
+    table.row("DMV, unsupervised", partial(every.unsupervised, size), size)
+    table.row("random completion, DMV", partial(every.completed, size, DMV().fit), size)
+    table.row("random completion, parser", partial(every.completed, size, Transfer(n_jobs=2).taught), size)
+    table.row("direct transfer of a parser of tags", lambda: [every.start])
     for name, settings in (
         ("PR, DMV", {"model": "dmv"}),
-        ("PR, parser (the default)", {}),
+        ("PR, parser", {}),
         ("PR, parser of tags", {"lexical": False}),
         ("PR, parser, one round, one order", {"max_iter": 1, "orders": 1}),
         ("PR, parser, likelihood", {"model": "likelihood"}),
         ("CoDL (γ = 0), parser", {"gamma": 0.0}),
     ):
-        table.row(name, Transfer(n_jobs=2, **settings).fit_pairs(pairs, delexicalised).model_)
-    table.row("supervised Spanish (es-gsd-dev)", ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev"))))
+        table.row(name, partial(every.transferred, size, **settings), size)
+    for model in ("DMV", "parser"):
+        table.gain(f"PR over random completion, {model}", f"PR, {model}, {size}", f"random completion, {model}, {size}")
+    table.row("supervised DMV (es-gsd-dev)", lambda: [DMV().fit(*plain(treebank("es-gsd-dev")))])
+    table.row("supervised parser (es-gsd-dev)", lambda: [ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev")))])
 
-    print("\nby number of pairs: random completion, PR and CoDL, all by margin steps (Figure 9)")
-    for size in (1_000, 2_000, 5_000, 10_000, 20_000):
-        some = every[:size]
-        own = [pair.target for pair in some]
-        table.row(f"random completion, {len(some)}", ArcParser(bits=20, max_iter=2).fit(own, random_trees(some)))
-        for name, gamma in (("PR", 1.0), ("CoDL", 0.0)):
-            learner = Transfer(gamma=gamma, n_jobs=2).fit_pairs(some, delexicalised)
-            table.row(f"{name}, {len(some)}", learner.model_)
+    print("\nby number of pairs: parsers by margin steps (Figure 9)")
+    growth: dict[str, list[list[float]]] = {}
+    usable = int(str(found["usable"]))
+    sizes = [min(n, usable) for n in SIZES]
+    for n in sizes:
+        for name, make in (
+            ("random completion, parser", partial(every.completed, n, Transfer(n_jobs=2).taught)),
+            ("PR, parser", partial(every.transferred, n)),
+            ("CoDL (γ = 0), parser", partial(every.transferred, n, gamma=0.0)),
+        ):
+            growth.setdefault(name, []).append(table.row(name, make, n))
+    if given.plots is not None:
+        draw(given.plots / "transfer.png", table.names, sizes, growth, curves)
+
+
+def draw(path: Path, names: list[str], sizes: list[int], growth: dict[str, list], curves: dict[str, list]) -> None:
+    """Attachment by number of pairs (Figure 9), and what η does."""
+    from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
+
+    figure, (pairs, eta) = new_figure(8.6, 3.6, 1, 2)
+    point = {"marker": "o", "markersize": 3}
+    for (name, rows), colour in zip(growth.items(), ACCENTS, strict=False):
+        for treebank_name, column, line in zip(names, (0, 2), ("-", "--"), strict=False):
+            values = [row[column] for row in rows]
+            pairs.plot(sizes, values, line, color=colour, label=f"{name}, {treebank_name}", **point)
+    pairs.set_xscale("log")
+    pairs.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    pairs.minorticks_off()
+    plain_axes(pairs, "by number of sentence pairs", "sentence pairs", "words with the right head, %")
+    for (name, found), colour in zip(curves.items(), (ACCENTS[1], ACCENTS[3]), strict=True):
+        for column, line, what in ((0, "-", "projected heads kept"), (1, "--", "attachment, es-gsd-dev")):
+            eta.plot(ETAS, [row[column] for row in found], line, color=colour, label=f"{name}, {what}", **point)
+    eta.set_xticks(ETAS, [f"{x:g}" for x in ETAS])
+    plain_axes(eta, "by η, learned from half of the pairs", "η", "%")
+    for axes in (pairs, eta):
+        axes.legend(fontsize=7, frameon=False, handlelength=4)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -139,19 +139,19 @@ class Transfer(TreeTask):
     ) -> ArcParser:
         batch = start.encode(text)
         rule = self._rule(_attainable(start, batch, given))
-        shared: dict[str, Any] = {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
         rounds = self.max_iter or ROUNDS[self.model]
         if self.model == "margin":
             for left in range(rounds - 1, -1, -1):
                 posteriors = self._projected(start, start.scores, batch, rule)
-                heads = np.concatenate([start.scores(shard).likeliest(q) for shard, q in posteriors])
+                heads = np.concatenate([start.uniform(shard).likeliest(q) for shard, q in posteriors])
                 trees = start.decode(batch, heads)
                 if left:
                     start = ArcParser(lexical=False, bits=self.bits, solver="adagrad", max_iter=1).fit(text, trees)
                     batch = start.encode(text)
-            return self._mean_parser(text, trees, shared)
+            return self.taught(text, trees)
         model = ArcParser(
-            **shared, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs, engine=self.engine,
+            **self._features, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs,
+            engine=self.engine,
         )  # fmt: skip
         model.encode(text, fit=True)
         found = self._projected(start, start.scores, batch, rule)
@@ -161,18 +161,17 @@ class Transfer(TreeTask):
             model = self._learned(model, text, rule, "model", rounds - 1)
         return model
 
-    def _mean_parser(
-        self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]], shared: dict[str, Any]
-    ) -> ArcParser:
-        """The mean of parsers that met the trees in different orders."""
-        made = [
-            ArcParser(
-                **shared, max_iter=self.passes, learning_rate=self.learning_rate, random_state=seed, n_jobs=self.n_jobs
-            ).fit(text, trees)
-            for seed in range(self.orders)
-        ]  # fmt: skip
-        made[0].set_parameters({"weights": np.mean([one.parameters()["weights"] for one in made], axis=0)})
+    def taught(self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]) -> ArcParser:
+        """What given trees teach by margin steps: the mean of parsers that met them in different orders."""
+        settings = {"max_iter": self.passes, "learning_rate": self.learning_rate, "n_jobs": self.n_jobs}
+        orders = engine_for(self.n_jobs, self.engine).near.place(range(self.orders))
+        made = list(orders.run(_in_order, ({**self._features, **settings}, text, trees)))
+        made[0].set_parameters({"weights": np.mean([one.weights_ for one in made], axis=0)})
         return made[0]
+
+    @property
+    def _features(self) -> dict[str, Any]:
+        return {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
 
     def _projected(
         self, model: ArcParser | DMV, scores: Callable[[Batch], Structure], batch: Batch, rule: Constraint
@@ -221,6 +220,12 @@ class Transfer(TreeTask):
         self._check_within(
             eta=(0.0, 1.0), gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26)
         )  # fmt: skip
+
+
+def _in_order(given: tuple[dict[str, Any], Any, Any], seed: int, state: Any) -> tuple[ArcParser, Any]:
+    """A parser that met the trees in one order."""
+    settings, text, trees = given
+    return ArcParser(**settings, random_state=seed).fit(text, trees), state
 
 
 def _posterior(item: Item, answer: ShardAnswer) -> Any:
