@@ -178,6 +178,27 @@ def test_mentions_are_found_where_none_are_given(relater):
         )
 
 
+def test_sentences_are_given_as_json_has_them_and_as_strings(relater, tmp_path):
+    write_related(tmp_path / "few.jsonl", FEW)
+    few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
+    settings = {"min_count": 1, "max_iter": 1}
+    one = Relater(RULES, **settings).fit(few, [" ".join(t.tokens) for t in MANY[:4]])
+    other = Relater(RULES, **settings).fit(FEW, [RelatedText(t.tokens) for t in MANY[:4]])
+    assert one.predict(["Ann lives in Ely ."]) == other.predict([RelatedText(("Ann", "lives", "in", "Ely", "."))])
+    with pytest.raises(DataError, match="put it in brackets"):
+        relater.predict("Ann lives in Ely .")
+    with pytest.raises(DataError, match="expected the key 'tokens'") as told:
+        relater.predict(["Ann", {"words": []}])
+    assert told.value.__notes__ == ["(sentence 1)"]
+
+
+def test_lines_without_columns_are_raw_text(tmp_path):
+    (tmp_path / "raw.txt").write_text("Ann lives in Ely.\n\nBob saw Hull.\n")
+    found = list(read_related(tmp_path / "raw.txt"))
+    assert [t.tokens for t in found] == [("Ann", "lives", "in", "Ely", "."), (), ("Bob", "saw", "Hull", ".")]
+    assert [t.line for t in found] == [1, 2, 3] and all(t.mentions is None for t in found)
+
+
 def test_mistakes_are_told():
     with pytest.raises(DataError, match="all types and relations known"):
         Relater(RULES).fit(MANY)
