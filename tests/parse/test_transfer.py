@@ -149,7 +149,9 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["transfer", *map(str, [*options[:5], tmp_path / "t.txt", *options[6:]])])
     assert stop.value.code == 2
-    assert "t.txt has words without tags (UPOS): give a tagger of its language, --target-tagger" in capsys.readouterr().err
+    assert (
+        "t.txt has words without tags (UPOS): give a tagger of its language, --target-tagger" in capsys.readouterr().err
+    )
     with pytest.raises(SystemExit):
         main(["evaluate", "--trees", str(tmp_path / "t.conllu"), str(tmp_path / "out.conllu")])
     assert re.search(r"all words +[0-9.]+ +- ", capsys.readouterr().out)  # no relations, no LAS

@@ -102,7 +102,7 @@ def test_a_tagger_has_words_of_each_tag_and_posteriors():
     html = checked(page)
     assert headings(page)[0] == "14 labels against gold"
     assert headings(page)[-2:] == ["Words of each label", "Label posteriors"]
-    assert "<td class=\"words\">cat (3), tree (1), gardener (1)</td>" in html
+    assert '<td class="words">cat (3), tree (1), gardener (1)</td>' in html
 
 
 def test_ge_has_its_targets_and_its_run():
@@ -116,7 +116,7 @@ def test_views_have_what_each_says_and_where_they_differ():
     page = report(*models.two_views())
     html = checked(page)
     assert headings(page)[-3:] == ["What each view says", "Where views differ most", "The run, round by round"]
-    assert all(f"<td class=\"words\">{way}</td>" in html for way in ("view 0", "view 1", "agreed"))
+    assert all(f'<td class="words">{way}</td>' in html for way in ("view 0", "view 1", "agreed"))
 
 
 def test_views_of_rows_are_judged_by_the_labels_given():

@@ -144,7 +144,8 @@ def align(
         float, number_option("--reliability", help="Least expected share of the hints that hold.", panel=KNOWLEDGE)
     ] = 0.9,
     format: Annotated[
-        Format, name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN)
+        Format,
+        name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
     ] = Format.PHARAOH,
     scores: Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)] = False,
     json: Json = False,

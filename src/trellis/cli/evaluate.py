@@ -157,7 +157,8 @@ def _tagged(path: str) -> list[Sentence]:
 
 
 def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
-    from trellis.data.conllu import FILLER, read_conllu
+    from trellis.data.columns import FILLER
+    from trellis.data.conllu import read_conllu
     from trellis.tasks.parse import COLUMNS, compare
 
     truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))

@@ -16,7 +16,7 @@ from trellis.errors import ConstraintError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EachLabel(Constraint):
-    """``function(label)`` for every label of ``labels``, or of the vocabulary where none is given, but those of ``but``."""
+    """``function(label)`` for every label of ``labels`` (none given: of the vocabulary) but those of ``but``."""
 
     function: Callable[[str], Constraint | Rule]
     labels: tuple[str, ...]
@@ -59,4 +59,4 @@ def each_label(
     >>> each_label(lambda L: starts(L) <= 1, but="O").code()
     "each_label(lambda L: starts(L) <= 1, but=['O'])"
     """
-    return EachLabel(function, label_names(labels, "each_label"), label_names([but], "each_label") if but else ())
+    return EachLabel(function, label_names(labels, "each_label"), label_names((but,), "each_label"))

@@ -26,7 +26,9 @@ def labels_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     inputs, words, truth = instances(data, gold)
     gamma = getattr(learner, "gamma", 1.0)
     gamma = gamma_at(1.0 if gamma is None else gamma, max(getattr(learner, "max_iter", 1) - 1, 0)) or 0.05
-    return page_of_labels(getattr(learner, "model_", None) or learner, inputs, words, truth, constraints_of(learner), gamma)
+    return page_of_labels(
+        getattr(learner, "model_", None) or learner, inputs, words, truth, constraints_of(learner), gamma
+    )
 
 
 def tags_page(tagger: Any, sentences: Sequence[Any], _: Any) -> Page:

@@ -30,7 +30,9 @@ def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
         page.add("Labels against gold", table(("", "labels", "right"), rows))
     if rules:
         said = text("Prediction obeys these, or pays for what it breaks.")
-        page.add("Constraints", said, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1)))
+        page.add(
+            "Constraints", said, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1))
+        )
     last = found[way]
     page.add("Words of each label", words_table(words, last))
     page.add("Worst errors", *confusions(words, truth, last))

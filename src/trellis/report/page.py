@@ -86,7 +86,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "",
         "<tr>" + "".join(f"<td{_kind(i, words)}>{escape(str(cell))}</td>" for i, cell in enumerate(row)) + "</tr>\n"
         for row in rows
     )
-    return f'{_said(caption)}<div class="wide"><table><thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    return (
+        f'{_said(caption)}<div class="wide"><table><thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    )
 
 
 def _said(caption: str) -> str:

@@ -5,7 +5,7 @@
 | an aligner | posterior grids before and after, what agreement and bijectivity did, links against gold |
 | an extractor | rules, label posteriors before and after, fields against gold, errors in context |
 | a parser of any kind | arcs as likely as they are, heads against gold |
-| a learner of labels, a tagger, GE | constraints, words of each label, posteriors before and after, labels against gold |
+| a learner of labels, a tagger, GE | constraints, words of labels, posteriors before and after, labels against gold |
 | views that agree | the same, what each view says, where they differ most |
 | a learner of margins | best labels with and without constraints, against gold |
 | a relater | rules, what they changed, entities and relations against gold |

@@ -158,7 +158,9 @@ def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
         if None in tags:
             at = tags.index(None)
             raise DataError(
-                f"the word {s.words[at]!r} has no tag (UPOS): `trellis tag predict` gives tags", path=s.path, line=s.line_of(at)
+                f"the word {s.words[at]!r} has no tag (UPOS): `trellis tag predict` gives tags",
+                path=s.path,
+                line=s.line_of(at),
             )
         text.append([(word, tag or "") for word, tag in zip(s.words, tags, strict=True)])
     return text
