@@ -33,6 +33,7 @@ table { border-collapse: collapse; font-size: .875rem; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--faint); vertical-align: top; }
 th { font-weight: 600; } th:first-child, td:first-child, .words { text-align: left; }
 td:not(.words) { white-space: nowrap; } td.words { min-width: 7rem; } td.words:nth-child(2) { min-width: 12rem; }
+@media (max-width: 40rem) { td.words:first-child { max-width: 8rem; overflow-wrap: anywhere; } }
 td.p { text-align: center; background: color-mix(in srgb, var(--accent) calc(var(--p) * 70%), transparent); }
 figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; } svg text { fill: var(--ink); }
 mark { background: none; color: var(--bad); font-weight: 600; }
