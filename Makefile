@@ -8,7 +8,8 @@ ARGS ?=
 WORKERS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Where somebody watches, pip says what it is doing.
+PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 # What the package's metadata is made of: a change here installs it anew.
 METADATA := pyproject.toml src/trellis/_version.py
 PACKAGE := $(VENV)/.package-installed

@@ -114,19 +114,20 @@ def alignment() -> tuple[Aligner, list[Any], list[Any]]:
     with working("posteriors"):
         n = most_mended(pairs, gold, *(aligner.posteriors(pairs) for aligner in made))
     console.print(
-        "\n   A rare name collects what is left over, until both must agree "
-        f"({RIGHT} right, {WRONG} wrong, {MISSED} missed):\n"
+        "\n   A rare name collects what is left over, until both must agree\n"
+        f"   ({RIGHT} right, {WRONG} wrong, {MISSED} missed):\n"
     )
     source, target = (side.split() for side in pairs[n])
-    wide = max(map(len, target)) + 1
+    wide, margin = max(map(len, target)) + 1, max(map(len, source)) + 2  # 80 columns must do
     for title, found in zip(("EM", "agreed"), links, strict=True):
-        console.print(f"   {title:13}" + "".join(w.ljust(wide) for w in target))
+        console.print(f"   {title:{margin}}" + "".join(w.ljust(wide) for w in target).rstrip())
         for i, name in enumerate(source):
-            line = Text(f"   {name:13}")
+            line = Text(f"   {name:{margin}}")
             for j in range(len(target)):
                 there, true = (i, j) in found[n], (i, j) in gold[n].possible
                 mark = RIGHT if there and true else WRONG if there else MISSED if true else "·"
                 line.append(mark.ljust(wide), style={RIGHT: "green", WRONG: "bold red", MISSED: "red"}.get(mark, "dim"))
+            line.rstrip()
             console.print(line)
         console.print()
     return made[0], pairs, gold
@@ -141,7 +142,7 @@ def tagger() -> tuple[UEM, list[Sentence]]:
         (count("NOUN") >= 1.5).penalty(5).named("nouns, usually more than one"),
     ]
     for rule in rules:
-        console.print(f"   {rule.describe()}")
+        console.print(Padding(rule.describe(), (0, 0, 0, 3)))
     text = [s.split() for s in SENTENCES]
     model = HMM(["DET", "NOUN", "VERB", "OTHER"], min_count=1, emission_prior=1.1, transition_prior=1.1)
     with working("learning"):

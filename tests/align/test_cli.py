@@ -44,6 +44,17 @@ def test_evaluate_prints_precision_recall_aer_and_f(text, capfd):
     assert float(rows["AER"]) < 2.0
 
 
+def test_links_can_be_read_as_words(text, tmp_path):
+    out = tmp_path / "words"
+    assert run("align", "-i", text / "st", "-o", out, "-q", "--format", "words", "--threads", 1) == 0
+    pairs = [line.split(" ||| ") for line in (text / "st").read_text().splitlines()]
+    want = []
+    for (left, right), line in zip(pairs, (text / "links").read_text().splitlines(), strict=True):
+        places = [map(int, link.split("-")) for link in line.split()]
+        want.append(" ".join(f"{left.split()[i]}:{right.split()[j]}" for i, j in places))
+    assert out.read_text().splitlines() == want
+
+
 def test_every_form_of_input_and_any_threads_give_the_same_bytes(text, tmp_path):
     want = (text / "links").read_bytes()
     for number, arguments in enumerate(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from trellis import constraints as tc
 from trellis.constraints import parse_rules, read_rules
+from trellis.constraints.expression import read_constraint
 from trellis.data.batch import Batch, Column
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, TrellisError, UnknownNameError
@@ -60,7 +61,7 @@ SAME = [
     ('share = "A"\nbetween = [0.1, 0.2]\nper = "corpus"', tc.share("A").per("corpus").between(0.1, 0.2)),
     ('share = "A"\nif_word = "x"\nat_least = 0.5\npenalty = 2\nnorm = "squared"',
      (tc.share("A", where=word == "x") >= 0.5).penalty(2, "squared")),
-    ("appears_at_most = 1", tc.each_label(lambda L: tc.starts(L) <= 1)),
+    ("appears_at_most = 1", tc.each_label(lambda L: tc.starts(L) <= 1)),  # of labels that the file declares, no "O"
     ('field = "*"\nappears_at_most = 1\nstrength = "learned"', tc.each_label(lambda L: tc.starts(L) <= 1).learned()),
     ('field = "A"\nappears_at_least = 1\npenalty = 1', (tc.starts("A") >= 1).penalty(1)),
     ('field = ["A", "B"]\nappears_exactly = 0', tc.each_label(lambda L: tc.starts(L) == 0, "A", "B")),
@@ -101,6 +102,24 @@ def test_a_rule_means_what_the_same_expression_means(text: str, constraint: Any)
         assert a.strength == b.strength
         assert np.array_equal(a.parts, b.parts)
         assert np.array_equal(a.key, b.key)
+
+
+@pytest.mark.parametrize("head", ['labels = ["A", "B", "O"]\n', ""])
+def test_tokens_outside_of_fields_are_no_field(head: str) -> None:
+    (rule,) = parse_rules(f"{head}[[rule]]\nappears_at_most = 1")
+    assert rule.code() == "each_label(lambda L: starts(L) <= 1, but=['O'])"
+    assert read_constraint(rule.code()).describe() == rule.describe()
+    assert rule.describe().startswith("For every label L but O, in every sentence")
+    labels = Vocabulary(["A", "B", "O"], kind="label")
+    rows = compile_over_chains([rule], Batch.from_sentences([["x"] * 5]), labels)
+    excess = [rows.excess(rows.evaluate(labels.encode(list(y)))).max(initial=0) for y in ("OAOBO", "OAOAO")]
+    assert excess == [0, 1]
+
+
+def test_words_in_the_place_of_a_list_are_answered_with_the_key_that_takes_them() -> None:
+    with pytest.raises(UnknownNameError) as told:
+        parse_rules('[[rule]]\nif_next_word_in = ["May"]\nthen_label = "A"')
+    assert told.value.__notes__ == ["(if_next_word_in takes names of [lists]; if_next_word takes words themselves)"]
 
 
 def toml_blocks() -> list[str]:

@@ -118,6 +118,9 @@ def test_tokens_makes_a_file_to_be_labelled(folder, tmp_path):
     lines = (tmp_path / "few.tsv").read_text().splitlines()
     assert all(line == "" or line.endswith("\t_") for line in lines)
     assert lines.count("") == 2
+    (tmp_path / "raw.txt").write_text("Save the file?\n\nIt is 3.5 km.\n")
+    assert run("tokens", tmp_path / "raw.txt", "--plain", "-o", tmp_path / "cut.txt") == 0
+    assert (tmp_path / "cut.txt").read_text() == "Save the file ?\n\nIt is 3.5 km .\n"
 
 
 def test_a_view_for_reading_has_one_field_a_line(folder, tmp_path):

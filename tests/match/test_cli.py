@@ -51,6 +51,14 @@ def test_candidates_are_ranked(trained, capfd):
     assert "MRR" in err
 
 
+def test_sentences_that_are_taken_for_names_are_told_of(tmp_path, capfd):
+    pairs, answers = sentences(12, 0)
+    rows = (f"{a}\t{b}\t{max(z, 0)}\n" for (a, b), z in zip(pairs, answers, strict=True))
+    (tmp_path / "train.tsv").write_text("".join(rows))
+    assert run("match", "train", tmp_path / "train.tsv", "--save", tmp_path / "m", "--rounds", 1, *QUICK) == 0
+    assert "were compared as names, character by character: --kind sentences" in capfd.readouterr().err
+
+
 def test_sentences_with_answers_and_dev(tmp_path, capfd):
     for file, seed in (("train.tsv", 0), ("dev.tsv", 1)):
         pairs, answers = sentences(40, seed)

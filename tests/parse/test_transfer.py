@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -144,3 +146,13 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
               "-o", str(tmp_path / "again.conllu")])  # fmt: skip
     assert not stop.value.code
     assert (tmp_path / "again.conllu").read_bytes() == (tmp_path / "out.conllu").read_bytes()
+    (tmp_path / "t.txt").write_text("\n".join(" ".join(s.words) for s in target) + "\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["transfer", *map(str, [*options[:5], tmp_path / "t.txt", *options[6:]])])
+    assert stop.value.code == 2
+    assert (
+        "t.txt has words without tags (UPOS): give a tagger of its language, --target-tagger" in capsys.readouterr().err
+    )
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--trees", str(tmp_path / "t.conllu"), str(tmp_path / "out.conllu")])
+    assert re.search(r"all words +[0-9.]+ +- ", capsys.readouterr().out)  # no relations, no LAS

@@ -190,6 +190,27 @@ def test_mentions_are_found_where_none_are_given(relater):
         )
 
 
+def test_sentences_are_given_as_json_has_them_and_as_strings(relater, tmp_path):
+    write_related(tmp_path / "few.jsonl", FEW)
+    few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
+    settings = {"min_count": 1, "max_iter": 1}
+    one = Relater(RULES, **settings).fit(few, [" ".join(t.tokens) for t in MANY[:4]])
+    other = Relater(RULES, **settings).fit(FEW, [RelatedText(t.tokens) for t in MANY[:4]])
+    assert one.predict(["Ann lives in Ely ."]) == other.predict([RelatedText(("Ann", "lives", "in", "Ely", "."))])
+    with pytest.raises(DataError, match="put it in brackets"):
+        relater.predict("Ann lives in Ely .")
+    with pytest.raises(DataError, match="expected the key 'tokens'") as told:
+        relater.predict(["Ann", {"words": []}])
+    assert told.value.__notes__ == ["(sentence 1)"]
+
+
+def test_lines_without_columns_are_raw_text(tmp_path):
+    (tmp_path / "raw.txt").write_text("Ann lives in Ely.\n\nBob saw Hull.\n")
+    found = list(read_related(tmp_path / "raw.txt"))
+    assert [t.tokens for t in found] == [("Ann", "lives", "in", "Ely", "."), (), ("Bob", "saw", "Hull", ".")]
+    assert [(t.line, t.mentions) for t in found] == [(1, None), (2, None), (3, None)]
+
+
 def test_mistakes_are_told():
     with pytest.raises(DataError, match="all types and relations known"):
         Relater(RULES).fit(MANY)
@@ -199,6 +220,8 @@ def test_mistakes_are_told():
         Relater(RULES).fit([RelatedText(("a", "b"), (Mention(0, 1, "Town"), Mention(1, 2, "Loc")), ()), *FEW])
     with pytest.raises(UnknownNameError, match="method"):
         Relater(RULES, method="emm").fit(FEW)
+    with pytest.raises(UnknownNameError, match="unknown label 'DATE'"):  # rules of an extractor
+        Relater('[[rule]]\nif_word = "May"\nthen_label = "DATE"', finder=False).fit(FEW)
     with pytest.raises(DataError, match="two relations from mention 0 to mention 1"):
         RelatedText(("a", "b"), (Mention(0, 1), Mention(1, 2)), (Relation(0, 1, "x"), Relation(0, 1, "y")))
 

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trellis import HMM, UEM, Aggregator, Aligner, Extractor, Matcher, Parser, Relater, count, label, word
+from trellis import (
+    CRF,
+    GE,
+    HMM,
+    SSVM,
+    UEM,
+    Aggregator,
+    Aligner,
+    Extractor,
+    Matcher,
+    MultiView,
+    Parser,
+    Relater,
+    Tagger,
+    count,
+    label,
+    shares,
+    word,
+)
 from trellis.data.conllu import read_conllu
 from trellis.data.pair_files import PairLine
 from trellis.data.related import read_related
@@ -41,6 +59,31 @@ def tagged():
     learner = UEM(HMM(["D", "N", "V"], min_count=1), rules, max_iter=3, tol=0, random_state=0).fit(text)
     gold = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
     return learner, [Sentence(tuple(w), tuple(y)) for w, y in zip(text, gold, strict=True)]
+
+
+GOLD = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
+TEXT = [s.split() for s in ("the cat sleeps", "a cat climbs the tree", "the cat falls", "a gardener sleeps")]
+SENTENCES = [Sentence(tuple(w), tuple(y)) for w, y in zip(TEXT, GOLD, strict=True)]
+
+
+def trained_tagger():
+    return Tagger(min_count=1).fit(SENTENCES), SENTENCES
+
+
+def with_targets():
+    targets = [shares({"D": 0.9, "N": 0.05, "V": 0.05}, where=word == w).penalty(10.0, "squared") for w in ("the", "a")]
+    targets = [one.named(f"target {n}") for n, one in enumerate(targets)]
+    return GE(CRF(["D", "N", "V"], l2=0.1), targets, max_iter=2).fit(TEXT), SENTENCES
+
+
+def two_views():
+    views = [CRF(["D", "N", "V"], min_count=1, max_iter=5), HMM(["D", "N", "V"], min_count=1)]
+    return MultiView(views, max_iter=2, tol=0).fit([TEXT, TEXT], [*GOLD[:2], None, None]), SENTENCES
+
+
+def with_margins():
+    rules = [(count("V") >= 1).penalty(1.0).named("a verb")]
+    return SSVM(CRF(["D", "N", "V"], min_count=1), rules, max_iter=60).fit(TEXT, GOLD), SENTENCES
 
 
 def related():

@@ -10,8 +10,10 @@ import pytest
 
 from tests.hostile.command import run
 from tests.report import models
+from trellis import MultiView
 from trellis.constraints import count, label, word
 from trellis.errors import DataError
+from trellis.models import MaxEnt
 from trellis.report.effects import effects
 from trellis.report.judged import Judged
 from trellis.report.pages import history_report, report
@@ -95,6 +97,46 @@ def test_a_learner_has_constraints_and_posteriors_and_words_stay_words():
     assert "a &lt;verb&gt;" in html
     assert "&lt;cat&gt;" in html
     assert "<cat>" not in html
+    assert "The run, round by round" in headings(page)
+
+
+def test_a_tagger_has_words_of_each_tag_and_posteriors():
+    page = report(*models.trained_tagger())
+    html = checked(page)
+    assert headings(page)[0] == "14 labels against gold"
+    assert headings(page)[-2:] == ["Words of each label", "Label posteriors"]
+    assert '<td class="words">cat (3), tree (1), gardener (1)</td>' in html
+
+
+def test_ge_has_its_targets_and_its_run():
+    page = report(*models.with_targets())
+    html = checked(page)
+    assert {"What the constraints did", "The run, round by round"} <= set(headings(page))
+    assert "target 0" in html
+
+
+def test_views_have_what_each_says_and_where_they_differ():
+    page = report(*models.two_views())
+    html = checked(page)
+    assert headings(page)[-3:] == ["What each view says", "Where views differ most", "The run, round by round"]
+    assert all(f'<td class="words">{way}</td>' in html for way in ("view 0", "view 1", "agreed"))
+
+
+def test_views_of_rows_are_judged_by_the_labels_given():
+    words, shapes = np.eye(4)[[0, 1, 2, 2, 3, 3]], np.eye(2)[[0, 1, 0, 0, 1, 1]]
+    both = MultiView([MaxEnt(l2=0.1), MaxEnt(l2=0.1)], max_iter=2, tol=0).fit([words, shapes], ["a", "b", *[None] * 4])
+    page = report(both, [words, shapes], gold=["a", "b", "a", "a", "b", "a"])
+    html = checked(page)
+    assert headings(page)[:2] == ["6 labels against gold", "Worst errors"]
+    assert "a taken for b: 1 tokens" in html
+    assert "<mark>row 5</mark>" in html
+
+
+def test_margins_have_labels_with_and_without_constraints():
+    page = report(*models.with_margins())
+    html = checked(page)
+    assert headings(page)[:2] == ["Labels against gold", "Constraints"]
+    assert "under the constraints" in html
     assert "The run, round by round" in headings(page)
 
 

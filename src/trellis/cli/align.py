@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,6 +46,7 @@ from trellis.data.files import writing
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
+    from trellis.data.bitext import Pair
     from trellis.metrics.alignment import GoldLinks
     from trellis.tasks.align import Aligner
     from trellis.tasks.align_decoding import Links
@@ -83,6 +85,7 @@ class Format(StrEnum):
 
     PHARAOH = "pharaoh"
     ONE_BASED = "one-based"
+    WORDS = "words"
 
 
 def align(
@@ -141,7 +144,8 @@ def align(
         float, number_option("--reliability", help="Least expected share of the hints that hold.", panel=KNOWLEDGE)
     ] = 0.9,
     format: Annotated[
-        Format, name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based", panel=RUN)
+        Format,
+        name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
     ] = Format.PHARAOH,
     scores: Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)] = False,
     json: Json = False,
@@ -216,7 +220,7 @@ def align(
     known = read_hints(hints) if hints is not None else None
     ways = {"--output": symmetrize.value, "--forward-links": "forward", "--reverse-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
-    if len(wanted) > 1 or (gold and model is not None):
+    if len(wanted) > 1 or (gold and model is not None) or format is Format.WORDS:
         text.hold()
     with ExitStack() as files:
         # Opened before the work: a place that cannot be written to is noticed now.
@@ -227,7 +231,8 @@ def align(
                 links = _first_links(aligner, text, known, gold, trains=model is None)
             else:
                 links = aligner.align_stream(text.again(), hints=known)
-            for line in _lines(links, format, scores, wants_json(path, json)):
+            pairs = text.beside() if format is Format.WORDS else repeat(None)
+            for line in _lines(links, pairs, format, scores, wants_json(path, json)):
                 out.write(line)
                 out.write("\n")
         aligner.symmetrize = symmetrize.value
@@ -290,16 +295,25 @@ def _check_holds_links(option: str, path: str | None) -> None:
         raise DataError(f"{option} {path} would overwrite a file that holds no links: choose another name")
 
 
-def _lines(links: Iterable[Links], format: Format, scores: bool, json: bool) -> Iterator[str]:
+def _lines(
+    links: Iterable[Links], pairs: Iterable[Pair | None], format: Format, scores: bool, json: bool
+) -> Iterator[str]:
+    """A line of links for each pair, whose words are given where they are written."""
     from json import dumps
 
-    for given in links:
+    for given, pair in zip(links, pairs, strict=False):
         row = given.shifted(1) if format is Format.ONE_BASED else given
+        shares = [f"{p:.4g}" for p in row.scores] if scores else []
+        words = None if pair is None else [[pair[0][i], pair[1][j]] for i, j in row]
         if json:
             record: dict[str, Any] = {"links": row.pairs.tolist()}
+            if words is not None:
+                record["words"] = words
             if scores:
-                record["scores"] = [float(f"{p:.4g}") for p in row.scores]
-            yield dumps(record)
+                record["scores"] = [float(p) for p in shares]
+            yield dumps(record, ensure_ascii=False)
+        elif words is not None:
+            yield " ".join(":".join([*two, *shares[n : n + 1]]) for n, two in enumerate(words))
         else:
             yield row.pharaoh(scores=scores)
 

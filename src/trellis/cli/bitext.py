@@ -75,6 +75,12 @@ class ParallelText:
             self.forget()
         return self.pairs()
 
+    def beside(self) -> Iterator[Pair]:
+        """The same pairs, to stand beside what is found in them; nothing is counted twice."""
+        other = ParallelText(self.source, self.target, self.joined)
+        other.kept = self.kept
+        return other.pairs()
+
     def _is_files(self) -> bool:
         names = [self.joined] if self.joined is not None else [self.source, self.target]
         return all(name is not None and Path(name).is_file() for name in names)

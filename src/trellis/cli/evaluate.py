@@ -157,6 +157,7 @@ def _tagged(path: str) -> list[Sentence]:
 
 
 def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
+    from trellis.data.columns import FILLER
     from trellis.data.conllu import read_conllu
     from trellis.tasks.parse import COLUMNS, compare
 
@@ -173,13 +174,16 @@ def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
     shown = [("no punct.", scores.plain), ("all words", scores.total)]
     shown += [(f"up to {n}", own) for n, own in scores.up_to.items()]
     rows = [("", f"{'UAS':>8}{'LAS':>8}{'words':>10}")]
-    rows += [(name, f"{100 * own.uas:>8.2f}{100 * own.las:>8.2f}{own.n_words:>10}") for name, own in shown]
+    related = any(relation != FILLER for s in found for relation in s.columns["deprel"])  # else there is no LAS
+    rows += [
+        (name, f"{100 * own.uas:>8.2f}{f'{100 * own.las:.2f}' if related else '-':>8}{own.n_words:>10}")
+        for name, own in shown
+    ]
+    named = {"without_punctuation": scores.plain, "all_words": scores.total}
+    named |= {f"up_to_{n}": own for n, own in scores.up_to.items()}
     figures = {
-        name: {"uas": own.uas, "las": own.las, "n_words": own.n_words}
-        for name, own in (("without_punctuation", scores.plain), ("all_words", scores.total))
-    }
-    figures |= {
-        f"up_to_{n}": {"uas": own.uas, "las": own.las, "n_words": own.n_words} for n, own in scores.up_to.items()
+        name: {"uas": own.uas, "las": own.las if related else None, "n_words": own.n_words}
+        for name, own in named.items()
     }
     shown_whole = ("whole trees", f"{100 * scores.whole:>8.2f} of {scores.n_sentences} sentences")
     return [*rows, shown_whole], {**figures, "whole_trees": scores.whole, "n_sentences": scores.n_sentences}

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 match = typer.Typer(
     help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
 )
+WORDS_OF_NAMES = 3
+"""Texts with more words on average are hardly names."""
 
 
 class Kind(StrEnum):
@@ -119,6 +121,13 @@ def train(
     )  # fmt: skip
     made.fit([(one.left, one.right) for one in given], answers)
     made.save(save)
+    words = sum(len(side.split()) for one in given for side in (one.left, one.right)) / (2 * len(given))
+    if kind is Kind.NAMES and words > WORDS_OF_NAMES:
+        typer.echo(
+            f"Warning: the texts have {words:.1f} words on average and were compared as names, character by character: "
+            "--kind sentences compares words",
+            err=True,
+        )
     if history is not None:
         made.history_.save(history)
     if held is not None:

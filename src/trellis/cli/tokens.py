@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.options import Force, Json, Output, file_option, name_option, number_option, wants_json
+from trellis.cli.console import print_lines
+from trellis.cli.options import Force, Json, Output, file_option, flag, name_option, number_option, wants_json
 from trellis.data.files import shown
 from trellis.errors import DataError
 
@@ -20,6 +21,9 @@ def tokens(
     by: Annotated[
         str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
     ] = None,
+    plain: Annotated[
+        bool, flag("--plain", help="A text per line, blanks between its tokens: parallel text for `align`.")
+    ] = False,
     json: Json = False,
     force: Force = False,
 ) -> None:
@@ -42,10 +46,13 @@ def tokens(
     tokeniser = WORDS if rules is None else read_rules(rules).tokeniser
     if by is not None:
         tokeniser = Tokeniser(by) if by in TOKENISERS else Tokeniser("pattern", by)
-    texts = [t for t in read_texts(text, tokeniser=tokeniser) if len(t)]
+    every = list(read_texts(text, tokeniser=tokeniser))
+    texts = [t for t in every if len(t)]
     if not texts:
         raise DataError("there is no text in it", path=shown(text))
-    if wants_json(output, json):
+    if plain:
+        print_lines(output, (" ".join(t.sentence.words) for t in every[:lines]))
+    elif wants_json(output, json):
         blank = ((None,) * len(t) for t in texts[:lines])
         cut = (replace(t.sentence, labels=y, columns={}) for t, y in zip(texts[:lines], blank, strict=True))
         write_jsonlines(output, cut)

@@ -108,9 +108,8 @@ def transfer(
         {"--save": save, "--output": output if parse is not None else None},
     )
     known = Parser.load(source_parser, n_jobs=jobs(threads))
-    one, other = (
-        _tagged(path, tagger, jobs(threads)) for path, tagger in ((source, source_tagger), (target, target_tagger))
-    )
+    one = _tagged(source, source_tagger, "--source-tagger", jobs(threads))
+    other = _tagged(target, target_tagger, "--target-tagger", jobs(threads))
     if len(one) != len(other):
         raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
     if links is not None:
@@ -128,13 +127,18 @@ def transfer(
     learner.save(save)
     typer.echo(f"{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True)
     if parse is not None:
-        write_conllu(output, learner.predict([s for s in _tagged(parse, target_tagger, jobs(threads)) if len(s)]))
+        new = _tagged(parse, target_tagger, "--target-tagger", jobs(threads))
+        write_conllu(output, learner.predict([s for s in new if len(s)]))
 
 
-def _tagged(path: str, tagger: str | None, n_jobs: int | None) -> list[Sentence]:
+def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None) -> list[Sentence]:
     """The sentences of a file, tagged where there is a tagger for them."""
     from trellis.data.conllu import read_text
     from trellis.tasks.tag import Tagger
 
     sentences = list(read_text(path))
-    return sentences if tagger is None else Tagger.load(tagger, n_jobs=n_jobs).predict(sentences)
+    if tagger is not None:
+        return Tagger.load(tagger, n_jobs=n_jobs).predict(sentences)
+    if any(len(s) and (s.labels is None or None in s.labels) for s in sentences):
+        raise DataError(f"{path} has words without tags (UPOS): give a tagger of its language, {option}")
+    return sentences

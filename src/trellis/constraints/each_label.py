@@ -16,10 +16,11 @@ from trellis.errors import ConstraintError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EachLabel(Constraint):
-    """``function(label)`` for every label of ``labels``, or of the vocabulary where none is given."""
+    """``function(label)`` for every label of ``labels`` (none given: of the vocabulary) but those of ``but``."""
 
     function: Callable[[str], Constraint | Rule]
     labels: tuple[str, ...]
+    but: tuple[str, ...] = ()
 
     def _of(self, label: str) -> Constraint:
         made = self.function(label)
@@ -33,23 +34,29 @@ class EachLabel(Constraint):
         return constraint
 
     def code(self) -> str:
-        which = "".join(f", {name!r}" for name in self.labels)
+        which = "".join(f", {name!r}" for name in self.labels) + (f", but={list(self.but)!r}" if self.but else "")
         return f"each_label(lambda L: {self._of('L').code().replace(repr('L'), 'L')}{which})"
 
     def statement(self) -> str:
         which = f" among {', '.join(self.labels)}" if self.labels else ""
+        which += f" but {' and '.join(self.but)}" if self.but else ""
         return f"for every label L{which}, {self._of('L').statement()}"
 
     def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
         context.label_set(self.labels)
-        return [block for name in self.labels or context.labels.names for block in self._of(name).blocks(context)]
+        names = [name for name in self.labels or context.labels.names if name not in self.but]
+        return [block for name in names for block in self._of(name).blocks(context)]
 
 
-def each_label(function: Callable[[str], Constraint | Rule], *labels: str | Iterable[str]) -> EachLabel:
-    """One constraint made of ``function(label)`` for each of the labels, or for all there are.
+def each_label(
+    function: Callable[[str], Constraint | Rule], *labels: str | Iterable[str], but: str | Iterable[str] = ()
+) -> EachLabel:
+    """One constraint made of ``function(label)`` for each of the labels, or for all there are, ``but`` some.
 
     >>> from trellis.constraints import starts
     >>> each_label(lambda L: starts(L) <= 1).describe()
     'For every label L, in every sentence the expected number of L segments is at most 1, strictly.'
+    >>> each_label(lambda L: starts(L) <= 1, but="O").code()
+    "each_label(lambda L: starts(L) <= 1, but=['O'])"
     """
-    return EachLabel(function, label_names(labels, "each_label"))
+    return EachLabel(function, label_names(labels, "each_label"), label_names((but,), "each_label"))

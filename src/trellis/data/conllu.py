@@ -119,7 +119,9 @@ def _words(block: Block, name: str) -> tuple[list[list[str]], list[int]]:
     numbers: list[int] = []
     for line, cells in zip(block.numbers, block.rows, strict=True):
         if len(cells) != len(NAMES):
-            raise DataError(f"expected {len(NAMES)} tab-separated columns but found {len(cells)}", path=name, line=line)
+            hint = ": of bare text `trellis tag predict` makes them" if len(cells) == 1 else ""
+            message = f"expected {len(NAMES)} tab-separated columns but found {len(cells)}{hint}"
+            raise DataError(message, path=name, line=line)
         if cells[ID] == str(len(rows) + 1):
             if not cells[FORM]:
                 raise DataError("expected a form but it is empty", path=name, line=line)

@@ -7,6 +7,7 @@ JSON lines      {"tokens": [..], "mentions": [{"start": 0, "end": 2, "type": "Pe
                 "tags", if there are any, has one for each token
 CoNLL04         index, token, BIO label, relations, heads: ``#doc`` lines between sentences; a relation stands on the
                 last token of its first mention and points at the last token of its second (Roth & Yih 2004)
+raw text        a sentence per line, without a TAB in the first of them: tokens alone
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from trellis.data.columns import blocks
 from trellis.data.files import FilePath, numbered_lines, shown, writing
+from trellis.data.tokens import tokenise
 from trellis.errors import DataError, did_you_mean
 
 NO_RELATION = "N"
@@ -93,9 +95,46 @@ class RelatedText:
 
 
 def read_related(path: FilePath) -> Iterator[RelatedText]:
-    """Sentences of a file, by its name: ``.jsonl`` is JSON lines, others are CoNLL04 columns."""
+    """Sentences of a file, by its name: ``.jsonl`` is JSON lines, others are CoNLL04 columns or raw text."""
     name = shown(path).lower().removesuffix(".gz")
-    yield from _lines(path) if name.endswith((".jsonl", ".ndjson", ".json")) or path == "-" else _columns(path)
+    if name.endswith((".jsonl", ".ndjson", ".json")) or path == "-":
+        yield from _lines(path)
+        return
+    first = next((line for _, line in numbered_lines(path) if line.strip()), "")
+    raw = "\t" not in first and not first.startswith("#doc")
+    if raw:
+        for number, line in numbered_lines(path):
+            yield RelatedText(tokenise(line).sentence.words, path=shown(path), line=number)
+    else:
+        yield from _columns(path)
+
+
+SentenceLike = RelatedText | Mapping[str, Any] | str
+"""A sentence, the object of a JSON line, or a string that is cut into words."""
+
+
+def as_related(texts: Iterable[SentenceLike]) -> list[RelatedText]:
+    """Sentences in any of their forms.
+
+    >>> one, two = as_related(["Ann lives in Ely.", {"tokens": ["Ely"], "mentions": []}])
+    >>> one.tokens, two.mentions
+    (('Ann', 'lives', 'in', 'Ely', '.'), ())
+    """
+    if isinstance(texts, str | Mapping | RelatedText):
+        raise DataError(f"expected a list of sentences, got {type(texts).__name__}: put it in brackets, [sentence]")
+    return [_as_related(text, number) for number, text in enumerate(texts)]
+
+
+def _as_related(text: SentenceLike, number: int) -> RelatedText:
+    if isinstance(text, RelatedText):
+        return text
+    if isinstance(text, str):
+        return RelatedText(tokenise(text).sentence.words)
+    try:
+        return related_of(text)
+    except DataError as error:
+        error.add_note(f"(sentence {number})")
+        raise
 
 
 def related_of(record: Any, *, path: str | None = None, line: int | None = None) -> RelatedText:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.data.ragged import FloatArray
 from trellis.learn.penalties import with_penalties
 from trellis.learn.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
@@ -17,28 +18,58 @@ from trellis.report.page import Page, heat, percent, picture, table
 
 SHOWN = 3
 LONGEST = 14
+COMMONEST = 8
 
 
-def labels_page(learner: Any, sentences: Sequence[Any], _: Any) -> Page:
+def labels_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
-    model = getattr(learner, "model_", None) or learner
-    given = [s for s in sentences if len(s)]
-    words = [list(map(str, s.words)) for s in given]
-    gold = [list(s.labels) if s.labels is not None else [None] * len(s) for s in given]
-    constraints = list(getattr(learner, "constraints", ()))
-    if getattr(learner, "has_penalties", False):
-        constraints = with_penalties(constraints, np.array([learner.penalties_[c.name] for c in constraints]))
-    batch = model.encode(words)
+    inputs, words, truth = instances(data, gold)
     gamma = getattr(learner, "gamma", 1.0)
     gamma = gamma_at(1.0 if gamma is None else gamma, max(getattr(learner, "max_iter", 1) - 1, 0)) or 0.05
+    return page_of_labels(
+        getattr(learner, "model_", None) or learner, inputs, words, truth, constraints_of(learner), gamma
+    )
+
+
+def tags_page(tagger: Any, sentences: Sequence[Any], _: Any) -> Page:
+    """Of a tagger, whose CRF sees words by its own features."""
+    _, words, truth = instances(sentences, None)
+    return page_of_labels(tagger.crf_, [tagger.described(own) for own in words], words, truth, (), 1.0)
+
+
+def instances(data: Sequence[Any], gold: Any) -> tuple[Any, list[list[str]], list[list[str | None]]]:
+    """What the model is given, the words that are shown, and gold labels: of sentences, or of rows, a slot each."""
+    if hasattr(data[0], "words"):
+        given = [s for s in data if len(s)]
+        words = [list(map(str, s.words)) for s in given]
+        return words, words, [list(s.labels) if s.labels is not None else [None] * len(s) for s in given]
+    truth = [None] * len(data) if gold is None else gold
+    return data, [[f"row {n}"] for n in range(len(data))], [[None if y is None else str(y)] for y in truth]
+
+
+def constraints_of(learner: Any) -> list[Any]:
+    """The constraints of a learner, learned prices put in."""
+    given = list(getattr(learner, "constraints", ()))
+    if getattr(learner, "has_penalties", False):
+        return with_penalties(given, np.array([learner.penalties_[c.name] for c in given]))
+    return given
+
+
+def page_of_labels(
+    model: Any, inputs: Any, words: Sequence[Sequence[str]], gold: Any, constraints: Sequence[Any], gamma: float
+) -> Page:
+    """Labels against gold, what constraints did, the words of each label, and posteriors of what changed most."""
+    batch = model.encode(inputs)
     did = effects(model, constraints, batch, gamma)
-    p, q = (model.probabilities(batch, [one]) for one in (did.before, did.after))
-    names = list(model.label_names_)
-    page = Page("Labels", f"{len(given)} sentences; {len(constraints)} constraints; γ = {gamma:g}")
+    p, q = (slots(model.probabilities(batch, [one])) for one in (did.before, did.after))
+    names = [str(name) for name in model.label_names_]
+    page = Page("Labels", f"{len(words)} instances; {len(constraints)} constraints; γ = {gamma:g}")
     if {y for own in gold for y in own} & set(names):
-        _against_gold(page, names, words, gold, p, q, bool(constraints))
+        ways = {"before": p, "after": q} if constraints else {"labels": p}
+        _against_gold(page, names, words, gold, ways)
     if constraints:
         page.add("What the constraints did", effects_table(did.constraints))
+    page.add("Words of each label", words_table(words, [[names[k] for k in own.argmax(axis=1)] for own in q]))
     moved = [
         (float(np.abs(a - b).sum()) if 1 < len(w) <= LONGEST else -1.0, n)
         for n, (a, b, w) in enumerate(zip(p, q, words, strict=True))
@@ -56,25 +87,36 @@ def labels_page(learner: Any, sentences: Sequence[Any], _: Any) -> Page:
     return page
 
 
-def _against_gold(
-    page: Page, names: Sequence[str], words: Any, gold: Any, before: Any, after: Any, constrained: bool
-) -> None:
-    judged, rows, taken = {}, [], Counter[tuple[str, str]]()
-    where: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    ways = (("before", before), ("after", after)) if constrained else (("labels", before),)
-    for way, posteriors in ways:
-        pairs = []
-        taken.clear()
-        where.clear()
-        for n, (own, values) in enumerate(zip(gold, posteriors, strict=True)):
-            for t, y in enumerate(own):
-                if y is None:
-                    continue
-                best = int(values[t].argmax())
-                pairs.append((float(values[t, best]), names[best] == y))
-                if names[best] != y:
-                    taken[y, names[best]] += 1
-                    where.setdefault((y, names[best]), []).append((n, t))
+def slots(posteriors: Any) -> list[FloatArray]:
+    """(n_slots, n_labels) of every instance; a row of features has one slot."""
+    return list(posteriors) if isinstance(posteriors, list) else list(np.asarray(posteriors)[:, None, :])
+
+
+def words_table(words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> str:
+    """The commonest words of each label, where words are seen again."""
+    found: dict[str, Counter[str]] = {}
+    for own, names in zip(words, labels, strict=True):
+        for word, name in zip(own, names, strict=True):
+            found.setdefault(name, Counter())[word] += 1
+    if all(count == 1 for own in found.values() for count in own.values()):
+        return ""
+    rows = [
+        (name, sum(own.values()), ", ".join(f"{word} ({n})" for word, n in own.most_common(COMMONEST)))
+        for name, own in sorted(found.items())
+    ]
+    return table(("label", "tokens", "commonest words"), rows, words=(0, 2))
+
+
+def _against_gold(page: Page, names: Sequence[str], words: Any, gold: Any, ways: dict[str, Any]) -> None:
+    judged, rows = {}, []
+    for way, posteriors in ways.items():
+        found = [[(float(v.max()), names[int(v.argmax())]) for v in own] for own in posteriors]
+        pairs = [
+            (share, label == y)
+            for own, truth in zip(found, gold, strict=True)
+            for (share, label), y in zip(own, truth, strict=True)
+            if y is not None
+        ]
         judged[way] = Judged.of(pairs, len(pairs))
         rows.append((way, percent(float(judged[way].right.mean()))))
     page.add(
@@ -83,11 +125,21 @@ def _against_gold(
         picture(threshold_curves(judged), "Labels, kept from some probability on"),
         picture(calibration_curves(judged), "Are the probabilities what they say?"),
     )
+    page.add("Worst errors", *confusions(words, gold, [[label for _, label in own] for own in found]))
+
+
+def confusions(words: Any, gold: Any, found: Any) -> list[str]:
+    """Labels that are taken for others, the commonest first, each with places in context."""
+    where: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for n, (own, labels) in enumerate(zip(gold, found, strict=True)):
+        for t, (y, label) in enumerate(zip(own, labels, strict=True)):
+            if y is not None and y != label:
+                where.setdefault((y, label), []).append((n, t))
     made = []
-    for (y, found), count in taken.most_common(6):
-        places = "".join(f"<li>{_context(words[n], t)}</li>" for n, t in where[y, found][:3])
-        made.append(f"<h3>{escape(y)} taken for {escape(found)}: {count} tokens</h3><ul>{places}</ul>")
-    page.add("Worst errors", *made)
+    for (y, label), places in sorted(where.items(), key=lambda one: -len(one[1]))[:6]:
+        shown = "".join(f"<li>{_context(words[n], t)}</li>" for n, t in places[:3])
+        made.append(f"<h3>{escape(y)} taken for {escape(label)}: {len(places)} tokens</h3><ul>{shown}</ul>")
+    return made
 
 
 def _context(words: Sequence[str], at: int) -> str:

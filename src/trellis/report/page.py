@@ -27,12 +27,13 @@ body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--ground
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid
   var(--line); } h3 { font-size: 1rem; }
 nav a { margin-right: 1rem; } a { color: var(--accent); }
-.soft, caption, figcaption { color: var(--soft); font-size: .875rem; text-align: left; }
-.wide { overflow-x: auto; margin: 1rem 0; }
+.soft, figcaption { color: var(--soft); font-size: .875rem; text-align: left; }
+.wide { overflow-x: auto; margin: 1rem 0; } .above { margin: 1rem 0 0; } .above + .wide { margin-top: .3rem; }
 table { border-collapse: collapse; font-size: .875rem; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--faint); vertical-align: top; }
 th { font-weight: 600; } th:first-child, td:first-child, .words { text-align: left; }
 td:not(.words) { white-space: nowrap; } td.words { min-width: 7rem; } td.words:nth-child(2) { min-width: 12rem; }
+@media (max-width: 40rem) { td.words:first-child { max-width: 8rem; overflow-wrap: anywhere; } }
 td.p { text-align: center; background: color-mix(in srgb, var(--accent) calc(var(--p) * 70%), transparent); }
 figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; } svg text { fill: var(--ink); }
 mark { background: none; color: var(--bad); font-weight: 600; }
@@ -86,8 +87,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "",
         "<tr>" + "".join(f"<td{_kind(i, words)}>{escape(str(cell))}</td>" for i, cell in enumerate(row)) + "</tr>\n"
         for row in rows
     )
-    said = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="wide"><table>{said}<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    return (
+        f'{_said(caption)}<div class="wide"><table><thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    )
+
+
+def _said(caption: str) -> str:
+    """Above the table and not in it: there it would be as wide as what is scrolled."""
+    return f'<p class="soft above">{escape(caption)}</p>' if caption else ""
 
 
 def _kind(column: int, words: Sequence[int]) -> str:
@@ -104,7 +111,7 @@ def heat(rows: Sequence[str], columns: Sequence[str], values: Any, caption: str)
         for row, own in zip(rows, values, strict=True)
     )
     return (
-        f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr><th></th>{head}</tr></thead>\n'
+        f'{_said(caption)}<div class="wide"><table><thead><tr><th></th>{head}</tr></thead>\n'
         f"<tbody>\n{body}</tbody></table></div>"
     )
 

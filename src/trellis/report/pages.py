@@ -5,7 +5,9 @@
 | an aligner | posterior grids before and after, what agreement and bijectivity did, links against gold |
 | an extractor | rules, label posteriors before and after, fields against gold, errors in context |
 | a parser of any kind | arcs as likely as they are, heads against gold |
-| a learner with constraints | constraints, label posteriors before and after, labels against gold |
+| a learner of labels, a tagger, GE | constraints, words of labels, posteriors before and after, labels against gold |
+| views that agree | the same, what each view says, where they differ most |
+| a learner of margins | best labels with and without constraints, against gold |
 | a relater | rules, what they changed, entities and relations against gold |
 | a matcher | names or sentences side by side, mistakes |
 | an aggregator | what is estimated of each function, where it is least sure |
@@ -35,21 +37,26 @@ def history_section(page: Page, history: History | None) -> None:
 def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: History | None = None) -> Page:
     """The page of a model over some data, whose labels (or ``gold``, for alignments) are what it is judged by.
 
-    data : pairs of sentences for an aligner, texts for an extractor, sentences for parsers and other learners
+    data : pairs of sentences for an aligner, texts for an extractor, sentences for parsers and other learners; rows of
+        features for learners of such, with ``gold`` labels, and of views a list of what each sees
     history : rounds of a run; None: those that the model keeps
     """
     from trellis.report.alignment_page import alignment_page
     from trellis.report.fields_page import fields_page
-    from trellis.report.labels_page import labels_page
+    from trellis.report.labels_page import labels_page, tags_page
+    from trellis.report.margins_page import margins_page
     from trellis.report.matches_page import matches_page
     from trellis.report.relations_page import relations_page
     from trellis.report.trees_page import trees_page
+    from trellis.report.views_page import views_page
     from trellis.report.votes_page import votes_page
 
     kinds: dict[str, Callable[..., Page]] = {
         "Aligner": alignment_page, "Extractor": fields_page, "Parser": trees_page, "TreeInducer": trees_page,
         "Transfer": trees_page, "UEM": labels_page, "CCM": labels_page, "CoDL": labels_page, "HMM": labels_page,
-        "CRF": labels_page, "Relater": relations_page, "Matcher": matches_page, "Aggregator": votes_page,
+        "CRF": labels_page, "GE": labels_page, "Tagger": tags_page, "MultiView": views_page, "SSVM": margins_page,
+        "LatentSSVM": margins_page, "JLIS": margins_page, "Perceptron": margins_page, "MIRA": margins_page,
+        "Relater": relations_page, "Matcher": matches_page, "Aggregator": votes_page,
     }  # fmt: skip
     kind = type(model).__name__
     if kind not in kinds:

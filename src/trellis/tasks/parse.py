@@ -157,7 +157,11 @@ def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
         tags = s.labels or (None,) * len(s)
         if None in tags:
             at = tags.index(None)
-            raise DataError(f"the word {s.words[at]!r} has no tag (UPOS)", path=s.path, line=s.line_of(at))
+            raise DataError(
+                f"the word {s.words[at]!r} has no tag (UPOS): `trellis tag predict` gives tags",
+                path=s.path,
+                line=s.line_of(at),
+            )
         text.append([(word, tag or "") for word, tag in zip(s.words, tags, strict=True)])
     return text
 

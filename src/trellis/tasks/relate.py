@@ -37,7 +37,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import IntArray, LabelArray
-from trellis.data.related import Mention, RelatedText, Relation
+from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
 from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -142,18 +142,21 @@ class Relater(SavedEstimator):
 
     # learning
 
-    def fit(self, labelled: Iterable[RelatedText], unlabelled: Iterable[RelatedText] = ()) -> Self:
-        """Learn from sentences with types and relations, and from others, whose mentions are found if not given."""
+    def fit(self, labelled: Iterable[SentenceLike], unlabelled: Iterable[SentenceLike] = ()) -> Self:
+        """Learn from sentences with types and relations, and from others, whose mentions are found if not given.
+
+        Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
+        """
         self._check_settings()
         rules = parse_rules(self.rules, self.rules_path)
-        few = _with_tags([text for text in labelled if text.tokens], self.tagger)
+        few = _with_tags([text for text in as_related(labelled) if text.tokens], self.tagger)
         whole = [text for text in few if text.labelled]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
         compile_ahead("relate")
         constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
         finder = MentionFinder().fit(whole) if self.finder else None
-        many = [] if self.method == "supervised" else [text for text in unlabelled if text.tokens]
+        many = [] if self.method == "supervised" else [text for text in as_related(unlabelled) if text.tokens]
         many = _with_tags(many, self.tagger)
         texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
         model = RelationModel(
@@ -161,6 +164,7 @@ class Relater(SavedEstimator):
             tied=self._tied_in_training(), both_ways=_both_ways(constraints),
         )  # fmt: skip
         training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
+        rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are told of now
         if len(training.free):
             learner = self.learner(constraints)
             learner.train(training)
@@ -190,7 +194,7 @@ class Relater(SavedEstimator):
 
     # prediction
 
-    def predict(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> list[RelatedText]:
+    def predict(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> list[RelatedText]:
         """Sentences with the type of every mention and the relations that hold, and how probable each is.
 
         The best output under the rules; those that count over a corpus are left out. Mentions are found where a
@@ -204,18 +208,18 @@ class Relater(SavedEstimator):
         shares = self._probabilities(batch, constrained=constrained)
         return _answers(self.model_, batch, given, labels, shares)
 
-    def with_mentions(self, texts: Iterable[RelatedText]) -> list[RelatedText]:
+    def with_mentions(self, texts: Iterable[SentenceLike]) -> list[RelatedText]:
         """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
         a tagger."""
         self._check_fitted()
-        return _with_tags(_with_mentions(list(texts), self.finder_), self.tagger_)
+        return _with_tags(_with_mentions(as_related(texts), self.finder_), self.tagger_)
 
-    def score(self, texts: Iterable[RelatedText], *, constrained: bool = True) -> RelationScores:
+    def score(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
-        gold = list(texts)
+        gold = as_related(texts)
         return score_relations(gold, self.predict(gold, constrained=constrained))
 
-    def explain(self, texts: Iterable[RelatedText]) -> list[Change]:
+    def explain(self, texts: Iterable[SentenceLike]) -> list[Change]:
         """What the rules change in the model's own best outputs, and which of them."""
         given = self.with_mentions(texts)
         if not given:

@@ -57,7 +57,7 @@ class Tagger(SavedEstimator):
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
         crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
-        described = OnDemand(len(text), lambda number: self._described(text[number].words))
+        described = OnDemand(len(text), lambda number: self.described(text[number].words))
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
@@ -66,7 +66,7 @@ class Tagger(SavedEstimator):
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
         given = list(X)
-        found = self.crf_.predict([self._described(s.words) for s in given])
+        found = self.crf_.predict([self.described(s.words) for s in given])
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
     def score(self, X: Iterable[Sentence], y: object = None) -> float:
@@ -82,7 +82,8 @@ class Tagger(SavedEstimator):
             raise DataError("no word has a tag (UPOS), so there is no accuracy")
         return sum(one == other for one, other in pairs) / len(pairs)
 
-    def _described(self, words: Sequence[str]) -> list[list[str]]:
+    def described(self, words: Sequence[str]) -> list[list[str]]:
+        """What the CRF is told of each word."""
         return [_features(words, i, self.lower) for i in range(len(words))]
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

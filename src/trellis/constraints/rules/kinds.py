@@ -30,6 +30,7 @@ from trellis.constraints.rules.relation_rules import (
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.tree_rules import ARC_KEYS, arcs_of
 from trellis.constraints.targets import targets_of
+from trellis.data.bio import NO_FIELD
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -124,7 +125,8 @@ def _appears(section: Section) -> Constraint:
         return compare(starts(name), sign, Count((), float(n)))
 
     if "field" not in section or section.texts("field") == (EVERY,):
-        return each_label(of)
+        without = section.labels is not None and NO_FIELD not in section.labels
+        return each_label(of) if without else each_label(of, but=NO_FIELD)
     names = section.label_names("field")
     return of(names[0]) if len(names) == 1 else each_label(of, *names)
 

@@ -88,7 +88,11 @@ class Section:
         words: list[str] = []
         for name in self.texts(key):
             if name not in lists:
-                self.unknown("word list", name, lists, key)
+                try:
+                    self.unknown("word list", name, lists, key)
+                except UnknownNameError as error:
+                    error.add_note(f"({key} takes names of [lists]; {key.removesuffix('_in')} takes words themselves)")
+                    raise
             words.extend(lists[name])
         return tuple(words)
 

@@ -1,0 +1,57 @@
+"""The page of views that agree: what each says by itself, where they differ most, and what they agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trellis.errors import DataError
+from trellis.report.labels_page import LONGEST, SHOWN, instances, page_of_labels, slots
+from trellis.report.page import Page, heat, percent, table
+
+
+def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
+    """See :func:`trellis.report.pages.report`; sentences are given to every view, rows as a list of what each sees."""
+    if learner.maps is not None:
+        raise DataError("views with labels of their own have no page: ask predict(X, by=number) for each")
+    n_views = len(learner.models_)
+    if hasattr(data[0], "words"):
+        inputs, words, truth = instances(data, gold)
+        inputs = [inputs] * n_views
+    else:
+        _, words, truth = instances(data[0], gold)
+        inputs = data
+    page = page_of_labels(
+        learner.model_, inputs, words, truth, list(learner.constraints), learner.gamma * learner.model_.copies
+    )
+    page.title = "Views that agree"
+    page.about = f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma:g}"
+    _compare(page, learner, inputs, words, truth)
+    return page
+
+
+def _compare(page: Page, learner: Any, inputs: Any, words: Sequence[Sequence[str]], gold: Any) -> None:
+    names = [str(name) for name in learner.model_.label_names_]
+    ways = {f"view {k}": slots(learner.predict_proba(inputs, by=k)) for k in range(len(learner.models_))}
+    ways["agreed"] = slots(learner.predict_proba(inputs))
+    best = {way: np.concatenate([own.argmax(axis=1) for own in found]) for way, found in ways.items()}
+    flat = [y for own in gold for y in own]
+    known = [n for n, y in enumerate(flat) if y in names]
+    rows = []
+    for way, labels in best.items():
+        right = percent(float(np.mean([names[labels[n]] == flat[n] for n in known]))) if known else ""
+        rows.append((way, right, percent(float(np.mean(labels == best["agreed"])))))
+    views = list(ways.values())[:-1]
+    apart = [
+        max(float(np.abs(one[n] - other[n]).sum()) for one in views for other in views) if len(own) <= LONGEST else -1.0
+        for n, own in enumerate(words)
+    ]
+    pieces = []
+    for n in sorted(range(len(words)), key=lambda n: (-apart[n], n))[:SHOWN]:
+        shown = [k for k in range(len(names)) if max(own[n][:, k].max() for own in ways.values()) > 0.05]
+        if apart[n] > 0:
+            pieces += [heat([names[k] for k in shown], words[n], own[n][:, shown].T, way) for way, own in ways.items()]
+    page.add("What each view says", table(("", "right", "as agreed"), rows))
+    page.add("Where views differ most", *pieces)
