@@ -279,23 +279,25 @@ def draw(path: Path, names: list[str], sizes: list[int], growth: dict[str, list]
     """Attachment by number of pairs (Figure 9), and what η does."""
     from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
 
-    figure, (pairs, eta) = new_figure(8.6, 3.6, 1, 2)
+    figure, (pairs, eta) = new_figure(9.0, 4.2, 1, 2)
     point = {"marker": "o", "markersize": 3}
     for (name, rows), colour in zip(growth.items(), ACCENTS, strict=False):
         for treebank_name, column, line in zip(names, (0, 2), ("-", "--"), strict=False):
             values = [row[column] for row in rows]
-            pairs.plot(sizes, values, line, color=colour, label=f"{name}, {treebank_name}", **point)
+            pairs.plot(
+                sizes, values, line, color=colour, label=f"{name.removesuffix(', parser')}, {treebank_name}", **point
+            )
     pairs.set_xscale("log")
     pairs.set_xticks(sizes, [f"{n:,}" for n in sizes])
     pairs.minorticks_off()
     plain_axes(pairs, "by number of sentence pairs", "sentence pairs", "words with the right head, %")
     for (name, found), colour in zip(curves.items(), (ACCENTS[1], ACCENTS[3]), strict=True):
-        for column, line, what in ((0, "-", "projected heads kept"), (1, "--", "attachment, es-gsd-dev")):
+        for column, line, what in ((0, "-", "given heads kept"), (1, "--", "es-gsd-dev")):
             eta.plot(ETAS, [row[column] for row in found], line, color=colour, label=f"{name}, {what}", **point)
     eta.set_xticks(ETAS, [f"{x:g}" for x in ETAS])
     plain_axes(eta, "by η, learned from half of the pairs", "η", "%")
     for axes in (pairs, eta):
-        axes.legend(fontsize=7, frameon=False, handlelength=4)
+        axes.legend(fontsize=7, frameon=False, handlelength=3, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.16))
     save_figure(figure, path)
 
 
