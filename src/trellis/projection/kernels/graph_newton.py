@@ -13,6 +13,8 @@ from numba import njit
 
 from trellis.projection.kernels.solver import solve_positive
 
+FARTHEST = 12.0
+"""A move of one dual variable in one go: larger ones, in flat corners, would have to be undone by others."""
 MOST_FREE = 100
 """Rows with which the matrix is still cheaper than sweeps."""
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
@@ -83,7 +85,8 @@ def newton_step(
         solve_positive(softened, step)
         for i in range(n):
             r = free[i]
-            moved = min(max(before[r - a] + step[i], lower[r]), upper[r])
+            moved = before[r - a] + min(max(step[i], -FARTHEST), FARTHEST)
+            moved = min(max(moved, lower[r]), upper[r])
             shift(r, moved, row_start, part, coefficient, score, theta)
         if dual_value(a, b, row_start, bound, first, size, score, theta, normaliser) <= here:
             return True

@@ -13,12 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trellis.projection.kernels.graph_newton import newton_step
+from trellis.projection.kernels.graph_newton import FARTHEST, newton_step
 from trellis.projection.kernels.solver import CONVERGED, EXHAUSTED, UNBOUNDED
 
 MOST_STEPS = 20
-FARTHEST = 12.0
-"""A move of one dual variable in one sweep: larger ones, in flat corners, would have to be undone by others."""
 SWEEPS_ALONE, OFTEN = 4, 10
 """Sweeps before the first Newton step and between the first ten; then three times as many."""
 
