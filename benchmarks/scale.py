@@ -143,7 +143,7 @@ def dask(runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str
     )
     runs.add(
         what="dask", size=n, threads=workers, memory=memory, seconds=found["seconds"], cpu=found["cpu"], mb=found["mb"],
-        more=f"workers: {each}; {found['sent_mb']:.0f} MB sent, {found['from_workers_mb']:.0f} MB from workers",
+        more=f"workers: {each}; {found['sent_mb']:.0f} MB sent to them, {found['from_workers_mb']:.0f} MB by them",
     )  # fmt: skip
     if (work / "align").exists():
         compare(work / "align", work / "dask")
@@ -204,8 +204,7 @@ def draw(paths: list[Path], to: Path) -> None:
             if not mine:
                 continue
             x = [float(row[over]) for row in mine]
-            # rounds differ from run to run, and threads share what they do
-            time = [float(row["seconds" if over == "threads" else "cpu"]) / float(row["rounds"] or 1) for row in mine]
+            time = [float(row["cpu"]) / float(row["rounds"] or 1) for row in mine]  # rounds differ from run to run
             for axis, values in ((axes[0][column], time), (axes[1][column], [float(row["mb"]) for row in mine])):
                 axis.plot(x, values, "o-", markersize=4, label=what)
         for axis, unit in ((axes[0][column], "seconds"), (axes[1][column], "MB at the peak")):
@@ -218,14 +217,8 @@ def draw(paths: list[Path], to: Path) -> None:
             axis.grid(alpha=0.3)
             if len(kinds) > 1:
                 axis.legend(fontsize=7, frameon=False)
-        clock = (
-            "by the clock"
-            if over == "threads"
-            else "of CPU, a round"
-            if over != "size" or "induce em" in kinds
-            else "of CPU"
-        )
-        axes[0][column].set_title(f"{title}: seconds {clock}", fontsize=9)
+        a_round = " a round" if over == "labels" or "induce em" in kinds else ""
+        axes[0][column].set_title(f"{title}: seconds of CPU{a_round}", fontsize=9)
         axes[1][column].set(xlabel=title)
     figure.tight_layout()
     figure.savefig(to, dpi=110)
@@ -259,7 +252,7 @@ def main() -> None:
             if "dask" in arguments.only:
                 dask(runs, n, *given)
             if "threads" in arguments.only:
-                for some in range(1, threads + 1):
+                for some in (1, 2, 4, 8, 16)[: threads.bit_length()]:
                     align(runs, n, folder, work, some, memory, "threads")
             for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask")):
                 path.unlink()
