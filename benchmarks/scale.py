@@ -143,7 +143,7 @@ def dask(runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str
     )
     runs.add(
         what="dask", size=n, threads=workers, memory=memory, seconds=found["seconds"], cpu=found["cpu"], mb=found["mb"],
-        more=f"workers: {each}; {found['sent_mb']:.0f} MB sent, {found['from_workers_mb']:.0f} MB from workers",
+        more=f"workers: {each}; {found['sent_mb']:.0f} MB sent to them, {found['from_workers_mb']:.0f} MB by them",
     )  # fmt: skip
     if (work / "align").exists():
         compare(work / "align", work / "dask")
@@ -180,16 +180,16 @@ def predict(runs: Runs, n: int, folder: Path, work: Path, threads: int) -> None:
 
 
 PANELS = (
-    ("pairs", "size", ("align", "disk", "dask"), False),
-    ("words", "size", ("induce em", "induce sparse", "predict"), False),
-    ("labels", "labels", ("labels",), True),
-    ("threads", "threads", ("threads",), True),
+    ("pairs", "size", ("align", "disk", "dask")),
+    ("words", "size", ("induce em", "induce sparse", "predict")),
+    ("labels", "labels", ("labels",)),
+    ("threads", "threads", ("threads",)),
 )
-"""Of each panel what grows, its column, what is drawn, and whether axes are plain."""
+"""Of each panel what grows, its column, and what is drawn."""
 
 
 def draw(paths: list[Path], to: Path) -> None:
-    """Seconds of CPU and megabytes: over pairs and words by powers of ten, over labels and threads as they are."""
+    """Seconds of CPU and megabytes over pairs and words (by powers of ten), labels and threads."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -197,35 +197,33 @@ def draw(paths: list[Path], to: Path) -> None:
 
     rows = [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
     panels = [panel for panel in PANELS if any(row["what"] in panel[2] for row in rows)]
-    figure, axes = pyplot.subplots(2, len(panels), figsize=(3.1 * len(panels), 5.2), squeeze=False)
-    for column, (title, over, kinds, plain) in enumerate(panels):
-        for what in kinds:
-            mine = sorted((row for row in rows if row["what"] == what), key=lambda row: float(row[over]))
-            if not mine:
-                continue
-            x = [float(row[over]) for row in mine]
-            # rounds differ from run to run, and threads share what they do
-            time = [float(row["seconds" if over == "threads" else "cpu"]) / float(row["rounds"] or 1) for row in mine]
-            for axis, values in ((axes[0][column], time), (axes[1][column], [float(row["mb"]) for row in mine])):
-                axis.plot(x, values, "o-", markersize=4, label=what)
-        for axis, unit in ((axes[0][column], "seconds"), (axes[1][column], "MB at the peak")):
-            axis.set(ylabel=unit)
-            if not plain:
-                axis.set(xscale="log", yscale="log")
+    figure, axes = pyplot.subplots(2, len(panels), figsize=(3.0 * len(panels), 5.0), squeeze=False)
+    for column, (title, over, kinds) in enumerate(panels):
+        series: dict[str, list[tuple[float, float, float]]] = {}
+        for row in rows:
+            if row["what"] in kinds:
+                name = row["what"] + (", on disk" if row["memory"] == TIGHT else "")
+                series.setdefault(name, []).append((float(row[over]), float(row["cpu"]), float(row["mb"])))
+        for name, points in sorted(series.items()):
+            x, seconds, megabytes = zip(*sorted(points), strict=True)
+            for axis, values in ((axes[0][column], seconds), (axes[1][column], megabytes)):
+                axis.plot(x, values, "o-", markersize=4, label=name)
+        for axis in axes[:, column]:
+            if over == "size":
+                axis.set(xscale="log")
             else:
-                axis.set_ylim(bottom=0)
-                axis.set_xticks(sorted({float(row[over]) for row in rows if row["what"] in kinds}))
+                axis.set_xticks(sorted({point[0] for points in series.values() for point in points}))
+            if over == "size" and axis is axes[0][column]:
+                axis.set(yscale="log")
+                axis.yaxis.set_major_formatter("{x:g}")
+                axis.yaxis.set_minor_formatter("{x:g}" if axis.get_ylim()[1] < 100 else "")
+            else:
+                axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
             axis.grid(alpha=0.3)
-            if len(kinds) > 1:
+            if len(series) > 1:
                 axis.legend(fontsize=7, frameon=False)
-        clock = (
-            "by the clock"
-            if over == "threads"
-            else "of CPU, a round"
-            if over != "size" or "induce em" in kinds
-            else "of CPU"
-        )
-        axes[0][column].set_title(f"{title}: seconds {clock}", fontsize=9)
+        axes[0][column].set_title(f"{title}: seconds of CPU", fontsize=9)
+        axes[1][column].set_title(f"{title}: MB at the peak", fontsize=9)
         axes[1][column].set(xlabel=title)
     figure.tight_layout()
     figure.savefig(to, dpi=110)
@@ -259,7 +257,7 @@ def main() -> None:
             if "dask" in arguments.only:
                 dask(runs, n, *given)
             if "threads" in arguments.only:
-                for some in range(1, threads + 1):
+                for some in (1, 2, 4, 8, 16)[: threads.bit_length()]:
                     align(runs, n, folder, work, some, memory, "threads")
             for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask")):
                 path.unlink()

@@ -44,7 +44,7 @@ def equal_parts(joint: Joint) -> Rows:
     """Hard rows that say of each part of the first member that the second uses it as often."""
     parts = joint.parts
     first, start = parts.member(1)
-    of_label, of_pair = first.grid()
+    of_label, of_pair = first.grid(), first.transition_grid()
     own = np.concatenate([of_label.ravel(), of_pair.ravel()])
     n, one = len(own), np.ones(len(own))
     order = np.argsort(parts.instance_of(own), kind="stable")

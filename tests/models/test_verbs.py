@@ -56,7 +56,7 @@ def test_the_parts_of_a_batch_are_those_of_its_scores(name):
         assert parts.n_parts == scored.n_parts == model.uniform(part).parts.n_parts
         everything = np.arange(parts.n_parts)
         np.testing.assert_array_equal(parts.instance_of(everything), scored.instance_of(everything))
-        np.testing.assert_array_equal(parts.grid()[0], scored.grid()[0])
+        np.testing.assert_array_equal(parts.grid(), scored.grid())
 
 
 @every_model
@@ -65,7 +65,8 @@ def test_statistics_of_a_change_of_scores_are_expectations_over_outputs(name):
     model, _, batch = case(name)
     scores = model.scores(batch)
     rng = np.random.default_rng(7)
-    part = np.concatenate([numbers.ravel()[::3] for numbers in scores.parts.grid()])
+    both = scores.parts.grid(), scores.parts.transition_grid()
+    part = np.concatenate([numbers.ravel()[::3] for numbers in both])
     changed = scores.add(part, rng.normal(size=len(part)), 2.0)
     best = changed.kbest(3**4)
     total = None

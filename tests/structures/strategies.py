@@ -203,7 +203,7 @@ def tilted(structure: Any, node: np.ndarray | None = None, edge: np.ndarray | No
 
     node : (n_slots, K);  edge : (n_slots, K, K), not looked at where no boundary lies before the slot
     """
-    labels, pairs = structure.parts.grid()
+    labels, pairs = structure.parts.grid(), structure.parts.transition_grid()
     part, value = [np.zeros(0, np.int64)], [np.zeros(0)]
     if node is not None:
         part.append(labels.ravel())

@@ -44,7 +44,7 @@ def test_infer_agrees_with_enumeration(case: ChainCase) -> None:
 @drawn
 def test_asking_for_edge_marginals_changes_nothing_else(case: ChainCase) -> None:
     structure = case.structure()
-    plain, full = structure.infer(), structure.infer(at=structure.parts.grid()[1].ravel())
+    plain, full = structure.infer(), structure.infer(at=structure.parts.transition_grid().ravel())
     assert plain.edge is None
     assert (full.edge is None) == (not list(case.twin().boundaries()))
     assert_logs_agree(plain.log_partition, full.log_partition)
@@ -69,7 +69,7 @@ def test_weights_multiply_edge_counts_and_nothing_else(data: st.DataObject) -> N
 def test_edge_marginals_sum_to_node_marginals_on_both_sides(case: ChainCase) -> None:
     structure = case.structure()
     posterior = with_edges(structure)
-    edge = posterior.at(structure.parts.grid()[1])
+    edge = posterior.at(structure.parts.transition_grid())
     boundaries = [t for _, t in case.twin().boundaries()]
     before = [t - 1 for t in boundaries]
     assert_probabilities_agree(edge.sum(axis=2), posterior.node[before])
@@ -233,7 +233,7 @@ def test_batches_without_slots_are_answered(offsets: list[int]) -> None:
     posterior = with_edges(chain)
     np.testing.assert_array_equal(posterior.log_partition, np.zeros(n))
     assert posterior.node.shape == (0, 3)
-    assert posterior.at(chain.parts.grid()[1]).shape == (0, 3, 3)
+    assert posterior.at(chain.parts.transition_grid()).shape == (0, 3, 3)
     np.testing.assert_array_equal(posterior.edge_counts, np.zeros((1, 3, 3)))
     assert chain.argmax().outputs.shape == (0,)
     assert chain.sample(2, np.random.default_rng(0)).shape == (2, 0)

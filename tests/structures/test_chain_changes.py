@@ -38,7 +38,7 @@ def counts_by_hand(posterior: Any, index: np.ndarray, weights: np.ndarray, n_mat
 
 def test_counts_after_changes_are_by_the_matrices_of_the_model_also_those_it_does_not_use() -> None:
     rng, chain = np.random.default_rng(3), Chain(**GAPPED)
-    _, pairs = chain.parts.grid()
+    pairs = chain.parts.transition_grid()
     weights = rng.random(4)
     slot_weights = np.repeat(weights, np.diff(GAPPED["offsets"]))
     once = chain.add(pairs.ravel(), rng.normal(size=pairs.size))
@@ -62,7 +62,7 @@ def test_counts_after_changes_are_by_the_matrices_of_the_model_also_those_it_doe
 
 def test_counts_of_taken_instances_are_by_the_matrices_of_the_model() -> None:
     chain = Chain(**GAPPED)
-    changed = chain.add(chain.parts.grid()[1][::3].ravel(), np.ones(chain.parts.grid()[1][::3].size))
+    changed = chain.add(chain.parts.transition_grid()[::3].ravel(), np.ones(chain.parts.transition_grid()[::3].size))
     for taken, slots in (
         (changed.take(np.array([3, 0])), [4, 5, 6, 7, 0, 1, 2]),
         (changed.instances(1, 4), range(3, 8)),
@@ -110,7 +110,7 @@ def _counts(twin: Twin, marginals: np.ndarray, weights: np.ndarray) -> np.ndarra
 
 def test_a_change_that_is_the_same_at_many_boundaries_costs_one_matrix() -> None:
     parts = ChainParts(np.array([0, 500, 1000]), 3)
-    _, pairs = parts.grid()
+    pairs = parts.transition_grid()
     same = parts.change(pairs[:, 0, 1], np.full(len(pairs), -np.inf))
     assert len(same.patterns) == 2
     chain = parts.zeros().apply(same)
@@ -122,7 +122,7 @@ def test_a_change_that_is_the_same_at_many_boundaries_costs_one_matrix() -> None
 
 def test_changes_whose_digests_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = ChainParts(np.array([0, 4]), 2)
-    _, pairs = parts.grid()
+    pairs = parts.transition_grid()
     part, value = pairs[:, 0].ravel(), np.arange(6.0)
     expected = with_edges(parts.zeros().add(part, value))
     monkeypatch.setattr(chain_parts, "_scatter", lambda within, value: np.zeros(len(within), dtype=np.uint64))
@@ -141,7 +141,7 @@ def test_a_change_of_nothing_is_the_same_chain() -> None:
 def test_expected_scores_of_a_change_are_not_guessed() -> None:
     # Its counts are by the model's matrices, which are not its own.
     chain = Chain(**GAPPED)
-    changed = chain.add(chain.parts.grid()[1][0].ravel(), np.ones(4))
+    changed = chain.add(chain.parts.transition_grid()[0].ravel(), np.ones(4))
     with pytest.raises(DataError, match="the model's own chain"):
         changed.expected_score(changed.infer(), np.ones(4))
 
@@ -194,7 +194,7 @@ def test_the_likeliest_labels_are_those_of_the_largest_marginals(data: st.DataOb
 def test_the_grid_lists_all_labels_and_all_pairs_at_boundaries(data: st.DataObject) -> None:
     for case in (data.draw(chains(lengths=[2, 0, 1])), data.draw(categoricals())):
         parts = case.structure().parts
-        labels, pairs = parts.grid()
+        labels, pairs = parts.grid(), parts.transition_grid()
         k = labels.shape[1]
         slots = np.arange(len(labels))
         np.testing.assert_array_equal(labels, parts.label(slots[:, None], np.arange(k)))

@@ -67,7 +67,7 @@ def test_derivatives_are_covariances(k: int, moves: str) -> None:
         offsets, rng.normal(size=(8, k)), rng.normal(size=(2, k, k)), start=rng.normal(size=k),
         stop=rng.normal(size=k), edge_index=rng.integers(2, size=8),
     )  # fmt: skip
-    of_label, of_pair = chain.parts.grid()
+    of_label, of_pair = chain.parts.grid(), chain.parts.transition_grid()
     chosen = {"labels": [of_label], "transitions": [of_pair], "both": [of_label, of_pair], "nothing": []}[moves]
     part = np.concatenate([np.zeros(0, np.int64), *(own.ravel() for own in chosen)])
     part = np.repeat(part[rng.random(len(part)) < 0.7], 2)  # parts that are named twice add up
@@ -78,7 +78,7 @@ def test_a_changed_chain_counts_for_the_matrices_of_its_own() -> None:
     """A chain that was moved at single boundaries has one matrix more for each, and counts for those it came from."""
     rng = np.random.default_rng(5)
     chain = Chain([0, 3, 5], rng.normal(size=(5, 2)), rng.normal(size=(2, 2)))
-    _, of_pair = chain.parts.grid()
+    of_pair = chain.parts.transition_grid()
     changed = chain.add(of_pair[:2].ravel(), rng.normal(size=8))
     part, value = of_pair[1:].ravel(), rng.normal(size=of_pair[1:].size)
     eps = 1e-6
@@ -98,7 +98,7 @@ def test_they_are_right_where_scaled_probabilities_are_not(moves: str) -> None:
     node[4] += [0.0, -300.0, -301.0]
     node[5, 0] = -np.inf
     chain = Chain([0, 3, 7], node, edge)
-    of_label, of_pair = chain.parts.grid()
+    of_label, of_pair = chain.parts.grid(), chain.parts.transition_grid()
     part = of_label.ravel() if moves == "labels" else np.concatenate([of_label.ravel(), of_pair.ravel()])
     p, status = chain.tables.potentials, np.empty(2, np.int8)
     k, empty = 3, np.zeros((0, 3, 3))

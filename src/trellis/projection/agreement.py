@@ -141,7 +141,7 @@ def class_rows(joint: Joint, maps: Maps, edges: bool) -> ClassRows:
     for pair in pairwise(range(len(joint.members))):
         for number, sign in zip(pair, (1.0, -1.0), strict=True):
             member, start = joint.parts.member(number)
-            of_label, of_pair = member.grid()
+            of_label, of_pair = member.grid(), member.transition_grid()
             given, n_slots = classes[number], len(of_label)
             slot = np.arange(n_slots, dtype=np.int64)[:, None]
             found = [(slot * n_classes + given, of_label)]

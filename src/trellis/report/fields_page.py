@@ -64,7 +64,7 @@ def _projected(extractor: Extractor, texts: Sequence[Text]) -> Effects:
 def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Effects) -> None:
     """The texts of few tokens whose labels moved most, token by token."""
     batch = extractor.batch(texts, labels=False)
-    grid = extractor.ccm_.model_.parts(batch).grid()[0]
+    grid = extractor.ccm_.model_.parts(batch).grid()
     names = list(extractor.label_names_)
     moved = []
     for n, t in enumerate(texts):

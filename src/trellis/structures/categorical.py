@@ -68,9 +68,11 @@ class CategoricalParts(Parts):
 
     place_of = instance_of
 
-    def grid(self) -> tuple[IntArray, IntArray]:
-        k = self.n_labels
-        return np.arange(self.n_parts, dtype=np.int64).reshape(-1, k), np.zeros((0, k, k), np.int64)
+    def grid(self) -> IntArray:
+        return np.arange(self.n_parts, dtype=np.int64).reshape(-1, self.n_labels)
+
+    def transition_grid(self) -> IntArray:
+        return np.zeros((0, self.n_labels, self.n_labels), np.int64)
 
     def sizes(self) -> IntArray:
         return np.full(self.n_slots, self.n_labels, dtype=np.int64)

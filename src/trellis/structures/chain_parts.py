@@ -76,11 +76,13 @@ class ChainParts(Parts):
     def transition(self, slot: Any, before: Any, label: Any) -> Any:
         return self.n_node_parts + (slot * self.n_labels + before) * self.n_labels + label
 
-    def grid(self) -> tuple[IntArray, IntArray]:
-        slots, k = np.arange(self.n_slots, dtype=np.int64), np.arange(self.n_labels, dtype=np.int64)
-        right = np.flatnonzero(self.has_boundary())
-        pairs = self.transition(right[:, None, None], k[:, None], k)
-        return self.label(slots[:, None], k), pairs
+    def grid(self) -> IntArray:
+        return np.arange(self.n_node_parts, dtype=np.int64).reshape(-1, self.n_labels)
+
+    def transition_grid(self) -> IntArray:
+        right, k = np.flatnonzero(self.has_boundary()), np.arange(self.n_labels, dtype=np.int64)
+        found: IntArray = self.transition(right[:, None, None], k[:, None], k)
+        return found
 
     def sizes(self) -> IntArray:
         return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)

@@ -162,9 +162,13 @@ class Parts(ABC):
         """The part "a field of the label ends before the slot, and another one of it begins there"."""
         self._refuse("fields beside their like")
 
-    def grid(self) -> tuple[IntArray, IntArray]:
-        """Parts of all labels (n_slots, n_labels), and of all transitions (n_boundaries, n_labels, n_labels)."""
+    def grid(self) -> IntArray:
+        """Parts of all labels (n_slots, n_labels)."""
         self._refuse("labels")
+
+    def transition_grid(self) -> IntArray:
+        """Parts of all transitions (n_boundaries, n_labels, n_labels): a large array."""
+        self._refuse("transitions between labels")
 
     def link(self, source: Any, target: Any) -> Any:
         """The part "source word i is linked to target word j" for places in the flat texts of the batch."""

@@ -110,8 +110,11 @@ class SegmentParts(Parts):
         at = np.minimum(length, self.longest) - 1
         return self._first[3] + (slot * self.longest + at) * self.n_labels + label
 
-    def grid(self) -> tuple[IntArray, IntArray]:
+    def grid(self) -> IntArray:
         return self.chain.grid()
+
+    def transition_grid(self) -> IntArray:
+        return self.chain.transition_grid()
 
     def has_boundary(self) -> BoolArray:
         return self.chain.has_boundary()

@@ -79,7 +79,7 @@ def check_rules(rules: RulesFile, texts: Sequence[Text], label_names: Vocabulary
 
 def _slots(rows: Rows) -> IntArray:
     """(n_rows,): the slot of the labels that a row is about, where that is a single one."""
-    grid = rows.parts.grid()[0]
+    grid = rows.parts.grid()
     found = np.full(len(rows), NO_SLOT, dtype=np.int64)
     for row, (low, high) in enumerate(zip(rows.start[:-1].tolist(), rows.start[1:].tolist(), strict=True)):
         parts = rows.part[low:high]

@@ -75,8 +75,9 @@ class _OfShard:
         run = np.repeat(np.arange(len(some)), (runs.last - runs.first)[some])
         within = np.arange(len(run)) - np.searchsorted(run, run)
         slot = at[run] + runs.first[some][run] + within
-        others = np.arange(len(own.parts.grid()[0][0])) != runs.label[some][run][:, None]
-        parts = own.parts.grid()[0][slot][others]
+        grid = own.parts.grid()
+        others = np.arange(grid.shape[1]) != runs.label[some][run][:, None]
+        parts = grid[slot][others]
         if own.parts.has_again:
             # and of one field: no other begins inside the run
             inner = within > 0

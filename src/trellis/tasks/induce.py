@@ -299,7 +299,7 @@ class _Read:
         states = scores.argmax().outputs if self.viterbi else scores.likeliest(q)
         words, places = np.unique(item.data.column("word").codes, return_inverse=True)
         found = np.zeros((len(words), self.n_labels))
-        add_maxima(places, q.at(scores.parts.grid()[0]), found)
+        add_maxima(places, q.at(scores.parts.grid()), found)
         return states, words, found
 
 
