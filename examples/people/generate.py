@@ -1,12 +1,11 @@
 """Writes the sentences of this folder: who lives where and works for whom, with what the templates know.
 
-python examples/people/generate.py          # another number: another draw, in place of this one
+python examples/people/generate.py
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,4 +66,4 @@ def main(seed: int = 3) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -28,7 +28,7 @@ def test_the_demo_shows_that_constraints_help_and_leaves_a_page(capsys, tmp_path
     importlib.import_module("demo").main(tmp_path / "report.html")
     shown = capsys.readouterr().out
     accuracy = [float(x) for x in re.findall(r"(?:hard EM|rules \(PR)\)\s+([0-9.]+)", shown)]
-    error = [float(x) for x in re.findall(r"([0-9.]+)\n", "\n".join(re.findall(r"^   (?:EM|both).*\n", shown, re.M)))]
+    error = [float(x) for x in re.findall(r"(0\.[0-9]+)\n", "\n".join(re.findall(r"^   (?:EM|both).*\n", shown, re.M)))]
     assert len(accuracy) == 2
     assert accuracy[1] > accuracy[0] + 5
     assert len(error) == 2

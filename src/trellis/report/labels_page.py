@@ -93,13 +93,13 @@ def slots(posteriors: Any) -> list[FloatArray]:
 
 
 def words_table(words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> str:
-    """The commonest words of each label, where words are seen again."""
+    """The commonest words of each label; nothing of rows."""
+    if all(len(own) == 1 for own in words):
+        return ""
     found: dict[str, Counter[str]] = {}
     for own, names in zip(words, labels, strict=True):
         for word, name in zip(own, names, strict=True):
             found.setdefault(name, Counter())[word] += 1
-    if all(count == 1 for own in found.values() for count in own.values()):
-        return ""
     rows = [
         (name, sum(own.values()), ", ".join(f"{word} ({n})" for word, n in own.most_common(COMMONEST)))
         for name, own in sorted(found.items())

@@ -27,7 +27,9 @@ def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
         learner.model_, inputs, words, truth, list(learner.constraints), learner.gamma * learner.model_.copies
     )
     page.title = "Views that agree"
-    page.about = f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma:g}"
+    page.about = (
+        f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma:g}"
+    )
     _compare(page, learner, inputs, words, truth)
     return page
 
