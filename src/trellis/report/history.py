@@ -27,7 +27,7 @@ def plot_history(history: History, title: str = "") -> Any:
     if likelihoods:
         top.plot(*zip(*likelihoods, strict=True), color=ACCENTS[1], linestyle="--", label="log-likelihood")
     top.legend(frameon=False, fontsize=8, labelcolor=INK)
-    plain_axes(top, title, y="nats")
+    plain_axes(top, title, y="nats" if likelihoods else "")
     if distances:
         middle = panels.pop(0)
         middle.plot(*zip(*distances, strict=True), color=ACCENTS[2])
