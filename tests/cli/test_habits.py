@@ -101,7 +101,7 @@ ANSWERED = {
         "--iterations 3": "--rounds", "--model1-iterations 3": "--model1-rounds", "--reverse": "--symmetrize backward",
         "--variational": "--no-variational", "--diagonal": "leave it out", "--format json": "--json",
         "--format=json": "--json", "-F x": "--scores", "-R x": "--scores", "-c x": "--probabilities",
-        "-N": "leave it out", "-a 0.1": "--no-variational", "-T 4": "leave it out", "-n 3": "leave it out",
+        "st": "-s SOURCE -t TARGET", "-N": "leave it out", "-a 0.1": "--no-variational", "-T 4": "leave it out", "-n 3": "leave it out",
         "--verbose": "--quiet", "--jobs 2": "--threads", "-o -q": "needs the name of a file",
         "-o -v2": "needs the name of a file", "--overwrite": "leave it out", "--source-prefix 4": "--prefix",
     },

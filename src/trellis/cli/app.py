@@ -63,7 +63,7 @@ app = typer.Typer(
 )
 
 # One line per command. Its module is imported for --help too, so what is heavy is imported inside the function.
-app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words))(align.align)
+app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words, fast_align.BARE))(align.align)
 app.command(cls=answering())(check.check)
 app.command(cls=answering(train.ANSWERS))(train.train)
 app.command(cls=answering(predict.ANSWERS))(predict.predict)

@@ -20,6 +20,8 @@ from trellis.cli.habits import Answers
 TAKEN = "dovr"
 """The letters above, which may stand behind one dash together."""
 
+BARE = "files are named by flags: -s SOURCE -t TARGET, or -i BITEXT"
+
 ANSWERS: Answers = {
     "--iterations": "say --rounds, and --model1-rounds for those of Model 1",
     "--model1-iterations": "say --model1-rounds",

@@ -29,8 +29,13 @@ COMMON: Answers = {
 }
 
 
-def answering(answers: Answers | None = None, translate: Translation | None = None) -> type[TyperCommand]:
-    """A class of commands that know these habits, for ``app.command(cls=...)``."""
+def answering(
+    answers: Answers | None = None, translate: Translation | None = None, bare: str = ""
+) -> type[TyperCommand]:
+    """A class of commands that know these habits, for ``app.command(cls=...)``.
+
+    bare : what to say to words without a flag, of a command that takes none
+    """
 
     class Answering(TyperCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -38,9 +43,13 @@ def answering(answers: Answers | None = None, translate: Translation | None = No
                 args = translate(args)
             options = {option: not is_flag(p) for p in self.params for option in (*p.opts, *p.secondary_opts)}
             known = {**COMMON, **(answers or {})}
+            after_unknown = False
             for typed in unknown_flags(args, options):
                 if typed in known:
                     raise DataError(f"{typed}: {known[typed]}")
+                if bare and not typed.startswith("-") and not after_unknown:
+                    raise DataError(f"{typed}: {bare}")
+                after_unknown = typed.startswith("-") and " " not in typed  # what follows may be its value
             return super().parse_args(ctx, args)
 
     return Answering
@@ -52,12 +61,13 @@ def is_flag(parameter: Any) -> bool:
 
 
 def unknown_flags(arguments: list[str], options: Mapping[str, bool]) -> Iterator[str]:
-    """Flags that no option has, and known ones with their values (``--format json``), some of which are habits too.
+    """Flags that no option has, known ones with their values (``--format json``), some of which are habits too, and
+    words that belong to no flag.
 
     options : flag -> whether a value follows it
 
     >>> list(unknown_flags(["-x", "-oa", "--out", "-q", "b", "--to=c"], {"-o": True, "--to": True, "-q": False}))
-    ['-x', '-o a', '--out', '--to c']
+    ['-x', '-o a', '--out', 'b', '--to c']
     """
     rest = list(arguments)
     while rest:
@@ -81,3 +91,5 @@ def unknown_flags(arguments: list[str], options: Mapping[str, bool]) -> Iterator
                     if letters or rest:
                         yield f"{name} {letters or rest.pop(0)}"
                     break
+        else:
+            yield typed
