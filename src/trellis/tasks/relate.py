@@ -57,7 +57,7 @@ from trellis.tasks.tag import Tagger
 METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
 """Names of methods and their γ; None: as it is given, or there is none."""
 MOST_EVALUATIONS = 40
-"""Of a sentence's rows by the quasi-Newton solver, after sweeps did not settle them: what is left is small."""
+"""Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
 ANY_NUMBER = 2**30
 """Of mentions: an argmax is exact whatever their number."""
 

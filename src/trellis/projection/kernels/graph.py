@@ -12,12 +12,14 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import graph_rows, solver
 from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
 from trellis.structures.kernels.notice import tell_if_compiling
 
 MOST_SWEEPS = 400
-"""Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over."""
+"""Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over for who has
+patience: at extreme prices of a corpus' rows there are dozens of them, and it takes minutes."""
 
 
 def _parts(rows: Rows) -> GraphParts:
@@ -66,7 +68,7 @@ def project_rows(
         *mine.layout, score, theta, tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
     )  # fmt: skip
     left = np.flatnonzero(ending != solver.CONVERGED)
-    if len(left):
+    if len(left) and most_evaluations >= PATIENT:
         taken, theirs = scores.take(left), np.isin(rows.instance, left)
         found = lock_step.project_rows(
             taken, LocalRows(mine.rows.take(left, taken.parts)), gamma, LocalState((theta / scaled.scale)[theirs]),
