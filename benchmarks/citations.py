@@ -125,11 +125,9 @@ def models(data: Citations, sizes: list[int], draws: int) -> None:
                 found.setdefault(name, []).append((100 * scores.accuracy, 100 * scores.total.f1))
         print(f"{n} labelled")
         for name, pairs in found.items():
-            mean, error = (
-                np.mean(pairs, axis=0),
-                np.std(pairs, axis=0, ddof=1) / len(pairs) ** 0.5 if draws > 1 else 0.0,
-            )
-            spread = " ±{:.1f} (±{:.1f})".format(*error) if len(pairs) > 1 else ""
+            mean, spread = np.mean(pairs, axis=0), ""
+            if len(pairs) > 1:
+                spread = " ±{:.1f} (±{:.1f})".format(*np.std(pairs, axis=0, ddof=1) / len(pairs) ** 0.5)
             paper = PAPER.get(name, {}).get(n)
             told = f"   paper {paper}" if paper else ""
             print(f"  {name:30}{mean[0]:.2f} ({mean[1]:.2f}){spread}{told}", flush=True)
