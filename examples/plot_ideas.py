@@ -28,7 +28,7 @@ def posteriors() -> tuple[Any, dict[float, Any]]:
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
     model.fit([["x"]] * 40, [["A"]] * 20 + [["B"]] * 6 + [["C"]] * 14)
     batch = model.encode([["x"]])
-    scores, every = model.scores(batch), model.parts(batch).grid()[0]
+    scores, every = model.scores(batch), model.parts(batch).grid()
     rows = compile_constraints([count("B") >= 0.5], batch, model.label_names_, model.parts(batch))
     q = {gamma: project(scores, rows, gamma, tolerance=1e-6).posterior.at(every)[0] for gamma in GAMMAS}
     return scores.infer().at(every)[0], q

@@ -54,7 +54,7 @@ def posterior_sparsity(folder: Path) -> None:
     constraint = few_labels_per(word, strength=32.0).named("few labels a word")
     rows = compile_constraints([constraint], batch, model.label_names_, parts)
     scores = model.scores(batch)
-    every_label, _ = parts.grid()
+    every_label = parts.grid()
     before = scores.infer().at(every_label)
     found = project(scores, rows, most_rounds=400)
     block, lam = found.rows.sparsity[0], found.duals.sparsity[0]
@@ -87,7 +87,7 @@ def counting_constraint(folder: Path) -> None:
     found = project(scores, rows)
     pull = float(found.pulls()["a verb"][0]) if len(found.rows) else 0.0
     figure = plot_sentence(
-        *(q.at(scores.parts.grid()[0]) for q in (scores.infer(), found.posterior)), sentence[0], labels,
+        *(q.at(scores.parts.grid()) for q in (scores.infer(), found.posterior)), sentence[0], labels,
         f"“at least one VERB”, in expectation (λ = {pull:.2f})",
     )  # fmt: skip
     save_figure(figure, folder / "counting_constraint.png")

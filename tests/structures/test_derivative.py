@@ -124,7 +124,7 @@ def test_functionals_of_chains_are_those_of_their_parts(case: str) -> None:
         node[5, 0] = -np.inf
     index = rng.integers(2, size=n) if case == "two matrices" else np.zeros(n, np.int64)
     chain = Chain([0, 3, 7, 7, 8, 12], node, edge, edge_index=index)
-    of_label, of_pair = chain.parts.grid()
+    of_label, of_pair = chain.parts.grid(), chain.parts.transition_grid()
     every = np.concatenate([of_label.ravel(), of_pair.ravel()])
     at = chain.parts.instance_of(every)
     rows = [(i, every[at == i]) for i in (0, 1, 1, 4)] + [(-1, every), (-1, of_pair.ravel()), (-1, of_label[2:9, 1])]

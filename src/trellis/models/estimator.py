@@ -118,7 +118,7 @@ def _is(value: Any, kind: type) -> bool:
 
 def _same(value: Any, default: Any) -> bool:
     return value is default or (
-        type(value) is type(default) and isinstance(value, int | float | str) and value == default
+        type(value) is type(default) and isinstance(value, int | float | str | tuple) and value == default
     )
 
 
