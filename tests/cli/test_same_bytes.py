@@ -108,8 +108,9 @@ def test_two_workers(command: str, cluster: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["align", "pr"])
-def test_a_worker_that_is_killed(command: str, cluster: Any) -> None:
+def test_a_worker_that_is_killed(cluster: Any) -> None:
+    """(engine/test_same_bits.py kills others, between and inside passes.)"""
+    command = "align"
     victim = next(iter(cluster.client.run(os.getpid).values()))
     expected = alone(command)
     killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))

@@ -24,7 +24,7 @@ from trellis.errors import DataError, ModelFileError
 from trellis.models import CRF, HMM, ArcParser, load_model, saving
 from trellis.models.arrays import ArrayOf, check_arrays
 
-QUICK, SLOW = 100, 10_000
+QUICK, SLOW = 60, 10_000
 
 
 def attack(folder, count, *kinds):

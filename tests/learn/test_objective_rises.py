@@ -47,13 +47,13 @@ def assert_rises(history: Any, relative: float) -> None:
 @pytest.mark.parametrize("gamma", [0.3, 0.7, 1.0, 1.5])
 @pytest.mark.parametrize("kind", list(CONSTRAINTS))
 def test_generative_objective_never_falls(kind: str, gamma: float) -> None:
-    text, _ = tagged_sentences(10 if kind == "sparsity" else 25)
+    text, _ = tagged_sentences(25)
     model = HMM(LABELS, min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
     learner = UEM(
         model,
         CONSTRAINTS[kind],
         gamma=gamma,
-        max_iter=8,
+        max_iter=3 if kind == "sparsity" else 8,  # a projection to 1e-8 takes thousands of passes
         tol=0.0,
         projection_tol=1e-8,
         max_evaluations=5_000,

@@ -27,7 +27,7 @@ from .contract import (
 from .strategies import GAMMAS, KINDS, cases, changes, choices, rows, some_instances
 from .subsets import Subsets
 
-drawn = settings(max_examples=20, deadline=None)
+drawn = settings(max_examples=14, deadline=None)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
