@@ -79,7 +79,12 @@ def test_every_class_that_is_saved_is_attacked():
 
 @pytest.mark.parametrize(
     "kind, name, value",
-    [("UEM", "projection_tol", -1.0), ("UEM", "gamma", 1e-320), ("Aggregator", "word_weight", 1e308)],
+    [
+        ("UEM", "projection_tol", -1.0),
+        ("UEM", "gamma", 1e-320),
+        ("Aggregator", "word_weight", 1e308),
+        ("SSVM", "beam", 10**7),
+    ],
 )
 def test_settings_that_cannot_be_are_refused_in_files_too(kind, name, value, tmp_path):
     saved = SAVED[kind]
@@ -89,6 +94,16 @@ def test_settings_that_cannot_be_are_refused_in_files_too(kind, name, value, tmp
     write_archive(tmp_path / "evil", archive.header, archive.arrays)
     with pytest.raises(ModelFileError, match=name if name != "gamma" else "γ must be 0"):
         saved.read(str(tmp_path / "evil"))
+
+
+@pytest.mark.parametrize("n", [0, -2, 99])
+def test_a_word_that_stands_in_no_sentence_or_in_too_many_is_refused(n, tmp_path):
+    SAVED["GraphPairs"].make(str(tmp_path / "m"))
+    archive = read_archive(tmp_path / "m")
+    archive.header["learned"]["count"]["dog"] = n
+    write_archive(tmp_path / "evil", archive.header, archive.arrays)
+    with pytest.raises(ModelFileError, match="in no sentence, or in more than there are"):
+        load_model(tmp_path / "evil")
 
 
 def test_a_tag_that_is_no_text_is_a_tag(tmp_path):

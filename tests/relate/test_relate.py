@@ -292,3 +292,9 @@ def test_counts_like_labelled_need_labelled_data(relater):
 
     with pytest.raises(ConstraintError, match="takes its counts from labelled data"):
         rows_of(relater.model_, batch, [counts_like(None)])
+
+
+def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeypatch):
+    monkeypatch.setattr("trellis.tasks.mentions.MentionFinder.find", lambda finder, texts: list(texts))
+    [found] = relater.predict([RelatedText(("and", "then", ","))])
+    assert (found.mentions, found.relations) == ((), ())

@@ -15,6 +15,7 @@ in expectation:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -235,7 +236,7 @@ def variable_entries(rule: Rule, context: Context) -> Entries:
             f"{rule.code()} has no linear form over variables that nothing ties: count what is said of one of them, or "
             "learn with sums that are exact within a sentence"
         )
-    flat: BoolArray = table.holds.reshape(len(table.holds), -1)
+    flat: BoolArray = table.holds.reshape(len(table.holds), math.prod(table.holds.shape[1:]))
     start = table.assignments
     if len(axes) <= 1:
         axis = axes[0] if axes else 1

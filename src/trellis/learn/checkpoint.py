@@ -203,6 +203,8 @@ def _checked_duals(duals: Duals, like: Duals) -> Duals:
     shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.memory if c is not None))]
     if not few:
         shapes += [("any",)] * (len(given) - len(shapes))
+    if like.memory and len(duals.memory) != len(like.memory):
+        raise DataError(f"expected the memory of {len(like.memory)} shards but found that of {len(duals.memory)}")
     if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
         raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
     kinds = [np.float32 if few and one.dtype == np.float32 else np.float64 for one in given]

@@ -17,6 +17,8 @@ from trellis.search.program import refuse_curved
 from trellis.search.progress import Progress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
+WIDEST_BEAM = 100_000
+"""Of a learner: a file may not ask for more memory than there is."""
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,13 @@ from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
 from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
+from trellis.search.methods import WIDEST_BEAM
 from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
 
-WIDEST_BEAM = 100_000
 TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
     "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
 }  # fmt: skip

@@ -210,6 +210,8 @@ class GraphPairs(PairModel):
         check_hints(_file, names, "key")
         self._check_whole(min_count=1)
         self._common = Commonness(dict(names["count"]), names["sentences"])
+        if not all(1 <= n <= self._common.total for n in self._common.count.values()):
+            raise DataError("a word stands in no sentence, or in more than there are")
         self.feature_names_ = vocabulary_from_json(names["features"])
         self._begin()
         self.set_parameters(check_arrays(self.ARRAYS, arrays, weights=len(self.feature_names_)))
