@@ -29,23 +29,9 @@ def find_data() -> tuple[Path | None, str]:
     return None, "no real data: set TRELLIS_DATA, or put it in ../shared/data"
 
 
-SLOW = {
-    "align/test_aligner.py", "align/test_cli.py", "align/test_learning.py", "align/test_projection.py",
-    "cli/test_runs.py", "constraints/test_expressions.py", "constraints/test_rows.py", "data/test_formats.py",
-    "engine/test_compiling.py",
-    "extract/test_cli.py", "extract/test_extractor.py", "extract/test_real_citations.py",
-    "hostile/test_files_of_strangers.py", "hostile/test_whole_models.py", "learn/test_objective_rises.py",
-    "learn/test_persistence.py", "models/test_crf.py", "projection/test_diagnosis.py", "projection/test_few_steps.py",
-    "projection/test_projection_cvxpy.py", "search/test_folding_and_ilp.py", "search/test_methods.py",
-    "search/test_program.py", "structures/test_categorical.py", "structures/test_chain.py",
-    "structures/test_chain_extremes.py", "structures/test_contract.py",
-}  # fmt: skip
-"""Files of tests that take three quarters of the time (``pytest --durations=0`` shows it)."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "/".join(item.path.parts[-2:]) in SLOW or item.get_closest_marker("long"):
+        if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)
     folder, reason = find_data()
     if folder is None:

@@ -16,6 +16,8 @@ from trellis.structures.kernels.align_work import ALIKE
 from trellis.tasks.align import Aligner
 from trellis.tasks.align_decoding import SYMMETRIZE
 
+pytestmark = pytest.mark.slow
+
 
 def error(aligner, pairs, links):
     gold = [GoldLinks(frozenset(row), frozenset(row)) for row in links]

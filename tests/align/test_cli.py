@@ -13,6 +13,8 @@ from tests.align.toy import toy_text
 from trellis.cli.app import main
 from trellis.tasks.align import Aligner
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments):
     """Exit code of a command line."""

@@ -19,6 +19,8 @@ from trellis.models.alignment.model import as_words
 from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
 from trellis.tasks.align import CONSTRAINTS
 
+pytestmark = pytest.mark.slow
+
 
 def encoded(n=60, seed=0, **settings):
     model = AlignmentModel(**{"prefix": None, **settings})

@@ -15,6 +15,8 @@ from trellis.projection import project
 from trellis.projection.kernels import alignments
 from trellis.structures import Alignment, ChainParts, Joint
 
+pytestmark = pytest.mark.slow
+
 AGREEMENT = (forward.links == backward.links,)
 BIJECTIVE = (forward.links(source=each) <= 1, backward.links(target=each) <= 1)
 BOTH = (*AGREEMENT, *BIJECTIVE)

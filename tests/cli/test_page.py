@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.tree import COMMANDS, TRAIN, flags, rows
-from trellis.cli.habits import unknown_flags
+from trellis.cli.habits import pieces
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_commands_in_the_docs_have_flags_that_exist(where, words):
         return  # habits of others, tried in test_habits.py
     name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
     options = {one: flag.takes_value for flag in ALL[name].values() for one in flag.names}
-    unknown = [typed for typed in unknown_flags(words[1:], options) if typed.startswith("-") and " " not in typed]
+    unknown = [typed for typed in pieces(words[1:], options) if typed.startswith("-") and " " not in typed]
     assert unknown == []
 
 

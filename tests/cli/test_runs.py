@@ -12,6 +12,8 @@ import pytest
 
 from tests.hostile.command import run, train
 
+pytestmark = pytest.mark.slow
+
 FULL = "/dev/full"
 QUIET = ("-q", "--threads", "1")
 

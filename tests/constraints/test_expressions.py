@@ -14,6 +14,8 @@ from trellis.errors import InfeasibleError
 
 from .plain import Case, DrawnConstraint, any_constraints, cases, comparisons, rules
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-9
 
 

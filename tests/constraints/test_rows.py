@@ -16,6 +16,8 @@ from trellis.structures import CategoricalParts, ChainParts, PartPosterior, Part
 
 from .plain import any_constraints, cases
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.data())
 @settings(max_examples=30)

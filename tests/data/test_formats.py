@@ -15,6 +15,8 @@ from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError, TrellisError
 
+pytestmark = pytest.mark.slow
+
 every_format = pytest.mark.parametrize("name", FORMATS)
 suffixes = st.sampled_from(["", ".gz"])
 

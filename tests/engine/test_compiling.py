@@ -17,6 +17,8 @@ from trellis.engine import compiling
 from trellis.engine.compiling import Display, Plan, compile_ahead, compile_in_children
 from trellis.engine.kernel_list import FILE, Kernel, KernelList, numba_type, read_kernels
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 

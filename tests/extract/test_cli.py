@@ -7,6 +7,8 @@ import pytest
 from tests.extract.samples import rules_of, write_samples
 from trellis.cli.app import main
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments):
     with pytest.raises(SystemExit) as stop:

@@ -13,6 +13,8 @@ from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import Extracted, json_record, read_labelled, write_extracted
 from trellis.tasks.word_classes import WordClasses, word_class
 
+pytestmark = pytest.mark.slow
+
 
 def HMMExtractor(rules, **settings):
     """What is no matter of the model is tried on the one that is learned fastest."""

@@ -9,6 +9,8 @@ from tests.extract.samples import rules_of
 from trellis.tasks.extract import Extractor
 from trellis.tasks.extract_files import read_labelled, read_texts
 
+pytestmark = pytest.mark.slow
+
 
 def upper(text):
     return replace(text, sentence=replace(text.sentence, labels=tuple(y.upper() for y in text.sentence.labels)))

@@ -24,6 +24,8 @@ from trellis.errors import DataError, ModelFileError
 from trellis.models import CRF, HMM, ArcParser, load_model, saving
 from trellis.models.arrays import ArrayOf, check_arrays
 
+pytestmark = pytest.mark.slow
+
 QUICK, SLOW = 60, 10_000
 
 

@@ -13,6 +13,8 @@ from trellis.data.archive import read_archive, write_archive
 from trellis.errors import ModelFileError
 from trellis.tasks.extract import Extractor
 
+pytestmark = pytest.mark.slow
+
 DICTIONARY = RULES + '[[rule]]\nname = "names"\ndictionary = "{}"\nstrength = "hard"\n'
 
 

@@ -15,6 +15,8 @@ from trellis.models import CRF, HMM
 
 from .corpora import LABELS, tagged_sentences
 
+pytestmark = pytest.mark.slow
+
 CONSTRAINTS: dict[str, list[Any]] = {
     "none": [],
     "hard": [count("V") + count("N") >= 1],

@@ -20,6 +20,8 @@ from trellis.models import HMM, load_model
 
 from .corpora import LABELS, tagged_sentences
 
+pytestmark = pytest.mark.slow
+
 CONSTRAINTS = {
     "none": [],
     "local": [count("V") >= 1, count("N") <= 2.5],

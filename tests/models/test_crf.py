@@ -17,6 +17,8 @@ from trellis.structures import LabelPosterior
 
 from .corpora import assert_phi_is_the_feature_map, known, placed, random_labels, random_sentences
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["A", "B", "C"]
 
 

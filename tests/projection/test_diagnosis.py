@@ -20,6 +20,8 @@ from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.shard import ShardRows
 from trellis.structures import Chain, ChainParts
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"L{k}" for k in range(6)]
 LABELS = Vocabulary(NAMES, kind="label")
 TEXT = [["a", "b", "c", "d"], ["b", "c"], ["a", "d", "e"]]

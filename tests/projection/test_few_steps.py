@@ -22,6 +22,8 @@ from trellis.structures import Chain
 from .cases import build_problem, random_batch
 from .oracle import enumerate_outputs, solve_primal
 
+pytestmark = pytest.mark.slow
+
 
 def posterior_of(batch, rows, gamma, steps, *, tolerance=1e-9, duals=None, bounds=None, engine=None, memory=None):
     """Outcome, node marginals (n_slots, K) and edge counts of a projection by steps."""

@@ -11,6 +11,8 @@ from trellis.projection import Projection, project
 from .cases import KINDS, STRENGTHS, EachKind, Problem, build_problem, name_of, problems, random_case
 from .oracle import enumerate_outputs, solve_primal
 
+pytestmark = pytest.mark.slow
+
 # A smaller failing problem is not worth the minutes of cvxpy that shrinking to it takes.
 DRAWN = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.explicit, Phase.reuse, Phase.generate]

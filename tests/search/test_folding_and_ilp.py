@@ -22,6 +22,8 @@ from trellis.structures import Chain, ChainParts, Joint
 
 from .problems import KINDS, LINEAR, Problem, key_of, problems, rows_over
 
+pytestmark = pytest.mark.slow
+
 LABELS = Vocabulary(["A", "B", "C"])
 BATCH = Batch.from_sentences([["a", ",", "b", "c"], [], ["x", "y", ",", "z", "a"]])
 

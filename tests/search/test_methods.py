@@ -19,6 +19,8 @@ from trellis.structures import Alignment, Categorical, Chain, ChainParts, Joint,
 from .permutations import Permutations
 from .problems import KINDS, LINEAR, Problem, key_of, listing, problems, rows_over
 
+pytestmark = pytest.mark.slow
+
 
 def check_exact(problem: Problem, method: str, **options: object) -> None:
     best = problem.best()

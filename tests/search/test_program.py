@@ -18,6 +18,8 @@ from trellis.structures import Categorical
 
 from .problems import CURVED, KINDS, LINEAR, Problem, key_of, problems, rows_over
 
+pytestmark = pytest.mark.slow
+
 
 def best_point(program: Program) -> tuple[np.ndarray | None, float]:
     """By scipy and nothing of ours; the value, −inf where there is none."""

@@ -26,6 +26,8 @@ from .agreement import (
 from .strategies import CategoricalCase, categoricals, outputs, partial_labels, tilted, tilts
 from .twins import categorical_twin
 
+pytestmark = pytest.mark.slow
+
 INF = math.inf
 drawn = settings(max_examples=100, deadline=None)
 

@@ -30,6 +30,8 @@ from .agreement import (
 from .strategies import ChainCase, chains, outputs, partial_labels, tilted, tilts
 from .twins import chain_twin
 
+pytestmark = pytest.mark.slow
+
 INF = math.inf
 drawn = settings(max_examples=50, deadline=None)
 

@@ -23,6 +23,8 @@ from .agreement import (
 from .logspace import forward_backward, viterbi_score
 from .twins import chain_twin
 
+pytestmark = pytest.mark.slow
+
 INF = math.inf
 LONG = 20_000
 DIAGONAL = np.array([[0.0, -INF], [-INF, 0.0]])

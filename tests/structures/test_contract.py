@@ -27,6 +27,8 @@ from .contract import (
 from .strategies import GAMMAS, KINDS, cases, changes, choices, rows, some_instances
 from .subsets import Subsets
 
+pytestmark = pytest.mark.slow
+
 drawn = settings(max_examples=14, deadline=None)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -44,7 +44,7 @@ def answering(
             options = {option: not is_flag(p) for p in self.params for option in (*p.opts, *p.secondary_opts)}
             known = {**COMMON, **(answers or {})}
             after_unknown = False
-            for typed in unknown_flags(args, options):
+            for typed in pieces(args, options):
                 if typed in known:
                     raise DataError(f"{typed}: {known[typed]}")
                 if bare and not typed.startswith("-") and not after_unknown:
@@ -60,13 +60,13 @@ def is_flag(parameter: Any) -> bool:
     return bool(getattr(parameter, "is_flag", False))
 
 
-def unknown_flags(arguments: list[str], options: Mapping[str, bool]) -> Iterator[str]:
+def pieces(arguments: list[str], options: Mapping[str, bool]) -> Iterator[str]:
     """Flags that no option has, known ones with their values (``--format json``), some of which are habits too, and
     words that belong to no flag.
 
     options : flag -> whether a value follows it
 
-    >>> list(unknown_flags(["-x", "-oa", "--out", "-q", "b", "--to=c"], {"-o": True, "--to": True, "-q": False}))
+    >>> list(pieces(["-x", "-oa", "--out", "-q", "b", "--to=c"], {"-o": True, "--to": True, "-q": False}))
     ['-x', '-o a', '--out', 'b', '--to c']
     """
     rest = list(arguments)

@@ -189,11 +189,6 @@ class Table:
         return [a for a in every if np.any(self.holds != self.holds.take([0], axis=a))]
 
 
-def speaks_of_variables(rule: Rule) -> bool:
-    """Whether a rule is about entities or relations."""
-    return bool(_atoms(rule))
-
-
 def _atoms(rule: Rule) -> list[Among]:
     if isinstance(rule, Among):
         return [rule]

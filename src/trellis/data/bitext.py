@@ -140,11 +140,6 @@ class Bitext:
         lengths = [np.diff(offsets[self.pieces]) for offsets in (self.source_offsets, self.target_offsets)]
         return int(np.count_nonzero((lengths[0] == 0) | (lengths[1] == 0)))
 
-    @property
-    def n_cut(self) -> int:
-        """Pairs that were too long to be aligned whole."""
-        return int(np.count_nonzero(np.diff(self.pieces) > 1))
-
 
 def code_pairs(
     pairs: Iterable[Pair | Sequence[Sequence[str]]],

@@ -32,7 +32,6 @@ from trellis.learn.penalties import with_penalties
 from trellis.learn.prediction import CCMPrediction
 from trellis.learn.schedule import gamma_at
 from trellis.learn.uem import UEM
-from trellis.search.methods import WIDEST_BEAM
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
@@ -155,8 +154,7 @@ class CCM(CCMPrediction):
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
         self._check_learner(dev)
-        self._check_whole(max_iter=0, k_best=1, beam=1, max_evaluations=1, random_state=0)
-        self._check_within(beam=(1, WIDEST_BEAM))
+        self._check_whole(max_iter=0, k_best=1, max_evaluations=1, random_state=0)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         if self.gamma is not None:
             gamma_at(self.gamma, 0)

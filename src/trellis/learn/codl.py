@@ -35,7 +35,6 @@ from trellis.learn.prediction import CCMPrediction
 from trellis.learn.training import Training
 from trellis.models.model import Model
 from trellis.projection import Duals
-from trellis.search.methods import WIDEST_BEAM
 
 NO_LABELS = (
     "there are no fully labelled instances to learn the strength of {names} from: give some labels, a penalty of your "
@@ -152,8 +151,7 @@ class CoDL(CCMPrediction):
 
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)
-        self._check_whole(max_iter=0, k_best=1, beam=1, random_state=0, checkpoint_every=1)
-        self._check_within(beam=(1, WIDEST_BEAM))
+        self._check_whole(max_iter=0, k_best=1, random_state=0, checkpoint_every=1)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), start_scale=(0.0, np.inf))
 
 

@@ -30,6 +30,7 @@ from trellis.learn.training import Training, rows_of, scores_of
 from trellis.models.model import bare, own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
+from trellis.search.methods import WIDEST_BEAM
 
 DECODINGS = ("viterbi", "posterior")
 
@@ -102,6 +103,9 @@ class Prediction(SavedEstimator):
         for one in given:
             if not isinstance(one, Constraint | Rule):
                 raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
+        if hasattr(self, "beam"):
+            self._check_whole(beam=1)
+            self._check_within(beam=(1, WIDEST_BEAM))
         if dev is not None and not (isinstance(dev, tuple) and len(dev) == 2):
             raise DataError("dev must be a pair (X, y) of instances and their labels")
 

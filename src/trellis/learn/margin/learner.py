@@ -21,7 +21,6 @@ from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep, MarginTraining
 from trellis.learn.prediction import Prediction, accuracy
 from trellis.models.model import own_model
-from trellis.search.methods import WIDEST_BEAM
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
 _MAY_CHANGE = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose", "constraints"}
@@ -166,8 +165,7 @@ class MarginLearner(Prediction):
 
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)
-        self._check_whole(max_iter=1, n_init=1, beam=1, random_state=0, checkpoint_every=1)
-        self._check_within(beam=(1, WIDEST_BEAM))
+        self._check_whole(max_iter=1, n_init=1, random_state=0, checkpoint_every=1)
 
     def _check_loss(self, loss: str) -> int:
         """The power d of the loss ℓ(a) = max(0, a)^d."""
