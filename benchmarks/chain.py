@@ -49,7 +49,7 @@ class Sum:
 def trellis_round(
     sentences: list[list[str]], n_labels: int, start: dict[str, Any], threads: int
 ) -> Callable[[], float]:
-    model = HMM(n_labels, min_count=1, unknown=None)
+    model = HMM(n_labels, min_count=1, unknown=None, transition_prior=1.0, emission_prior=1.0)  # as the others
     batch = model.encode(sentences, fit=True)
     # hmmlearn and C number the words by themselves: the tables are put into the model's order.
     order = np.array([int(name) for name in model.symbols_.names])

@@ -98,7 +98,8 @@ class CorpusDual:
         floats[solver.LIMIT] = limit
         if not dense:
             integers[solver.METHOD], floats[solver.SPECTRAL] = solver.SPECTRAL_STEP, self._first_step()
-        point, best = np.empty(n), (np.inf, trial.copy(), np.zeros(n))
+        point, slope = np.empty(n), np.empty(n)
+        best, best_point, best_slope = np.inf, trial.copy(), np.zeros(n)
         action = solver.EVALUATE
         while action == solver.EVALUATE:
             point[order] = trial
@@ -107,15 +108,20 @@ class CorpusDual:
             if anew:
                 hessian[:] = self._curvature(covariance)[np.ix_(order, order)]
                 hessian[np.diag_indices(n)] = np.maximum(np.diag(hessian), 1e-12)
+            np.take(gradient, order, out=slope, mode="clip")
             action = solver.advance(
-                trial, value, gradient[order], *groups, hessian, integers, floats, vectors, recent, tolerance,
+                trial, value, slope, *groups, hessian, integers, floats, vectors, recent, tolerance,
                 most_evaluations,
             )  # fmt: skip
-            if floats[solver.VALUE] < best[0]:
-                best = float(floats[solver.VALUE]), vectors[solver.X].copy(), vectors[solver.GRADIENT].copy()
+            if floats[solver.VALUE] < best:
+                best, best_point[:], best_slope[:] = (
+                    float(floats[solver.VALUE]),
+                    vectors[solver.X],
+                    vectors[solver.GRADIENT],
+                )
         found, slope = vectors[solver.X], vectors[solver.GRADIENT]
-        if action != solver.CONVERGED and best[0] < floats[solver.VALUE]:  # spectral steps may rise for a while
-            found, slope = best[1], best[2]
+        if action != solver.CONVERGED and best < floats[solver.VALUE]:  # spectral steps may rise for a while
+            found, slope = best_point, best_slope
         work = np.empty(n)
         residual = float(natural_residual(found, slope, vectors[solver.SCALE], *groups, work))
         worst = int(order[int(np.argmax(np.abs(found - work)))]) if n else 0

@@ -91,6 +91,10 @@ class ShardRows:
             [self.coupling.part, *(block.parts.reshape(-1) for block in self.sparsity)]
         )  # fmt: skip
         """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
+        ends = np.cumsum([len(self.coupling.part), *(len(block) * block.width for block in self.sparsity)])
+        cut = zip(self.sparsity, ends[:-1], ends[1:], strict=True)
+        self.sparse = [self.coupled[a:b].reshape(-1, block.width) for block, a, b in cut]
+        """Of each l1/linf block, the parts of its occurrences."""
 
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
@@ -113,7 +117,7 @@ class ShardRows:
             state=state,
             value=float(values.sum() if weights is None else np.dot(weights, values)),
             coupling=self.coupling.expect(q, weights),
-            sparsity=tuple(q.at(block.parts) for block in self.sparsity),
+            sparsity=tuple(q.at(parts) for parts in self.sparse),
         )
 
     def _project(self, tilted: Structure, state: LocalState, asked: Asked) -> LocalSolution:
@@ -221,14 +225,14 @@ class ShardRows:
         if len(theta) and np.any(theta):
             part.append(self.coupling.part)
             value.append(self.coupling.pull(theta))
-        for block, dual in zip(self.sparsity, sparsity, strict=True):
+        for block, parts, dual in zip(self.sparsity, self.sparse, sparsity, strict=True):
             if not len(block) or not np.any(dual):
                 continue
             share = dual
             if weights is not None:
                 weight = weights[self.rows.parts.instance_of(block.first)]
                 share = dual / np.where(weight > 0, weight, np.inf)[:, None]
-            part.append(block.parts.reshape(-1))
+            part.append(parts.reshape(-1))
             value.append(-share.reshape(-1))
         # θ = λ/γ is added after scores are divided by γ.
         scaled = masked.temper(gamma)

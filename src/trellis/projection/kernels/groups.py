@@ -18,42 +18,43 @@ HARD, SLACK, PENALTY, SQUARED = 0, 1, 2, 3
 L1, L2, LINF = 1, 2, 3
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nnan", "nsz"})
 def soft_level(v, radius):
-    """The τ ≥ 0 with Σ max(|v| − τ, 0) = radius, or 0 if Σ |v| ≤ radius (Michelot's algorithm)."""
-    total = 0.0
-    for x in v:
-        total += abs(x)
+    """The τ ≥ 0 with Σ max(|v| − τ, 0) = radius, or 0 if Σ |v| ≤ radius (Michelot's algorithm).
+
+    Sums may be taken in any order, which lets several terms be added at a time.
+    """
+    n, total = v.shape[0], 0.0
+    for i in range(n):
+        total += abs(v[i])
     if total <= radius:
         return 0.0
-    level = (total - radius) / v.shape[0]
-    while True:
-        above, count = 0.0, 0
-        for x in v:
-            if abs(x) > level:
-                above += abs(x)
-                count += 1
-        if count == 0:
-            return level
-        higher = (above - radius) / count
-        if not higher > level:
-            return level
-        level = higher
+    level = (total - radius) / n
+    for _ in range(n):  # each pass leaves out at least one
+        above, count = 0.0, 0.0
+        for i in range(n):
+            size = abs(v[i])
+            above += size if size > level else 0.0
+            count += 1.0 if size > level else 0.0
+        if count == 0.0 or (above - radius) / count <= level:
+            break
+        level = (above - radius) / count
+    return level
 
 
 @njit(nogil=True, cache=True)
 def shrink(v, level):
     """v ← sign(v) max(|v| − level, 0)."""
-    for i in range(v.shape[0]):
-        v[i] = np.sign(v[i]) * max(abs(v[i]) - level, 0.0)
+    if level > 0.0:
+        for i in range(v.shape[0]):
+            v[i] = max(v[i] - level, 0.0) + min(v[i] + level, 0.0)
 
 
 @njit(nogil=True, cache=True)
 def prox_group(v, equality, step, kind, norm, amount):
     """v ← argmin_θ  step · g(θ) + ½ ‖θ − v‖²."""
     for i in range(v.shape[0]):
-        if not equality[i] and v[i] < 0.0:
-            v[i] = 0.0
+        v[i] = v[i] if equality[i] else max(v[i], 0.0)
     if kind == HARD:
         return
     if kind == SQUARED:

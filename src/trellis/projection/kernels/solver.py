@@ -198,6 +198,11 @@ def restart(n, hessian, integers, vectors):
 @njit(nogil=True, cache=True)
 def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
     """BFGS update of the Hessian of f, or Barzilai and Borwein's step length."""
+    if integers[METHOD] == SPECTRAL_STEP:
+        ss, sy, steepest = spectral_products(trial, gradient, vectors[X], vectors[GRADIENT])
+        longest = 4.0 * floats[CAP] / max(steepest, 1e-300)
+        floats[SPECTRAL] = min(max(ss / sy, 1e-6), longest) if sy > 1e-300 else longest
+        return
     s, y = vectors[WORK], vectors[WORK2]
     sy, ss = 0.0, 0.0
     for r in range(n):
@@ -205,13 +210,6 @@ def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
         y[r] = gradient[r] - vectors[GRADIENT, r]
         sy += s[r] * y[r]
         ss += s[r] * s[r]
-    if integers[METHOD] == SPECTRAL_STEP:
-        steepest = 1e-300
-        for r in range(n):
-            steepest = max(steepest, abs(gradient[r]))
-        longest = 4.0 * floats[CAP] / steepest
-        floats[SPECTRAL] = min(max(ss / sy, 1e-6), longest) if sy > 1e-300 else longest
-        return
     bs = np.zeros(n)
     sbs = 0.0
     for r in range(n):
@@ -231,6 +229,18 @@ def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
                 hessian[r, q] += y[r] * y[q] / sy - bs[r] * bs[q] / sbs
             else:
                 hessian[r, q] -= 0.75 * bs[r] * bs[q] / sbs
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
+def spectral_products(trial, gradient, x, before):
+    """s·s, s·y and ‖∇f‖∞ of the step s = trial − x and y = ∇f(trial) − ∇f(x)."""
+    ss, sy, steepest = 0.0, 0.0, 0.0
+    for r in range(len(x)):
+        s = trial[r] - x[r]
+        ss += s * s
+        sy += s * (gradient[r] - before[r])
+        steepest = max(steepest, abs(gradient[r]))
+    return ss, sy, steepest
 
 
 @njit(nogil=True, cache=True)
@@ -258,9 +268,7 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
         for r in range(n):
             trial[r] = x[r] - floats[SPECTRAL] * gradient[r]
         prox_all(trial, equality, group_start, kind, norm, amount, floats[SPECTRAL])
-        length = 0.0
-        for r in range(n):
-            length += (trial[r] - x[r]) ** 2
+        length, _, _ = spectral_products(trial, gradient, x, gradient)
         # In exact arithmetic the slope is at most −‖d‖²/step; near a solution the difference of g is all rounding.
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
         slope = min(slope, -length / floats[SPECTRAL])

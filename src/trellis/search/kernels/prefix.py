@@ -199,19 +199,18 @@ def extend(terms, ahead, i, t, a, b, sums, moved):
 
     Returns what is paid for it, ∞ if a hard row can no longer be met.
     """
-    step, least, most = ahead.here[b], ahead.least[t, b], ahead.most[t, b]
     first, paid = terms.row_start[i], 0.0
+    R = terms.row_start[i + 1] - first
+    for r in range(R):
+        moved[r] = ahead.here[b, r]
     at = ahead.pair_head[a, b]
-    if at >= 0:
-        step = ahead.step
-        for r in range(terms.row_start[i + 1] - first):
-            step[r] = ahead.here[b, r]
-        while at >= 0:
-            step[ahead.pair_row[at]] += ahead.pair_value[at]
-            at = ahead.pair_next[at]
-    for r in range(terms.row_start[i + 1] - first):
-        value = sums[r] + step[r]
-        low, high = terms.low_end[first + r] - most[r], terms.high_end[first + r] - least[r]
+    while at >= 0:
+        moved[ahead.pair_row[at]] += ahead.pair_value[at]
+        at = ahead.pair_next[at]
+    for r in range(R):
+        value = sums[r] + moved[r]
+        low = terms.low_end[first + r] - ahead.most[t, b, r]
+        high = terms.high_end[first + r] - ahead.least[t, b, r]
         if value > high:
             paid += terms.price_high[first + r] * (value - high)
             value = high
