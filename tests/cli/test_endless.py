@@ -170,7 +170,7 @@ atexit.register(lambda: print(open("/proc/self/status").read().split("VmHWM:")[1
 def test_memory_does_not_grow_with_the_text(folder):
     """Not by getrusage: to it a child has needed what its parent had when it was started."""
     peaks = []
-    for n in (500, 5_000):
+    for n in (300, 2_000):
         command = ["predict", "-m", str(folder / "extractor"), "-o", "/dev/null", "--threads", "1", str(n)]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED + SMALL.format(size=4_000) + MAIN, *command],

@@ -26,7 +26,7 @@ from trellis.models.arrays import ArrayOf, check_arrays
 
 pytestmark = pytest.mark.slow
 
-QUICK, SLOW = 60, 10_000
+QUICK, SLOW = 40, 10_000
 
 
 def attack(folder, count, *kinds):
