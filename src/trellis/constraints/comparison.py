@@ -40,6 +40,10 @@ class Comparison(Constraint):
                 f"{self.left.code()} cannot lie between {low.constant:g} and {high.constant:g}: the first is larger"
             )
 
+    @property
+    def ties_instances(self) -> bool:
+        return self.rule is None and self.left.scope not in (None, "instance", "token")
+
     def code(self) -> str:
         if self.rule is not None:
             return self.rule.code()

@@ -92,6 +92,13 @@ class ShardRows:
         )  # fmt: skip
         """Parts whose marginals every evaluation is asked for; those of local rows can be had anyhow."""
 
+    def prepared(self) -> ShardRows:
+        """Itself, with all that is made of local rows once: so that copies need not make it again."""
+        fast = fast_path(self.rows.parts.kind)
+        if fast is not None and hasattr(fast, "prepare"):
+            fast.prepare(self.local)
+        return self
+
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
     ) -> ShardAnswer:
