@@ -10,6 +10,7 @@ import numpy as np
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
+from trellis.constraints.condition import Key
 from trellis.constraints.context import Context
 from trellis.constraints.count import count
 from trellis.constraints.linear_count import Count, as_count
@@ -42,7 +43,8 @@ class Comparison(Constraint):
 
     @property
     def ties_instances(self) -> bool:
-        return self.rule is None and self.left.scope not in (None, "instance", "token")
+        scopes = [self._difference(side).scope for side in (self.low, self.high) if side is not None]
+        return any(isinstance(scope, Key) or scope == "corpus" for scope in scopes)
 
     def code(self) -> str:
         if self.rule is not None:
