@@ -9,8 +9,8 @@ import numpy as np
 
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.block import Block
-from trellis.constraints.constraint import Constraint
 from trellis.constraints.condition import Key
+from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.count import count
 from trellis.constraints.linear_count import Count, as_count

@@ -21,6 +21,7 @@ import os
 import pickle
 import re
 import tempfile
+import threading
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -183,14 +184,14 @@ class Spilled(Sequence[T]):
     """
 
     def __init__(self, things: Iterable[T]) -> None:
-        self.ends = [0]
-        with _kept_on_disk(WORKED_OUT), _temporary() as file:
+        self.ends, self.lock = [0], threading.Lock()
+        with _kept_on_disk(WORKED_OUT):
+            self.file = _temporary()
+            weakref.finalize(self, self.file.close)
             for thing in things:
                 content = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
-                _write(file, content)
+                _write(self.file, content)
                 self.ends.append(self.ends[-1] + len(content))
-            self.file = mmap.mmap(file.fileno(), self.ends[-1], access=mmap.ACCESS_READ)
-        _mapped.add(self.file)
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -203,8 +204,13 @@ class Spilled(Sequence[T]):
         if isinstance(number, slice):
             return [self[one] for one in range(len(self))[number]]
         which = range(len(self))[number]
-        with memoryview(self.file) as content, content[self.ends[which] : self.ends[which + 1]] as mine:
-            found: T = pickle.loads(mine)
+        content = memoryview(bytearray(self.ends[which + 1] - self.ends[which]))
+        with self.lock:
+            self.file.seek(self.ends[which])
+            done = 0
+            while done < len(content):
+                done += self.file.readinto(content[done:])
+        found: T = pickle.loads(content)
         return found
 
 

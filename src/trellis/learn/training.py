@@ -147,8 +147,7 @@ def rows_in_file(
         return None
     if not constraints or any(one.ties_instances for one in named(constraints)):
         return None
-    sample = rows_of(model, parts[0], constraints)
-    if ENTRY_BYTES * len(sample.part) * (n_slots / parts[0].n_slots) <= budget:
+    if ENTRY_BYTES * len(rows_of(model, parts[0], constraints).part) * (n_slots / parts[0].n_slots) <= budget:
         return None
     heads: list[Rows] = []
 
