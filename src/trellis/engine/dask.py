@@ -14,15 +14,17 @@ have come to ANSWER bytes; what is left of the group is then asked for anew.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import io
 import pickle
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trellis.engine.blas import blas_at_one_thread
@@ -207,19 +209,30 @@ class _Pass:
                 self.placed.spread()
 
     def _scattered(self, content: Any, **to: Any) -> Any:
-        """Send something to workers. A message to one that dies may never end, so it is looked after and sent anew."""
-        patience = SENDING
+        """Send something to workers."""
+        how = {"direct": self.direct, "hash": False, "asynchronous": True, **to}
+        return self._looked_after(partial(self.client.scatter, content, **how), SENDING)
 
-        def send() -> Any:
-            return self.client.scatter(content, direct=self.direct, hash=False, asynchronous=True, **to)
+    def _looked_after(self, action: Callable[[], Any], every: float) -> Any:
+        """What a message to workers, or from them, comes to. A TimeoutError where one has died: it may then never end.
 
-        while True:
-            try:
-                return self.client.sync(send, callback_timeout=patience)
-            except TimeoutError:
-                if self._somebody_died():
-                    raise
-                patience *= 2.0
+        It is waited for however long it takes. Messages that were given up and begun anew after a time would pile up
+        on a busy machine, each with all that it carries.
+        """
+
+        async def message() -> Any:
+            return await action()
+
+        under_way = asyncio.run_coroutine_threadsafe(message(), self.client.loop.asyncio_loop)
+        try:
+            while True:
+                try:
+                    return under_way.result(every)
+                except TimeoutError:
+                    if under_way.done() or self._somebody_died():
+                        raise
+        finally:
+            under_way.cancel()
 
     def ask(self, group: int) -> None:
         """Ask a group's worker for its work; items and states are sent along where it has not got them."""
@@ -255,7 +268,8 @@ class _Pass:
             if self.pending[group] is None:
                 self._recover()
             try:
-                found = self.pending[group].result(timeout=LOOK_EVERY)
+                answer = partial(self.client.gather, self.pending[group], asynchronous=True)
+                found = self._looked_after(answer, LOOK_EVERY)
                 if found is not None:
                     return self._answers(group, found)
                 # It was done once more than is known here; or what was sent was cancelled before it was kept.
