@@ -1,9 +1,11 @@
 """How cost grows: time and memory with the size of the text, the number of labels and of threads, and on Dask workers.
 
     make bench-scale                                                    20,000 and 100,000 pairs, up to a million words
-    make bench-scale ARGS="--only dask --pairs 1000000"                 a million pairs on two Dask workers
+    make bench-scale ARGS="--only align dask --pairs 1000000"           a million pairs; the same on two Dask workers
+    make bench-scale ARGS="--only death --pairs 100000"                 the same, and a worker is killed on the way
     make bench-scale ARGS="--only sparse --words 20000000 --memory 4G"  20 million words, posterior sparsity
     make bench-scale ARGS="--only labels threads predict"
+    make bench-scale ARGS="--only train --words 100000 400000"          rules over text in memory and on disk
     make bench-scale ARGS="--draw docs/figures/scale.csv"               the picture of points measured before
 
 Every run is a program of its own, from files to files, and a line of benchmarks/results/scale.csv as soon as it has
@@ -13,7 +15,8 @@ The text of n pairs is made from the 50,000 pairs of Europarl English-Spanish an
 after the other, and repeated. So that the vocabulary grows as in real text, a third of the word forms that the 100,000
 pairs have once or twice, another third in every repetition, is renamed in it: a letter that no European language has
 is put before the word, which by its first five letters is then another word too. Ten repetitions have 2.5 times the
-words of one (Heaps' law with an exponent of 0.4).
+words of one (Heaps' law with an exponent of 0.4). That of ``train`` are the citations of ``examples/citations``, over
+and over, under the twelve rules there.
 """
 
 from __future__ import annotations
@@ -38,9 +41,12 @@ FIRST_LETTER = 0x4E00
 """Where the letters begin of which every repetition has one."""
 TIGHT = "0"
 """An amount of memory that sends every text here to disk."""
-KINDS = ("align", "disk", "dask", "em", "sparse", "labels", "threads", "predict")
+KINDS = ("align", "disk", "dask", "death", "em", "sparse", "labels", "threads", "predict", "train")
 FIELDS = ("what", "size", "labels", "threads", "rounds", "memory", "seconds", "cpu", "mb", "more")
 RESULTS = Path("benchmarks") / "results"
+CITATIONS = Path("examples") / "citations"
+DEATH = 0.4
+"""Share of the time that a run took after which a worker of the next one is killed."""
 RULES = 'labels = ["WORD", "NUMBER"]\n[[rule]]\nname = "numbers"\nif_word_matches = "^[0-9]+$"\nthen_label = "NUMBER"\n'
 
 
@@ -132,21 +138,39 @@ def disk(runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str
     compare(work / "align", work / "disk")
 
 
-def dask(runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str) -> None:
+def death(runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str) -> None:
+    """On Dask workers, undisturbed, and then with one of them killed."""
+    seconds = dask(runs, n, folder, work, workers, memory)
+    (work / "dask").rename(work / "align")
+    dask(runs, n, folder, work, workers, memory, kill=DEATH * seconds)
+
+
+def dask(
+    runs: Runs, n: int, folder: Path, work: Path, workers: int, memory: str, *, kill: float | None = None
+) -> float:
     source, target = make_pairs(folder, n, work)
     program = Path(__file__).with_name("_scale_dask.py")
-    command = [sys.executable, program, source, target, work / "dask", workers, memory]
+    command = [
+        sys.executable,
+        program,
+        source,
+        target,
+        work / "dask",
+        workers,
+        memory,
+        *(() if kill is None else (kill,)),
+    ]
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    each = ", ".join(
-        f"{mb:.0f} MB ({s:.1f} s of CPU)" for mb, s in zip(found["worker_mb"], found["worker_cpu"], strict=True)
-    )
+    each = ", ".join(f"{mb:.0f} MB" for mb in found["worker_mb"]) + f" ({sum(found['worker_cpu']):.1f} s of CPU)"
     runs.add(
-        what="dask", size=n, threads=workers, memory=memory, seconds=found["seconds"], cpu=found["cpu"], mb=found["mb"],
+        what="dask" if kill is None else "death", size=n, threads=workers, memory=memory, seconds=found["seconds"],
+        cpu=found["cpu"], mb=found["mb"],
         more=f"workers: {each}; {found['sent_mb']:.0f} MB sent to them, {found['from_workers_mb']:.0f} MB by them",
     )  # fmt: skip
     if (work / "align").exists():
         compare(work / "align", work / "dask")
+    return float(found["seconds"])
 
 
 def compare(one: Path, other: Path) -> None:
@@ -179,9 +203,25 @@ def predict(runs: Runs, n: int, folder: Path, work: Path, threads: int) -> None:
     )  # fmt: skip
 
 
+def train(runs: Runs, n: int, work: Path, threads: int, memory: str) -> None:
+    """An HMM under rules by PR, in memory and on disk."""
+    text = work / "citations.txt"
+    lines = (CITATIONS / "text.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    size = sum(len(line.split()) for line in lines)
+    with open(text, "w", encoding="utf-8") as out:
+        out.writelines(line for _ in range(-(-n // size)) for line in lines)
+    for what, given in (("train", memory), ("train, on disk", TIGHT)):
+        runs.trellis(
+            "train", CITATIONS / "rules.toml", "-l", CITATIONS / "few.tsv", "-u", text, "--save", work / what, "-q",
+            "--model-kind", "hmm", "--threads", threads, "--memory", given,
+            what="train", size=n, labels=13, threads=threads, memory=given,
+        )  # fmt: skip
+    compare(work / "train", work / "train, on disk")
+
+
 PANELS = (
     ("pairs", "size", ("align", "disk", "dask")),
-    ("words", "size", ("induce em", "induce sparse", "predict")),
+    ("words", "size", ("induce em", "induce sparse", "predict", "train")),
     ("labels", "labels", ("labels",)),
     ("threads", "threads", ("threads",)),
 )
@@ -256,6 +296,8 @@ def main() -> None:
                 disk(runs, n, *given)
             if "dask" in arguments.only:
                 dask(runs, n, *given)
+            if "death" in arguments.only:
+                death(runs, n, *given)
             if "threads" in arguments.only:
                 for some in (1, 2, 4, 8, 16)[: threads.bit_length()]:
                     align(runs, n, folder, work, some, memory, "threads")
@@ -270,6 +312,8 @@ def main() -> None:
                     induce(runs, n, *given, method="em", rounds=arguments.rounds, labels=k, what="labels")
             if "predict" in arguments.only:
                 predict(runs, n, folder, work, threads)
+            if "train" in arguments.only:
+                train(runs, n, work, threads, memory)
             for path in work.glob("words-*"):
                 path.unlink()
     draw([runs.points], runs.points.with_suffix(".png"))

@@ -86,7 +86,7 @@ def text_for(name, tmp_path):
     return (tmp_path / "in").read_bytes().splitlines(keepends=True)
 
 
-def fed(monkeypatch, arguments, lines):
+def fed(monkeypatch, arguments, lines, more=("--threads", 1)):
     """Standard output of a command, and how much of it there was when each line was read; None: it failed."""
     out, seen = io.BytesIO(), []
 
@@ -97,7 +97,7 @@ def fed(monkeypatch, arguments, lines):
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=giving(), isatty=lambda: False))
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="utf-8", write_through=True))
-    assert run(*arguments.split(), "--threads", 1) == 0
+    assert run(*arguments.split(), *more) == 0
     sys.stdout.flush()
     return out.getvalue(), seen
 
@@ -121,6 +121,17 @@ def test_results_come_before_the_text_ends_and_are_those_of_the_whole(command, f
         assert "1 of 100 texts could not be read" in told
         assert "1 of 100 texts cannot obey these rules" in told
         assert "standard input, line 61: 'words'" in told
+
+
+@pytest.mark.parametrize("form", ["", " --plain", " --json"])
+def test_tokens_come_before_the_text_ends(form, monkeypatch):
+    lines = [b"\n", b" \n", *(f"Ann, Bo {k}\n".encode() for k in range(40))]
+    found, seen = fed(monkeypatch, "tokens -" + form, lines, more=())
+    assert seen[2] == 0
+    assert 0 < seen[20] < len(found)
+    few, seen = fed(monkeypatch, "tokens - -n 3" + form, lines, more=())
+    assert found.startswith(few)
+    assert len(seen) < 8, "no more is read than is asked for"
 
 
 def test_a_file_is_whole_or_not_written(folder, tmp_path, monkeypatch, capfd):

@@ -34,7 +34,7 @@ BEGINS = {
     "relate explain": "trellis.tasks.relate.Relater.load",
     "report": "trellis.models.load_model",
     "evaluate": "trellis.tasks.extract_files.read_labelled",
-    "tokens": "trellis.tasks.extract_files.read_texts",
+    "tokens": "trellis.tasks.extract_files.stream_texts",
     "propose": "trellis.tasks.extract_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
 }
@@ -287,7 +287,7 @@ def test_warnings_of_ours_are_a_sentence(folder, capfd, monkeypatch):
         warnings.warn("did not converge; raise it", ConvergenceWarning, stacklevel=1)
         raise DataError("enough")
 
-    monkeypatch.setattr("trellis.tasks.extract_files.read_texts", warn)
+    monkeypatch.setattr("trellis.tasks.extract_files.stream_texts", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("tokens", "text.txt") == 2

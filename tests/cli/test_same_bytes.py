@@ -76,7 +76,7 @@ def test_any_number_of_threads(command: str, threads: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["align", "induce"])
+@pytest.mark.parametrize("command", ["align", "induce", "codl", "pr"])
 def test_a_text_on_disk(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert written(command, "--memory", "1K", "--threads", 2) == alone(command)

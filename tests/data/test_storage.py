@@ -14,7 +14,7 @@ import pytest
 from trellis.data import storage
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
-from trellis.data.storage import Storage, bytes_of, free_memory, mapped_zeros, release_mapped
+from trellis.data.storage import Spilled, Storage, bytes_of, free_memory, mapped_zeros, release_mapped
 from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models import HMM
@@ -127,6 +127,22 @@ def test_zeros_on_disk_are_worked_on_like_others(tmp_path, monkeypatch):
         mapped_zeros((2**30, 2**30), np.float32)
 
 
+def test_things_on_disk_are_made_anew_each_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    some = Spilled({"row": np.arange(k)} for k in range(5))
+    some[3]["row"][0] = 7
+    release_mapped()
+    assert [one["row"].tolist() for one in some] == [list(range(k)) for k in range(5)]
+    assert len(some[1:3]) == 2
+    assert some[-1]["row"].flags.writeable
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(IndexError):
+        some[5]
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    with pytest.raises(DataError, match="cannot be kept in the temporary folder .*absent: No such file"):
+        Spilled([1])
+
+
 def test_a_folder_that_cannot_be_written_to_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
     with pytest.raises(DataError, match="No such file"):
@@ -154,6 +170,28 @@ def test_a_corpus_on_disk_is_that_in_memory():
     np.testing.assert_array_equal(one.batch.labels, other.batch.labels)
     np.testing.assert_array_equal(one.batch.column("word").codes, other.batch.column("word").codes)
     assert one.label_names == other.label_names
+
+
+@pytest.mark.parametrize("memory", [0, "1G"])
+def test_columns_made_of_words_are_those_that_come_with_sentences(memory):
+    texts = [[f"w{k % 7}", "A", f"V{k % 5}"] for k in range(20)]
+    given = corpus_of(Sentence(tuple(t), columns={"low": tuple(w.lower() for w in t)}) for t in texts)
+    place = Storage(memory)
+    made = corpus_of((Sentence(tuple(t), path="f", line=3) for t in texts), storage=place)
+    made = made.with_columns({"low": str.lower}, place)
+    np.testing.assert_array_equal(made.batch.column("low").codes, given.batch.column("low").codes)
+    assert made.batch.column("low").vocabulary == given.batch.column("low").vocabulary
+    assert made.sentence(9) == Sentence(tuple(texts[9]))
+    assert made.sentence(9).path == "f"
+
+
+def test_instances_that_stand_together_are_taken_as_views():
+    batch = corpus_of(Sentence(("a", f"w{k}")) for k in range(6)).batch
+    some, same = batch.take(np.arange(2, 5)), batch.take(np.array([2, 4, 3]))
+    assert np.shares_memory(some.column("word").codes, batch.column("word").codes)
+    assert (some.first, len(some), some.n_slots) == (same.first, 3, 6)
+    np.testing.assert_array_equal(some.origin.instances, [2, 3, 4])
+    np.testing.assert_array_equal(some.origin.starts, [4, 6, 8])
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ FILES = {
     "parsing.md": {name: sample for name, sample in GARDEN.items() if name != "trees.conllu"},
     "relations.md": PEOPLE,
     "report.md": {**CITATIONS, **BITEXT, **GARDEN, **RELATIONS},
-    "scale.md": {**BITEXT, "text.txt": "garden/text.en"},
+    "scale.md": {**BITEXT, **CITATIONS, "text.txt": "garden/text.en"},
     "views.md": CITATIONS,
 }
 """Page -> file that it names -> sample below examples/."""
@@ -181,7 +181,10 @@ sentences = [side.split() for side in sides[0]]
 
 PRELUDE = {
     "alignment.md": PAIRS,
-    "scale.md": PAIRS,
+    "scale.md": f"""{PAIRS}
+from trellis.tasks.extract_files import read_labelled
+rules, few, texts = Path("rules.toml").read_text(encoding="utf-8"), read_labelled("few.tsv"), sides[0]
+""",
     "extraction.md": """
 from trellis.tasks.extract_files import read_labelled, read_texts
 few, texts = read_labelled("few.tsv"), read_texts("text.txt")

@@ -24,6 +24,7 @@ from trellis import Aggregator
 from trellis.constraints import count, few_labels_per, label, shares, transitions, word
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
+from trellis.engine import dask as dask_engine
 from trellis.engine.choice import engine_for
 from trellis.engine.dask import DaskEngine, _Pass
 from trellis.errors import DataError, InfeasibleError
@@ -267,6 +268,62 @@ def test_a_worker_that_dies_costs_time_alone(cluster: Any) -> None:
                 os.kill(pids[0], signal.SIGKILL)
         assert found == expected
     assert there.states == here.states
+
+
+def wait_for_two(cluster: Any, but: str = "") -> None:
+    deadline = time.monotonic() + 120
+    while len(set(cluster.workers()) - {but}) < 2:
+        assert time.monotonic() < deadline, "Dask starts no other worker"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_worker_that_comes_back_is_given_its_share_and_the_other_forgets_it(cluster: Any) -> None:
+    wait_for_two(cluster)
+    here, there = SerialEngine().place(list(range(400))), cluster.place(list(range(400)))
+    assert max(map(len, there.groups)) == dask_engine.MOST
+    assert list(here.run(_counted_fast, 0.5)) == list(there.run(_counted_fast, 0.5))
+    victim = there.worker[0]
+    os.kill(cluster.client.run(os.getpid)[victim], signal.SIGKILL)
+    wait_for_two(cluster, but=victim)
+    for _ in range(2):
+        assert list(here.run(_counted_fast, 0.5)) == list(there.run(_counted_fast, 0.5))
+    assert set(there.worker) == set(cluster.workers())
+    kept = cluster.client.run(_kept_of, there.name)
+    assert sorted(kept.values()) == [len(there.groups) // 2, -(-len(there.groups) // 2)]
+    assert there.states == here.states
+
+
+def _counted_fast(parameters: float, item: int, state: float | None) -> tuple[float, float]:
+    total = (state or 0.0) * parameters + item
+    return total, total
+
+
+def _kept_of(name: str) -> int:
+    return sum(key[0] == name for key in dask_engine._kept)
+
+
+def _large(parameters: None, item: int, state: int | None) -> tuple[Any, int]:
+    return np.full(dask_engine.ANSWER // 16, float(item)), (state or 0) + 1
+
+
+@pytest.mark.slow
+def test_large_results_come_in_several_answers(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_engine, "GROUPS", 1)
+    there = cluster.place(list(range(8)))
+    assert [len(group) for group in there.groups] == [4, 4]
+    answers, taken = [], _Pass.next
+
+    def counted(self: Any) -> Any:
+        answers.append(taken(self))
+        return answers[-1]
+
+    monkeypatch.setattr(_Pass, "next", counted)
+    for turn in (1, 2):
+        found = [float(result[0]) for result in there.run(_large)]
+        assert found == list(range(8))
+        assert there.states == [turn] * 8
+        assert [len(one) for one in answers] == [2, 2, 2, 2] * turn
 
 
 def _refused(parameters: None, item: int, state: None) -> tuple[None, None]:

@@ -33,12 +33,13 @@ def tokens(
     does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut raw text by it.
     """
     from dataclasses import replace
+    from itertools import chain, islice
 
     from trellis.constraints import read_rules
     from trellis.data.columns import write_columns
     from trellis.data.jsonlines import write_jsonlines
     from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
-    from trellis.tasks.extract_files import read_texts
+    from trellis.tasks.extract_files import stream_texts
 
     check_files({"text": text, "--rules": rules}, {"--output": output}, labels=("--output",), force=force)
     if rules is not None and by is not None:
@@ -46,15 +47,18 @@ def tokens(
     tokeniser = WORDS if rules is None else read_rules(rules).tokeniser
     if by is not None:
         tokeniser = Tokeniser(by) if by in TOKENISERS else Tokeniser("pattern", by)
-    every = list(read_texts(text, tokeniser=tokeniser))
-    texts = [t for t in every if len(t)]
-    if not texts:
-        raise DataError("there is no text in it", path=shown(text))
-    if plain:
-        print_lines(output, (" ".join(t.sentence.words) for t in every[:lines]))
-    elif wants_json(output, json):
-        blank = ((None,) * len(t) for t in texts[:lines])
-        cut = (replace(t.sentence, labels=y, columns={}) for t, y in zip(texts[:lines], blank, strict=True))
-        write_jsonlines(output, cut)
+    texts, blank = stream_texts(text, tokeniser=tokeniser), []
+    for first in texts:
+        blank.append(first)
+        if len(first):
+            break
     else:
-        write_columns(output, (replace(t.sentence, labels=None, columns={}) for t in texts[:lines]))
+        raise DataError("there is no text in it", path=shown(text))
+    every = chain(blank, texts)
+    some = islice((t.sentence for t in every if len(t)), lines)
+    if plain:
+        print_lines(output, (" ".join(t.sentence.words) for t in islice(every, lines)))
+    elif wants_json(output, json):
+        write_jsonlines(output, (replace(s, labels=(None,) * len(s), columns={}) for s in some))
+    else:
+        write_columns(output, (replace(s, labels=None, columns={}) for s in some))

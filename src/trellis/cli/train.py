@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from trellis.cli.options import (
     Engine,
     History,
     LabelColumn,
+    Memory,
     Quiet,
     Threads,
     WordColumn,
@@ -115,6 +117,7 @@ def train(
     history: History = None,
     threads: Threads = None,
     engine: Engine = None,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
@@ -128,7 +131,7 @@ def train(
     from trellis.constraints import parse_rules
     from trellis.tasks.explain import strict_rules_that_labels_break
     from trellis.tasks.extract import Extractor
-    from trellis.tasks.extract_files import read_labelled, read_texts
+    from trellis.tasks.extract_files import read_labelled, stream_texts
 
     extractor = Extractor.from_file(
         rules,
@@ -144,6 +147,7 @@ def train(
         random_state=seed,
         n_jobs=jobs(threads),
         engine=engine,
+        memory=memory,
         verbose=not quiet,
     )
     parsed = parse_rules(extractor.rules, rules)  # a fault in the rules is told before files are read
@@ -154,7 +158,15 @@ def train(
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
     few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
-    many = [t for path in unlabelled or () for t in read_texts(path, **columns)]
+    n_many = 0
+
+    def many() -> Iterator[Text]:
+        nonlocal n_many
+        for path in unlabelled or ():
+            for text in stream_texts(path, **columns):
+                n_many += 1
+                yield text
+
     judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
     if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
         raise DataError(
@@ -163,18 +175,18 @@ def train(
         )
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
-    extractor.fit(few, unlabelled=many, dev=judged)
+    extractor.fit(few, unlabelled=many(), dev=judged)
     extractor.save(save)
     if history is not None:
         extractor.ccm_.history_.save(history)
     n_labelled = sum(t.sentence.labels is not None and None not in t.sentence.labels for t in few)
     if not quiet:
         typer.echo(
-            f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + len(many) - n_labelled} other texts, "
+            f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + n_many - n_labelled} other texts, "
             f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {extractor.method_}: {save}",
             err=True,
         )
-    if unlabelled and not many:
+    if unlabelled and not n_many:
         typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
     _warn_of_unseen(extractor.label_names_.names, few)
     for name, n in strict_rules_that_labels_break(extractor, few).items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.block import Block
+from trellis.constraints.condition import Key
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.count import count
@@ -39,6 +40,11 @@ class Comparison(Constraint):
             raise ConstraintError(
                 f"{self.left.code()} cannot lie between {low.constant:g} and {high.constant:g}: the first is larger"
             )
+
+    @property
+    def ties_instances(self) -> bool:
+        scopes = [self._difference(side).scope for side in (self.low, self.high) if side is not None]
+        return any(isinstance(scope, Key) or scope == "corpus" for scope in scopes)
 
     def code(self) -> str:
         if self.rule is not None:

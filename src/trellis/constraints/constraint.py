@@ -68,6 +68,11 @@ class Constraint(ABC):
         text = self.statement()
         return f"{text[0].upper()}{text[1:]}, {self.strength.describe()}."
 
+    @property
+    def ties_instances(self) -> bool:
+        """Whether its rows may be about several instances, so that those of some tell nothing of those of all."""
+        return True
+
     @abstractmethod
     def statement(self) -> str:
         """The sentence without its strength and full stop."""

@@ -33,6 +33,10 @@ class EachLabel(Constraint):
             )
         return constraint
 
+    @property
+    def ties_instances(self) -> bool:
+        return self._of("L").ties_instances
+
     def code(self) -> str:
         which = "".join(f", {name!r}" for name in self.labels) + (f", but={list(self.but)!r}" if self.but else "")
         return f"each_label(lambda L: {self._of('L').code().replace(repr('L'), 'L')}{which})"

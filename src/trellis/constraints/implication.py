@@ -33,6 +33,10 @@ class Implication(Constraint):
     absent: bool
     then: Comparison
 
+    @property
+    def ties_instances(self) -> bool:
+        return False
+
     def code(self) -> str:
         return f"{'~' if self.absent else ''}exists({self.rule.code()}).implies({self.then.code()})"
 

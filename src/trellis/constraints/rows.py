@@ -11,6 +11,7 @@ Hard rows that can only hold if some parts are never used are not rows: they are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -98,6 +99,31 @@ class Rows:
     def n_local(self) -> int:
         """Local rows are rows 0 .. n_local − 1."""
         return int(np.count_nonzero(self.instance != COUPLING))
+
+    def head(self) -> Rows:
+        """The same without entries: what there is to know of rows that are worked on elsewhere."""
+        none = np.zeros(0)
+        return replace(self, start=np.zeros(len(self) + 1, np.int64), part=none.astype(np.int64), coefficient=none)
+
+    @classmethod
+    def of_shards(cls, parts: Parts, shards: Sequence[Rows]) -> Rows:
+        """The heads of local rows of shards, one shard after the other; of forbidden parts, some if there are any."""
+        first = np.cumsum([0, *(one.parts.n_instances for one in shards)])
+        group = np.cumsum([0, *(len(one.groups) for one in shards)])
+        heads = [
+            replace(one.head(), instance=one.instance + first[i], group=one.group + group[i])
+            for i, one in enumerate(shards)
+        ]
+        n = sum(map(len, shards))
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(one, name) for one in heads])
+            for name in ("part", "coefficient", "bound", "equality", "instance", "group", "constraint")
+        }
+        groups = (np.concatenate([getattr(one.groups, name) for one in heads]) for name in ("kind", "norm", "amount"))
+        return cls(
+            parts, shards[0].names, np.zeros(n + 1, np.int64), row_number=np.arange(n), groups=Groups(*groups),
+            forbidden=next((one.forbidden for one in shards if len(one.forbidden)), Forbidden()), **joined,
+        )  # fmt: skip
 
     @cached_property
     def largest(self) -> FloatArray:

@@ -206,6 +206,8 @@ class Batch:
         """The instances with these numbers, in this order; where they are all, the batch itself, which may be large."""
         if self.origin is None and np.array_equal(numbers, np.arange(len(self))):
             return self
+        if len(numbers) and np.all(np.diff(numbers) == 1):  # views, which may be of a corpus on disk
+            return replace(self.instances(int(numbers[0]), int(numbers[-1]) + 1), first=0)
         lengths = self.lengths[numbers]
         offsets = offsets_of(lengths)
         slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)

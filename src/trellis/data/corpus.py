@@ -7,8 +7,8 @@ one line number a sentence.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from trellis.data.sentence import Sentence
 from trellis.data.storage import UNBOUNDED, Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
+
+AT_ONCE = 2**20
+"""Words that are looked at together where a column is made of another."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,31 @@ class Corpus:
     paths: tuple[str, ...]
     path_of: LabelArray
     lines: IntArray
+
+    def sentence(self, instance: int) -> Sentence:
+        """The words of an instance and where they stood."""
+        words, batch = self.batch.column("word"), self.batch
+        codes = words.codes[batch.offsets[instance] : batch.offsets[instance + 1]]
+        path, line = self.place(instance)
+        return Sentence(tuple(words.vocabulary.decode(codes.tolist())), path=path, line=line)
+
+    def with_columns(self, made: Mapping[str, Callable[[str], str]], storage: Storage) -> Corpus:
+        """The same with more columns, each of which is a function of the word; they are kept in a storage.
+
+        >>> corpus = corpus_of([Sentence(("a", "B", "A"))]).with_columns({"low": str.lower}, Storage(0))
+        >>> corpus.batch.column("low").strings()
+        ['a', 'b', 'a']
+        """
+        words, columns = self.batch.column("word"), dict(self.batch.columns)
+        for name, function in made.items():
+            numbers: dict[str, int] = {}
+            of_word = [numbers.setdefault(function(one), len(numbers)) for one in words.vocabulary.names]
+            table, codes = np.array(of_word, np.int32), storage.growing("i")
+            for start in range(0, len(words.codes), AT_ONCE):
+                codes.held.frombytes(table[words.codes[start : start + AT_ONCE]].tobytes())
+                storage.settle()
+            columns[name] = Column(codes.finished(), Vocabulary(numbers, kind=name))
+        return replace(self, batch=replace(self.batch, columns=columns))
 
     def place(self, instance: int) -> tuple[str | None, int | None]:
         """File and line of an instance, as errors take them."""

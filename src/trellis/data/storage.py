@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import re
 import tempfile
+import threading
 import weakref
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +35,11 @@ from trellis.errors import DataError
 
 SHARE = 0.25
 """Of the memory that a run may use, what the corpus may take; models and work need the rest."""
+WORKED_OUT = "what is worked out of the text is larger than it may be in memory, and cannot be kept"
 AT_ONCE = 4 * 2**20
 """Bytes of an array that are held before they are written, once it is in a file."""
 UNBOUNDED = 2**62
+T = TypeVar("T")
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 _mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
@@ -146,11 +150,9 @@ class Growing:
             if self.file is None:
                 self.file = _temporary()
                 weakref.finalize(self, self.file.close)  # also where reading ends with an error
-            left = memoryview(self.held).cast("B")
-            while len(left):
-                left = left[self.file.write(left) :]
+            _write(self.file, self.held)
         self.n_written += len(self.held)
-        del left, self.held[:]
+        del self.held[:]
 
     def finished(self) -> NDArray[Any]:
         """All entries; nothing can be added any more."""
@@ -165,14 +167,60 @@ class Growing:
         return np.frombuffer(found, dtype)
 
 
+def _write(file: Any, content: Any) -> None:
+    """All of it: the file may take less at a time."""
+    with memoryview(content).cast("B") as left:
+        done = 0
+        while done < len(left):
+            done += file.write(left[done:])
+
+
+class Spilled(Sequence[T]):
+    """A list of things in a file without a name, each of which is made anew whenever it is asked for.
+
+    >>> some = Spilled({"number": n} for n in range(3))
+    >>> len(some), some[1], some[1:]
+    (3, {'number': 1}, [{'number': 1}, {'number': 2}])
+    """
+
+    def __init__(self, things: Iterable[T]) -> None:
+        self.ends, self.lock = [0], threading.Lock()
+        with _kept_on_disk(WORKED_OUT):
+            self.file = _temporary()
+            weakref.finalize(self, self.file.close)
+            for thing in things:
+                content = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
+                _write(self.file, content)
+                self.ends.append(self.ends[-1] + len(content))
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[T]: ...
+    def __getitem__(self, number: int | slice) -> T | list[T]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(len(self))[number]]
+        which = range(len(self))[number]
+        content = memoryview(bytearray(self.ends[which + 1] - self.ends[which]))
+        with self.lock:
+            self.file.seek(self.ends[which])
+            done = 0
+            while done < len(content):
+                done += self.file.readinto(content[done:])
+        found: T = pickle.loads(content)
+        return found
+
+
 def mapped_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Zeros to work on, in a file without a name that goes with the array; room for all of it is taken at once."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
     if not size:
         return np.zeros(shape, kind)
-    what = "what is worked out of the text is larger than it may be in memory, and cannot be kept"
-    with _kept_on_disk(what), _temporary() as file:
+    with _kept_on_disk(WORKED_OUT), _temporary() as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)  # a full disk is told now, and not by a signal later
         else:

@@ -138,18 +138,7 @@ def as_texts(
     >>> one.sentence.words, one.sentence.labels
     (('Ann', 'Lee', '1999'), ('NAME', 'NAME', 'YEAR'))
     """
-    if isinstance(items, str | Text) or not isinstance(items, Iterable):
-        raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [text]")
-    texts = []
-    for number, item in enumerate(items):
-        if isinstance(item, str):
-            texts.append(tokeniser.cut(item))
-        elif isinstance(item, Text):
-            texts.append(item)
-        elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
-            texts.append(joined(Sentence(tuple(item))))
-        else:
-            raise DataError(f"text {number} is {item!r}: expected a string, or a list of tokens")
+    texts = list(each_text(items, tokeniser))
     if labels is None:
         return texts
     given = list(labels)
@@ -162,6 +151,21 @@ def as_texts(
             raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
         texts[number] = replace(text, sentence=replace(text.sentence, labels=tuple(own)))
     return texts
+
+
+def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
+    """Texts in any of their forms, one after the other."""
+    if isinstance(items, str | Text) or not isinstance(items, Iterable):
+        raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [text]")
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            yield tokeniser.cut(item)
+        elif isinstance(item, Text):
+            yield item
+        elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
+            yield joined(Sentence(tuple(item)))
+        else:
+            raise DataError(f"text {number} is {item!r}: expected a string, or a list of tokens")
 
 
 def joined(sentence: Sentence) -> Text:

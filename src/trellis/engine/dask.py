@@ -5,19 +5,26 @@
             worker keeps the items' new states, and copies of them come back with the results
 
 So a worker that dies costs what it was doing: its items are sent to others, each with the last state known of it, and
-that work is done again. Nothing of this depends on which worker did what, so the bits are those of one thread.
+that work is done again. One that joins is given its share when the next pass begins. Nothing of this depends on which
+worker did what, so the bits are those of one thread.
+
+What is on its way does not grow with the corpus: a group has at most MOST items, and a worker answers when its results
+have come to ANSWER bytes; what is left of the group is then asked for anew.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import io
 import pickle
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trellis.engine.blas import blas_at_one_thread
@@ -27,7 +34,11 @@ from trellis.engine.threads import ThreadEngine, usable_cores
 from trellis.errors import DataError, TrellisError
 
 GROUPS = 12
-"""Groups of items per worker."""
+"""Groups of items per worker, or more of them where items are many."""
+MOST = 16
+"""Items of a group."""
+ANSWER = 32 * 2**20
+"""Bytes of results after which a worker answers."""
 AHEAD = 3
 """Groups under way or waiting at each worker."""
 LOOK_EVERY = 1.0
@@ -38,6 +49,11 @@ NOTICED = 5.0
 """Seconds in which a scheduler notices that a worker which could not be reached is gone."""
 PATIENCE = 60.0
 """Seconds that a cluster without workers is waited for."""
+SLOW = {"distributed.comm.timeouts.tcp": "1h", "distributed.comm.timeouts.connect": "10m"}
+"""How long connections of a local cluster may stand still: a busy machine is no dead worker, and whether a process of
+one's own lives is known without asking it (Dask gives up after 30 seconds, and a worker with what it keeps is lost)."""
+AT_START = {"distributed.scheduler.worker-ttl": None, "distributed.worker.profile.enabled": False}
+"""Likewise of signs of life; and profiles, which look at workers every 10 ms."""
 
 
 class DaskEngine:
@@ -52,6 +68,7 @@ class DaskEngine:
         self.gone: list[str] = []
         """Names of what nobody holds any more: workers forget it when they next hear of us."""
         self._cluster: Any = None
+        self._settings: Any = None
 
     @classmethod
     def local(cls, workers: int | None = None) -> DaskEngine:
@@ -59,13 +76,16 @@ class DaskEngine:
         distributed = _distributed()
         import dask
 
-        with dask.config.set({"distributed.worker.profile.enabled": False}):  # it looks at workers every 10 ms
+        settings = dask.config.set(SLOW)
+        with dask.config.set(AT_START):
+            # No limit of memory: Dask would kill a worker that comes near its share of the machine, and with that send
+            # what it keeps to the others, which are no better off.
             cluster = distributed.LocalCluster(
                 n_workers=usable_cores() if workers is None else workers, threads_per_worker=1, processes=True,
-                dashboard_address=":0", silence_logs=50,
+                dashboard_address=":0", silence_logs=50, memory_limit=0,
             )  # fmt: skip
         engine = cls(distributed.Client(cluster, direct_to_workers=True), direct=True)
-        engine._cluster = cluster
+        engine._cluster, engine._settings = cluster, settings
         atexit.register(engine.close)
         return engine
 
@@ -104,6 +124,9 @@ class DaskEngine:
             self.client.close(timeout=2)
             if self._cluster is not None:
                 self._cluster.close(timeout=5)
+        if self._settings is not None:
+            self._settings, ours = None, self._settings
+            ours.__exit__(None, None, None)
 
 
 class AtWorkers(Placed[I]):
@@ -118,7 +141,7 @@ class AtWorkers(Placed[I]):
         self.engine, self.client, self.items = engine, engine.client, items
         self.name, self.done = uuid.uuid4().hex, 0
         workers = engine.workers() if len(items) else []
-        size = max(1, len(items) // max(1, GROUPS * len(workers)))
+        size = min(MOST, max(1, len(items) // max(1, GROUPS * len(workers))))
         self.groups = [range(first, min(first + size, len(items))) for first in range(0, len(items), size)]
         self.worker = [workers[number % len(workers)] for number in range(len(self.groups))]
         self.absent, self.stale = set(range(len(self.groups))), set(range(len(self.groups)))
@@ -132,12 +155,13 @@ class AtWorkers(Placed[I]):
     def run(self, work: Work[R], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[R]:
         if not len(self.items):
             return
+        self.spread()
         asked = _Pass(self, _Given(work, parameters, tuple(self.engine.gone)), own)
         states: list[Any] = []
         whole, most = False, AHEAD * len(set(self.worker))
         try:
             for group in range(len(self.groups) + most):
-                if group >= most and asked.pending:
+                while next(iter(asked.pending), group) <= group - most:
                     for result, state in asked.next():
                         states.append(state)
                         yield result
@@ -151,13 +175,17 @@ class AtWorkers(Placed[I]):
             else:
                 self.stale = set(range(len(self.groups)))
 
-    def move_from_the_dead(self) -> None:
-        """Give the groups of workers that have died to those that live."""
-        alive = self.engine.workers()
+    def spread(self) -> None:
+        """Give the groups of workers that have died to those that live, and those that have joined their share."""
+        alive, known = self.engine.workers(), set(self.worker)
         for group, worker in enumerate(self.worker):
-            if worker not in alive:
-                self.worker[group] = alive[group % len(alive)]
+            to = alive[group % len(alive)]
+            if worker not in alive or to not in known:
+                self.worker[group] = to
                 self.absent.add(group)
+                if worker in alive:
+                    forgotten = self.client.submit(_forget, self.name, group, workers=[worker], pure=False)
+                    _distributed().fire_and_forget(forgotten)
 
 
 class _Pass:
@@ -168,6 +196,8 @@ class _Pass:
         self.client, self.direct = placed.client, placed.engine.direct
         self.pending: dict[int, Any] = {}
         """Groups that were asked for, in order; None in place of a future: the worker could not be reached."""
+        self.first: dict[int, int] = {}
+        """Of a group of which something has been answered, how many items that were."""
         self.given = self._send()
 
     def _send(self) -> Any:
@@ -176,22 +206,33 @@ class _Pass:
                 return self._scattered(self.content, broadcast=True)
             except Exception as error:
                 self._see_who_died(error)
-                self.placed.move_from_the_dead()
+                self.placed.spread()
 
     def _scattered(self, content: Any, **to: Any) -> Any:
-        """Send something to workers. A message to one that dies may never end, so it is looked after and sent anew."""
-        patience = SENDING
+        """Send something to workers."""
+        how = {"direct": self.direct, "hash": False, "asynchronous": True, **to}
+        return self._looked_after(partial(self.client.scatter, content, **how), SENDING)
 
-        def send() -> Any:
-            return self.client.scatter(content, direct=self.direct, hash=False, asynchronous=True, **to)
+    def _looked_after(self, action: Callable[[], Any], every: float) -> Any:
+        """What a message to workers, or from them, comes to. A TimeoutError where one has died: it may then never end.
 
-        while True:
-            try:
-                return self.client.sync(send, callback_timeout=patience)
-            except TimeoutError:
-                if self._somebody_died():
-                    raise
-                patience *= 2.0
+        It is waited for however long it takes. Messages that were given up and begun anew after a time would pile up
+        on a busy machine, each with all that it carries.
+        """
+
+        async def message() -> Any:
+            return await action()
+
+        under_way = asyncio.run_coroutine_threadsafe(message(), self.client.loop.asyncio_loop)
+        try:
+            while True:
+                try:
+                    return under_way.result(every)
+                except TimeoutError:
+                    if under_way.done() or self._somebody_died():
+                        raise
+        finally:
+            under_way.cancel()
 
     def ask(self, group: int) -> None:
         """Ask a group's worker for its work; items and states are sent along where it has not got them."""
@@ -203,33 +244,34 @@ class _Pass:
 
     def _asked(self, group: int) -> Any:
         placed = self.placed
-        run = slice(placed.groups[group].start, placed.groups[group].stop)
-        here = {"workers": [placed.worker[group]], "allow_other_workers": False, "pure": False}
+        run, first = slice(placed.groups[group].start, placed.groups[group].stop), self.first.get(group, 0)
+        here = {"workers": [placed.worker[group]], "allow_other_workers": False, "pure": False, "priority": first}
         sent = None
         if group in placed.stale or group in placed.absent:
             items = None
             if group in placed.absent:
                 items = self._scattered(_Items(placed.items[run]), workers=here["workers"])
-            sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], placed.done, **here)
+            when = placed.done, first
+            sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], when, **here)
             placed.stale.discard(group)
             placed.absent.discard(group)
         own = None if self.own is None else self.own[run]
         return self.client.submit(
-            _work, placed.name, group, placed.shards[run], placed.done, self.given, own, sent, **here
+            _work, placed.name, group, placed.shards[run], (placed.done, first), self.given, own, sent, **here
         )
 
     def next(self) -> list[tuple[Any, Any]]:
-        """Results and new states of the group that was asked for first. If its worker dies, another does it."""
+        """Results and new states of the group that was asked for first, or of as many of its items as are known; then
+        the rest is asked for. If its worker dies, another does it."""
         group = next(iter(self.pending))
         while True:
             if self.pending[group] is None:
                 self._recover()
             try:
-                found = self.pending[group].result(timeout=LOOK_EVERY)
+                answer = partial(self.client.gather, self.pending[group], asynchronous=True)
+                found = self._looked_after(answer, LOOK_EVERY)
                 if found is not None:
-                    del self.pending[group]
-                    answers: list[tuple[Any, Any]] = pickle.loads(found)
-                    return answers
+                    return self._answers(group, found)
                 # It was done once more than is known here; or what was sent was cancelled before it was kept.
                 self.placed.absent.add(group)
                 self.ask(group)
@@ -241,6 +283,17 @@ class _Pass:
             except Exception as error:
                 self._see_who_died(error)
                 self._recover()
+
+    def _answers(self, group: int, found: bytes) -> list[tuple[Any, Any]]:
+        stream, answers = io.BytesIO(found), []
+        while stream.tell() < len(found):
+            answers.append(pickle.load(stream))
+        self.first[group] = self.first.get(group, 0) + len(answers)
+        if self.first[group] < len(self.placed.groups[group]):
+            self.ask(group)
+        else:
+            del self.pending[group]
+        return answers
 
     def _somebody_died(self) -> bool:
         return not set(self.placed.worker) <= set(self.placed.engine.workers())
@@ -257,7 +310,7 @@ class _Pass:
         """Some worker has died, and with it perhaps the only copy of something sent: ask for all anew."""
         waiting = list(self.pending)
         self.cancel()
-        self.placed.move_from_the_dead()
+        self.placed.spread()
         self.given = self._send()
         for group in waiting:
             self.placed.stale.add(group)
@@ -293,41 +346,55 @@ class _Items:
 
 @dataclass
 class _Kept:
-    """A group that is kept here; done : the number of passes that its states have seen, −1: unclear."""
+    """A group that is kept here.
+
+    when : how many passes its states have seen, and how many of its items the pass under way; None: unclear
+    """
 
     items: Sequence[Any]
     states: list[Any]
-    done: int
+    when: tuple[int, int] | None
 
 
 _kept: dict[tuple[str, int], _Kept] = {}
 
 
-def _keep(name: str, group: int, sent: _Items | None, states: list[Any], done: int) -> None:
+def _keep(name: str, group: int, sent: _Items | None, states: list[Any], when: tuple[int, int]) -> None:
     if sent is not None:
-        _kept[name, group] = _Kept(sent.items, states, done)
+        _kept[name, group] = _Kept(sent.items, states, when)
     elif (name, group) in _kept:
-        _kept[name, group] = _Kept(_kept[name, group].items, states, done)
+        _kept[name, group] = _Kept(_kept[name, group].items, states, when)
+
+
+def _forget(name: str, group: int) -> None:
+    _kept.pop((name, group), None)
 
 
 def _work(
-    name: str, group: int, shards: list[Shard], done: int, given: _Given, own: Sequence[Any] | None, sent: None
-) -> bytes | None:
-    """Work on a group that is kept here: results and new states. None: it is not, or not with the states asked for."""
+    name: str, group: int, shards: list[Shard], when: tuple[int, int], given: _Given, own: Sequence[Any] | None,
+    sent: None,
+) -> bytes | None:  # fmt: skip
+    """Work on a group that is kept here: results and new states, one after the other, until they come to ANSWER bytes.
+
+    None: it is not kept here, or not with the states asked for.
+    """
     for key in [key for key in list(_kept) if key[0] in given.gone]:
-        _kept.pop(key, None)
+        _forget(*key)
     kept = _kept.get((name, group))
-    if kept is None or kept.done != done:
+    if kept is None or kept.when != when:
         return None
-    kept.done, answers = -1, []
+    kept.when, (done, number), answers = None, when, io.BytesIO()
     with blas_at_one_thread():
-        for number, shard in enumerate(shards):
+        while number < len(shards) and answers.tell() < ANSWER:
             more = () if own is None else (own[number],)
             asked = (given.parameters, kept.items[number], kept.states[number], *more)
-            answers.append(run_shard(given.work, shard, *asked))
-    kept.states, kept.done = [state for _, state in answers], done + 1
-    # As one piece: Dask's messages cost by the number of arrays in them.
-    return pickle.dumps(answers, pickle.HIGHEST_PROTOCOL)
+            answer = run_shard(given.work, shards[number], *asked)
+            # As one piece: Dask's messages cost by the number of arrays in them.
+            pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+            kept.states[number] = answer[1]
+            number += 1
+    kept.when = (done, number) if number < len(shards) else (done + 1, 0)
+    return answers.getvalue()
 
 
 def _distributed() -> Any:

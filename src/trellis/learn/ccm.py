@@ -25,6 +25,7 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL, starting_penalties
@@ -48,6 +49,8 @@ class CCM(CCMPrediction):
     beta, max_iter, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
     projection_tol, max_evaluations : of the projection, as in :class:`UEM`
     model, constraints, random_state : likewise
+    memory : what training may use, bytes or such as "4G", None: half of what is free; rules about single instances that
+        take more than a quarter of it are kept on disk, with the same result
 
     Learned: ``model_``, ``penalties_``, ``history_``, ``n_iter_``, and ``duals_`` of "pr" and "uem": the mean dual
     variable of each constraint's rows, the price that the last projection put on it.
@@ -69,6 +72,7 @@ class CCM(CCMPrediction):
     random_state: int | None = None
     n_jobs: int | None = None
     engine: Any = None
+    memory: int | str | None = None
     verbose: bool = False
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
@@ -87,15 +91,15 @@ class CCM(CCMPrediction):
         learner: CoDL | UEM
         if self.method == "codl":
             learner = codl = self._by_argmax(self.constraints, self.max_iter)
-            codl.train(training, rho=rho, score=None if dev is None else lambda: codl.score(*dev))
+            judge = None if dev is None else lambda: codl.score(*dev)
+            codl.train(training, rho=rho, score=judge, memory=self.memory)
             self.penalties_ = codl.penalties_
         elif self.method in ("hard-em", "supervised"):
             learner = self._by_argmax((), 0 if self.method == "supervised" else self.max_iter)
             learner.train(training, rho=np.zeros(0), score=score)
         else:
-            learner = self._by_projection(rho, None if training.use_labelled else self.beta).train(
-                training, score=score, keep_best=False
-            )
+            learner = uem = self._by_projection(rho, None if training.use_labelled else self.beta)
+            uem.train(training, uem.step_of(training, self.memory), score=score, keep_best=False)
             self.duals_ = learner.pulls_
         self.history_, self.n_iter_ = learner.history_, learner.n_iter_
         return self
@@ -154,6 +158,7 @@ class CCM(CCMPrediction):
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
         self._check_learner(dev)
+        bytes_of(self.memory)
         self._check_whole(max_iter=0, k_best=1, max_evaluations=1, random_state=0)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         if self.gamma is not None:

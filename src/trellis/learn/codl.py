@@ -111,8 +111,12 @@ class CoDL(CCMPrediction):
         rho: FloatArray | None = None,
         score: Callable[[], float] | None = None,
         resume: bool = False,
+        memory: object = None,
     ) -> Self:
-        """Train the model of a training in place; ``rho`` are penalties that are learned already."""
+        """Train the model of a training in place; ``rho`` are penalties that are learned already.
+
+        memory : what the run may use, None: half of what is free; rules that take too much of it are kept on disk
+        """
         model, beta = training.model, None if training.use_labelled else self.beta
         training.check(needs_labels=False)
         if rho is None:
@@ -121,7 +125,7 @@ class CoDL(CCMPrediction):
             )
         step = ArgmaxStep(
             training, self.constraints, rho, beam=self.beam, k_best=self.k_best, beta=beta,
-            relearn=self.relearn and not self.hard, smoothing=self.smoothing,
+            relearn=self.relearn and not self.hard, smoothing=self.smoothing, memory=memory,
         )  # fmt: skip
         self.model_, self._names = model, step.search.names
         self._take(rho)

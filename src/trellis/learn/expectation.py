@@ -29,9 +29,9 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError
-from trellis.learn.training import Training, rows_of, scores_of
+from trellis.learn.training import Training, rows_in_file, rows_of, scores_of
 from trellis.models.model import Model, bare
-from trellis.projection import CorpusProjection, Duals, Item, Projector, ShardAnswer
+from trellis.projection import CorpusProjection, Duals, Item, Projector, ShardAnswer, ShardRows
 from trellis.projection.kernels import fast_path
 
 T = TypeVar("T")
@@ -105,7 +105,8 @@ class Solving:
 
     tolerance : of the KKT residual;  evaluations : at most so many per instance, and passes for rows that couple them
     few_dual_steps : solve a single l1/linf block by so many compiled steps, where there is a fast path for that
-    memory : what the run may use; dual variables of these steps that take too much of it are kept on disk
+    memory : what the run may use; rows inside instances that take too much of it are kept on disk, and so are dual
+        variables of these steps
     """
 
     tolerance: float = 1e-3
@@ -118,7 +119,13 @@ SMALL = 20_000
 """Slots and rows of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
 
 
-def projector_of(rows: Rows, parts: Sequence[Batch], engine: Engine, solving: Solving) -> Projector:
+def projector_of(
+    rows: Rows,
+    parts: Sequence[Batch],
+    engine: Engine,
+    solving: Solving,
+    shard_rows: Sequence[ShardRows] | None = None,
+) -> Projector:
     """Rows over a corpus, ready to be projected onto, with the instances of each shard as its data."""
     generic = not rows.implicit and max(len(rows), sum(part.n_slots for part in parts)) < SMALL
     if len(rows) and not generic:
@@ -127,7 +134,7 @@ def projector_of(rows: Rows, parts: Sequence[Batch], engine: Engine, solving: So
         rows, np.cumsum([0, *map(len, parts)]), data=parts,
         weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]), engine=engine,
         tolerance=solving.tolerance, most_evaluations=solving.evaluations, most_rounds=solving.evaluations,
-        generic=generic,
+        generic=generic, shard_rows=shard_rows,
     )  # fmt: skip
 
 
@@ -148,15 +155,22 @@ class ProjectedStep:
     ) -> None:
         self.training, self.alpha, self.likelihood = training, alpha, likelihood
         solving = Solving() if solving is None else solving
-        self.rows = rows_of(training.model, training.free_batch, constraints)
+        model, shard_rows = training.model, None
+        parts = training.free_parts
+        stored = rows_in_file(model, parts, constraints, solving.memory, lambda rows: ShardRows(rows).prepared())
+        if stored is None:
+            self.rows = rows_of(model, training.free_batch, constraints)
+        else:
+            self.rows, shard_rows = Rows.of_shards(model.parts(training.free_batch), stored[0]), stored[1]
         fast = None if solving.few_dual_steps is None else fast_path(self.rows.parts.kind, "few steps")
         if solving.few_dual_steps is not None and fast is None:
             raise DataError(f"few_dual_steps knows nothing of {self.rows.parts.outputs_are}: leave it out")
         self.projector = projector_of(
             self.rows if fast is None else replace(self.rows, sparsity=()),
-            training.free_parts,
+            parts,
             training.engine,
             solving,
+            shard_rows,
         )
         self.few: Any = None
         if fast is not None:

@@ -23,11 +23,12 @@ from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, LabelArray
-from trellis.engine import Engine, Placed, shards_of
+from trellis.data.storage import UNBOUNDED
+from trellis.engine import Engine, OnDemand, Placed, shards_of
 from trellis.errors import ConstraintError
 from trellis.learn.expectation import Expectation
 from trellis.learn.penalties import Violations, count_violations, is_learned, no_violations, priced
-from trellis.learn.training import Training, rows_of, scores_of
+from trellis.learn.training import Training, rows_in_file, rows_of, scores_of
 from trellis.models.model import Model, bare
 from trellis.projection import Duals, Item
 from trellis.search import Plan, decode, decode_kbest
@@ -77,7 +78,7 @@ class ConstrainedArgmax:
     """Instances and their constraints, compiled once for many decodings with changing scores and penalties.
 
     Constraints over the corpus must be hard counts; with ``local_only`` all that tie instances together are left out.
-    Known labels of a batch are kept.
+    Known labels of a batch are kept. memory : what the run may use; rows that take too much of it are kept on disk
     """
 
     def __init__(
@@ -89,17 +90,25 @@ class ConstrainedArgmax:
         *,
         beam: int = 50,
         local_only: bool = False,
+        memory: object = UNBOUNDED,
     ) -> None:
         self.model, self.n_instances, self.beam = model, len(batch), beam
-        rows = rows_of(model, batch, constraints).canonical()
+        shards = shards_of(batch)
+        parts = OnDemand(len(shards), lambda number: shards[number].of(batch))
+        stored = rows_in_file(model, parts, constraints, memory, lambda rows: rows)
+        rows = rows_of(model, batch, constraints).canonical() if stored is None else stored[0][0]
         if local_only:
             rows = replace(rows.local(), sparsity=())
         self.names = rows.names
         self.coupling = rows.coupling()
         _refuse_what_has_no_price(self.coupling, rows)
-        shards = shards_of(batch)
-        items = [Item(s.of(batch), rows.shard(s.instances.start, s.instances.stop), None) for s in shards]
-        self.placed: Placed[Item] = engine.place(items, shards)
+
+        def item(number: int) -> Item:
+            mine = shards[number].instances
+            return Item(parts[number], rows.shard(mine.start, mine.stop) if stored is None else stored[1][number], None)
+
+        items: Sequence[Item] = OnDemand(len(shards), item)
+        self.placed: Placed[Item] = engine.place(list(items) if stored is None else items, shards)
 
     def run(self, rho: FloatArray, *, k: int = 1, collect: bool = False) -> Labelling:
         """Decode at the model's parameters and ρ (n_constraints,) for constraints whose strength is "learned"."""
@@ -228,12 +237,13 @@ class ArgmaxStep:
         beta: float | None,
         relearn: bool,
         smoothing: float,
+        memory: object = UNBOUNDED,
     ) -> None:
         self.training, self.rho, self.k_best = training, rho, k_best
         self.beta, self.relearn, self.smoothing = beta, relearn, smoothing
         self.to_learn: BoolArray = is_learned(constraints)
         self.search = ConstrainedArgmax(
-            training.model, training.free_batch, constraints, training.engine, beam=beam
+            training.model, training.free_batch, constraints, training.engine, beam=beam, memory=memory
         )  # fmt: skip
         self._left: Duals | None = None
 

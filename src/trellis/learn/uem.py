@@ -13,7 +13,7 @@ model.variational     variational Bayes EM (Graça et al. 2009, sec. 4)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
+from trellis.data.storage import UNBOUNDED
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
@@ -138,9 +139,11 @@ class UEM(ProjectedPrediction):
         self.pulls_ = step.pulls(run.duals) if isinstance(step, ProjectedStep) else {}
         return self
 
-    def step_of(self, training: Training) -> EStep:
-        """The E-step that these settings ask for."""
-        constraints, solving = tuple(self.constraints), self._solving
+    def step_of(self, training: Training, memory: object = None) -> EStep:
+        """The E-step that these settings ask for; memory : what the run may use, None: half of what is free."""
+        # A checkpoint knows rows by their content, so that all of it must be at hand.
+        memory = memory if self.checkpoint is None else UNBOUNDED
+        constraints, solving = tuple(self.constraints), replace(self._solving, memory=memory)
         if self.online is not None:
             return StepwiseStep(
                 training, constraints, solving, size=self.online, power=self.step_power,

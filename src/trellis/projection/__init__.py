@@ -3,7 +3,7 @@
 from trellis.projection.agreement import Agreement, agree
 from trellis.projection.duals import CorpusProjection, Duals
 from trellis.projection.projector import Projection, Projector, project
-from trellis.projection.shard import Item, ShardAnswer
+from trellis.projection.shard import Item, ShardAnswer, ShardRows
 
 __all__ = [
     "Agreement",
@@ -13,6 +13,7 @@ __all__ = [
     "Projection",
     "Projector",
     "ShardAnswer",
+    "ShardRows",
     "agree",
     "project",
 ]

@@ -42,6 +42,7 @@ class Projector:
     data : what the scores of each shard are made of, its number where nothing is given;  weights : (n_instances,)
     tolerance : of the KKT residual, in units of expectations (relative to the bound where that exceeds 1)
     generic : leave fast paths aside
+    shard_rows : rows of each shard, which are local, where ``rows`` are their heads alone and they are made on demand
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Projector:
         most_evaluations: int = 200,
         most_rounds: int = 200,
         generic: bool = False,
+        shard_rows: Sequence[ShardRows] | None = None,
     ) -> None:
         self.rows, self.generic = rows.canonical(), generic
         self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
@@ -70,10 +72,11 @@ class Projector:
         def item(i: int) -> Item:
             a, b = cuts[i]
             own = None if weights is None else weights[a:b]
-            return Item(i if data is None else data[i], ShardRows(self.rows.shard(a, b)), own)
+            mine = ShardRows(self.rows.shard(a, b)) if shard_rows is None else shard_rows[i]
+            return Item(i if data is None else data[i], mine, own)
 
         self.items: Sequence[Item] = OnDemand(len(cuts), item)
-        if not isinstance(data, OnDemand) or len(self.rows) or self.rows.sparsity:
+        if shard_rows is None and (not isinstance(data, OnDemand) or len(self.rows) or self.rows.sparsity):
             self.items = list(self.items)  # rows are taken apart once for all rounds
         self.engine = SerialEngine() if engine is None else engine
         self.placed = self.engine.place(self.items, shards)

@@ -96,6 +96,13 @@ class ShardRows:
         self.sparse = [self.coupled[a:b].reshape(-1, block.width) for block, a, b in cut]
         """Of each l1/linf block, the parts of its occurrences."""
 
+    def prepared(self) -> ShardRows:
+        """Itself, with all that is made of local rows once: so that copies need not make it again."""
+        fast = fast_path(self.rows.parts.kind)
+        if fast is not None and hasattr(fast, "prepare"):
+            fast.prepare(self.local)
+        return self
+
     def evaluate(
         self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
     ) -> ShardAnswer:

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import add
 from typing import Any, Self, TypedDict
 
@@ -42,9 +42,11 @@ from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
-from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, fields_of
+from trellis.data.sentence import Sentence
+from trellis.data.storage import Storage
+from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, each_text, fields_of, joined
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import by_chunks
+from trellis.engine import OnDemand, by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
@@ -109,6 +111,9 @@ class Extractor(SavedEstimator):
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior, back_off : of the HMM
     random_state : of the start where nothing is labelled
+    memory : what training may use, bytes or such as "4G", None: half of what is free. Text, and what rules make of it
+        (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
+        same result; the features of a CRF are always in memory
 
     Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
     ``classes_of_words_``, ``label_names_``, ``kind_`` (which model kind it is).
@@ -141,6 +146,7 @@ class Extractor(SavedEstimator):
         random_state: int | None = 0,
         n_jobs: int | None = None,
         engine: Any = None,
+        memory: int | str | None = None,
         verbose: bool = False,
     ) -> None:
         self.rules = rules
@@ -163,6 +169,7 @@ class Extractor(SavedEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
+        self.memory = memory
         self.verbose = verbose
 
     @classmethod
@@ -188,7 +195,7 @@ class Extractor(SavedEstimator):
         """Learn from texts (strings, lists of tokens, or texts that were read with their labels).
 
         y : labels of the tokens of each text, None where none is known, or of a single token
-        unlabelled : more texts;  dev : accuracy on these goes into the history
+        unlabelled : more texts, which may come one by one;  dev : accuracy on these goes into the history
         without : names of rules that are left out
         """
         self._check_settings()
@@ -197,20 +204,44 @@ class Extractor(SavedEstimator):
         self.constraints_, self.without_ = _chosen(rules, without), list(without)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         labelled = self.texts(X, y)
-        texts = [text for text in (*labelled, *self.texts(unlabelled)) if len(text)]
-        if not texts:
+        some = (text for text in chain(labelled, each_text(unlabelled, self.tokeniser_)) if len(text))
+        first = next(some, None)
+        if first is None:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
         self.label_names_ = label_names(rules, labelled)
-        self.classes_of_words_ = WordClasses.learn((t.sentence.words for t in texts), self.min_count)
-        free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
+        told, corpus = self._learning_corpus(chain([first], some))
+        texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
+        free = np.flatnonzero(~corpus.batch.complete)
         self.kind_ = self.model_kind or ("all" if len(texts) - len(free) >= MANY else "both")
-        with _naming(free):
+        with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             self.ccm_ = self._ccm(self._hmm()).fit(
-                self.corpus(texts), dev=None if dev is None else (self.corpus(self.texts(dev)), None)
+                corpus, dev=None if dev is None else (self.corpus(self.texts(dev)), None)
             )
         if self.kind_ != "hmm":
             self._teach(texts)
         return self
+
+    def _learning_corpus(self, texts: Iterable[Text]) -> tuple[dict[int, Text], Corpus]:
+        """Texts to learn from as they come, with the classes of their words; and those of them that have labels."""
+        told: dict[int, Text] = {}
+
+        def sentences() -> Iterator[Sentence]:
+            for number, text in enumerate(texts):
+                known = text.sentence.labels
+                if known is not None:
+                    told[number] = text
+                yield replace(text.sentence, labels=self._labels(known, again=False), columns={})
+
+        storage = Storage(self.memory)
+        try:
+            corpus = corpus_of(sentences(), label_names=self.label_names_, storage=storage)
+        except UnknownNameError as error:
+            raise _hinted(error, list(told.values()), self.label_names_) from None
+        words = corpus.batch.column("word")
+        occurs = np.bincount(words.codes, minlength=len(words.vocabulary)).tolist()
+        counts = dict(zip(words.vocabulary.names, occurs, strict=True))
+        self.classes_of_words_ = WordClasses.of(counts, self.min_count)
+        return told, corpus.with_columns(self.classes_of_words_.columns, storage)
 
     def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Text]:
         """Texts in any of their forms, strings cut as the rules say."""
@@ -268,6 +299,7 @@ class Extractor(SavedEstimator):
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             engine=self.engine,
+            memory=self.memory,
             verbose=self.verbose,
         )
 

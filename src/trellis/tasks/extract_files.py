@@ -54,10 +54,15 @@ def texts_or_errors(
 
 def read_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> list[Text]:
     """Texts of any kind of file; labels beside them are not looked at, and text that is not cut yet is."""
+    return list(stream_texts(path, word_column=word_column, tokeniser=tokeniser))
+
+
+def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
+    """The same, one at a time."""
     kind = kind_of(path)
     if kind == "columns":
-        return [joined(sentence) for sentence in read_columns(path, word=word_column, label=None)]
-    return list(_json_texts(path, tokeniser)) if kind == "json" else list(read_raw(path, tokeniser))
+        return (joined(sentence) for sentence in read_columns(path, word=word_column, label=None))
+    return _json_texts(path, tokeniser) if kind == "json" else read_raw(path, tokeniser)
 
 
 def read_either(

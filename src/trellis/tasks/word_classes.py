@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trellis.data.sentence import Sentence
@@ -64,18 +64,27 @@ class WordClasses:
     @classmethod
     def learn(cls, sentences: Iterable[Sequence[str]], min_count: int | None = None) -> WordClasses:
         """From the words of training text, labelled or not."""
-        counts = Counter(word for words in sentences for word in words)
+        return cls.of(Counter(word for words in sentences for word in words), min_count)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int], min_count: int | None = None) -> WordClasses:
+        """From how often each word occurs there."""
         least = min_count
         if least is None:
-            least = COMMON if counts.total() >= LITTLE_TEXT else COMMON_IN_LITTLE_TEXT
+            least = COMMON if sum(counts.values()) >= LITTLE_TEXT else COMMON_IN_LITTLE_TEXT
         return cls(frozenset(word for word, n in counts.items() if n >= least and word_class(word) not in ALWAYS))
 
     def seen_as(self, word: str) -> str:
         return word if word in self.common else word_class(word)
 
+    @property
+    def columns(self) -> dict[str, Callable[[str], str]]:
+        """What the columns "seen" and "form" say of a word."""
+        return {"seen": self.seen_as, "form": word_class}
+
     def add_to(self, sentence: Sentence) -> Sentence:
-        """The sentence with the columns "seen" and "form"."""
-        columns = {"seen": tuple(map(self.seen_as, sentence.words)), "form": tuple(map(word_class, sentence.words))}
+        """The sentence with these columns."""
+        columns = {name: tuple(map(of, sentence.words)) for name, of in self.columns.items()}
         return Sentence(
             sentence.words, sentence.labels, columns, path=sentence.path, line=sentence.line, rows=sentence.rows
         )

@@ -3,6 +3,7 @@
 A module listed here knows more of a structure than its parts and solves the local rows of a shard in one compiled call:
 
     takes(rows) -> bool                            whether it can handle these rows of instances
+    prepare(mine)                                  optional: leaves in ``mine`` what is made of its rows once for all
     project_rows(scores, mine, gamma, state, *, weights, tolerance, most_evaluations, at) -> LocalSolution
 
 Tests hold it equal to the generic way (:mod:`trellis.projection.lock_step`). The task "few steps" is a module with a

@@ -38,7 +38,8 @@ class Layout:
     has_edges: BoolArray
 
     @classmethod
-    def of(cls, mine: LocalRows, n_slots: int, k: int) -> Layout:
+    def of(cls, mine: LocalRows) -> Layout:
+        n_slots, k = mine.rows.parts.label_shape
         rows, n_node = mine.scaled.rows, n_slots * k
         row_edges = first_transitions(rows.start, rows.part, n_node)
         entry = np.flatnonzero(rows.part >= n_node)
@@ -81,6 +82,12 @@ def takes(rows: Rows) -> bool:
     return True
 
 
+def prepare(mine: LocalRows) -> None:
+    """Make what every evaluation needs, if it is not there yet."""
+    if mine.layout is None:
+        mine.layout = Layout.of(mine)
+
+
 def project_rows(
     scores: Any,
     mine: LocalRows,
@@ -98,8 +105,7 @@ def project_rows(
     scaled = mine.scaled
     rows, table, n = scaled.rows, GroupTable.of(scaled.rows, gamma), len(chain)
     k, t, p = chain.n_labels, chain.tables, chain.tables.potentials
-    if mine.layout is None:
-        mine.layout = Layout.of(mine, chain.n_slots, k)
+    prepare(mine)
     edges = mine.layout.edges(chain)
     keep_edges = chain.names_transition(at) or len(edges.own) > 0
     wide = t.lost()
