@@ -304,7 +304,7 @@ def _kept_of(name: str) -> int:
 
 
 def _large(parameters: None, item: int, state: int | None) -> tuple[Any, int]:
-    return np.full(dask_engine.ANSWER // 16, float(item)), (state or 0) + 1
+    return np.full(dask_engine.ANSWER // 16, item + 100.0 * (state or 0)), (state or 0) + 1
 
 
 @pytest.mark.slow
@@ -321,9 +321,26 @@ def test_large_results_come_in_several_answers(cluster: Any, monkeypatch: pytest
     monkeypatch.setattr(_Pass, "next", counted)
     for turn in (1, 2):
         found = [float(result[0]) for result in there.run(_large)]
-        assert found == list(range(8))
+        assert found == [item + 100.0 * (turn - 1) for item in range(8)]
         assert there.states == [turn] * 8
         assert [len(one) for one in answers] == [2, 2, 2, 2] * turn
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_between_two_answers_about_a_group(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_engine, "GROUPS", 1)
+    wait_for_two(cluster)
+    there = cluster.place(list(range(8)))
+    for turn in range(3):
+        found = []
+        for number, result in enumerate(there.run(_large)):
+            found.append(float(result[0]))
+            if turn == 1 and number == 0:
+                victim, survivor = there.worker
+                os.kill(cluster.client.run(os.getpid)[victim], signal.SIGKILL)
+                monkeypatch.setattr(cluster, "workers", lambda survivor=survivor: [survivor])  # none joins in its place
+        assert found == [item + 100.0 * turn for item in range(8)]
+        assert there.states == [turn + 1] * 8
 
 
 def _refused(parameters: None, item: int, state: None) -> tuple[None, None]:
@@ -375,6 +392,7 @@ def test_what_is_no_engine_is_refused(wrong: Any) -> None:
 
 
 @pytest.mark.slow
-def test_an_address_without_a_scheduler_is_told() -> None:
+def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_engine, "CONNECTING", 1.0)
     with pytest.raises(DataError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
         engine_for(1, "tcp://127.0.0.1:1")

@@ -47,6 +47,8 @@ SENDING = 15.0
 """Seconds after which it is seen whether those that are sent to still live."""
 NOTICED = 5.0
 """Seconds in which a scheduler notices that a worker which could not be reached is gone."""
+CONNECTING = 10.0
+"""Seconds that a scheduler has to answer."""
 PATIENCE = 60.0
 """Seconds that a cluster without workers is waited for."""
 SLOW = {"distributed.comm.timeouts.tcp": "1h", "distributed.comm.timeouts.connect": "10m"}
@@ -93,7 +95,7 @@ class DaskEngine:
     def connect(cls, address: str) -> DaskEngine:
         """The cluster whose scheduler listens there, such as ``tcp://10.0.0.1:8786``."""
         try:
-            client = _distributed().Client(address, timeout="10s")
+            client = _distributed().Client(address, timeout=CONNECTING)
         except (OSError, ValueError, TimeoutError) as error:
             raise DataError(f"there is no Dask scheduler at {address!r} ({error}): start one, dask scheduler") from None
         engine = cls(client)
@@ -253,8 +255,9 @@ class _Pass:
                 items = self._scattered(_Items(placed.items[run]), workers=here["workers"])
             when = placed.done, first
             sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], when, **here)
-            placed.stale.discard(group)
             placed.absent.discard(group)
+            if first == 0:  # else those of the items before are not what this pass made of them
+                placed.stale.discard(group)
         own = None if self.own is None else self.own[run]
         return self.client.submit(
             _work, placed.name, group, placed.shards[run], (placed.done, first), self.given, own, sent, **here
