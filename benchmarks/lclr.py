@@ -11,7 +11,6 @@ names   match/translit-he: 250 pairs of train that match and 6,250 random ones o
 msrp    match/msrp: train, test as they come. On dev: four fifths of train, and the fifth that is left.
 rte     match/rte: trained on RTE-1, RTE-2 and the dev part of RTE-3, tested on the test part of RTE-3. On dev: the dev
         part of RTE-3, without it in training.
-extended  match/msrp with the longer sentence of each pair written twice, and 500 pairs of train to learn from
 """
 
 from __future__ import annotations
@@ -33,13 +32,12 @@ from trellis import ConvergenceWarning, Matcher, Parser, Tagger
 from trellis.data.conllu import read_conllu
 from trellis.models.matching.wordnet import find_wordnet
 
-SETS = ("names", "msrp", "rte", "extended")
+SETS = ("names", "msrp", "rte")
 METHODS = ("two-stage", "joint")
 THESIS = {
     "names": "80.0 / 85.7, 92.3 / 95.4 (English-Hebrew of Goldwasser & Roth 2008, romanisation table)",
     "msrp": "76.2, 76.4 (WordNet, POS, named entities, Stanford dependencies)",
     "rte": "65.0, 66.8 (RTE-5; WordNet, POS, coreference, semantic roles)",
-    "extended": "72.0, 72.75 (as msrp)",
 }
 FOLDS = 5
 Pairs = list[tuple[str, str]]
@@ -101,16 +99,6 @@ def rte_of(folder: Path, *parts: str) -> tuple[Pairs, list[int]]:
     return pairs, answers
 
 
-def extended(given: Answered) -> Answered:
-    """The longer sentence of each pair twice: more words to be mapped to (Chang 2011, sec. 5.4.3)."""
-    one_longer = [len(one.split()) >= len(two.split()) for one, two in given[0]]
-    pairs = [
-        (f"{one} {one}", two) if longer else (one, f"{two} {two}")
-        for (one, two), longer in zip(given[0], one_longer, strict=True)
-    ]
-    return pairs, given[1]
-
-
 def some_of(given: Answered, numbers: Any) -> Answered:
     return [given[0][i] for i in numbers], [given[1][i] for i in numbers]
 
@@ -136,10 +124,7 @@ def bench_sentences(name: str, folder: Path, on: str, settings: dict[str, Any]) 
     """Accuracy of both methods, and how sure it is which of them is better."""
     right: dict[str, list[Any]] = {method: [] for method in METHODS}
     yes, seconds, n = [], dict.fromkeys(METHODS, 0.0), []
-    for train, asked in read_sentences("msrp" if name == "extended" else name, folder, on):
-        if name == "extended":
-            few = np.random.default_rng(0).permutation(len(train[1]))[:500]
-            train, asked = extended(some_of(train, few)), extended(asked)
+    for train, asked in read_sentences(name, folder, on):
         for method in METHODS:
             begin = time.perf_counter()
             matcher = Matcher("sentences", method=method, **settings).fit(*train)
@@ -189,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"  {name}: {THESIS[name]}", flush=True)
     of_trees = parser_and_tagger(given.data / "trees") if given.trees else {}
     for name in given.sets:
-        folder = given.data / "match" / {"names": "translit-he", "extended": "msrp"}.get(name, name)
+        folder = given.data / "match" / ("translit-he" if name == "names" else name)
         if name == "names" and given.on == "folds":
             print("names have a dev part: --on dev")
         elif name == "names":
