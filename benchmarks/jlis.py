@@ -1,8 +1,9 @@
 """J-LIS against a structural SVM: a few labelled structures, and yes/no examples that cost nothing (Chang 2011, ch. 6).
 
-    make bench-jlis                                     all four tasks, few draws
-    make bench-jlis ARGS="--task pos --draws 10 --full" one task, all sizes of the thesis
-    make bench-jlis ARGS="--choose"                     C of both learners, on held-out training data
+    make bench-jlis                                         all four tasks, few draws
+    make bench-jlis ARGS="--task pos --draws 10 --full"     one task, all sizes of the thesis
+    make bench-jlis ARGS="--draws 10 --keep f.json"         draws that f.json has are not run again
+    make bench-jlis ARGS="--choose"                         C of both learners, on held-out training data
 
 pos             Penn Treebank sample: 25,600 tokens to draw labelled sentences from, 25,600 to test, of the rest 1,250
                 sentences and as many shuffled ones as yes/no examples (figure 6.2)
@@ -16,14 +17,15 @@ from __future__ import annotations
 import argparse
 import os
 import tarfile
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _kept import Kept
 
 from trellis.constraints import dictionary
 from trellis.data.columns import read_columns
@@ -181,24 +183,39 @@ def figure(task: Any, learned: Any, part: str) -> float:
     return 100.0 * learned.score(X, y)
 
 
-def compare(task: Task, sizes: list[int], draws: int, jobs: int) -> None:
-    print(f"\n{task.name}: accuracy on test, mean of {draws} draws (standard deviation of the gain)")
-    print(f"{'|S|':>8s}{'SSVM':>9s}{'J-LIS':>9s}{'gain':>8s}{'':8s}{'thesis':>16s}{'rounds':>8s}{'s a draw':>10s}")
+def compare(task: Task, sizes: list[int], draws: int, jobs: int, kept: Kept) -> None:
+    """Every size of a draw before the next one, so that a run which is cut off has as many draws of each."""
     one, *two = CHOSEN[task.name]
+
+    def measure(size: int, seed: int) -> dict[str, object]:
+        plain = learn(task, "SSVM", (one,), size, seed, jobs)
+        joint = learn(task, "J-LIS", tuple(two), size, seed, jobs)
+        found = {"SSVM": figure(task, plain, "test"), "J-LIS": figure(task, joint, "test")}
+        return {**found, "rounds": len(joint.history_)}
+
+    found: dict[int, list[Any]] = {size: [] for size in sizes}
+    for seed in range(draws):
+        for size in sizes:
+            mine: Any = kept.get(f"{task.name} {size} {seed} {CHOSEN[task.name]}", partial(measure, size, seed))
+            found[size].append([mine[key] for key in ("SSVM", "J-LIS", "rounds", "seconds")])
+            figures = f"SSVM {mine['SSVM']:.2f}, J-LIS {mine['J-LIS']:.2f}"
+            print(f"  {task.name} {size:,d}, draw {seed}: {figures}, {mine['seconds']} s", flush=True)
+    print(f"\n{task.name}: accuracy on test, mean of {draws} draws (standard error of the gain)")
+    print(f"{'|S|':>8s}{'SSVM':>9s}{'J-LIS':>9s}{'gain':>8s}{'':8s}{'thesis':>16s}{'rounds':>8s}{'s a draw':>10s}")
     for size in sizes:
-        found, rounds, begin = [], [], time.perf_counter()
-        for seed in range(draws):
-            plain = learn(task, "SSVM", (one,), size, seed, jobs)
-            joint = learn(task, "J-LIS", tuple(two), size, seed, jobs)
-            found.append((figure(task, plain, "test"), figure(task, joint, "test")))
-            rounds.append(len(joint.history_))
-        (a, b), gain = np.mean(found, axis=0), np.diff(found, axis=1)[:, 0]
+        table = np.array(found[size], dtype=float)
+        (a, b, rounds, seconds), gain = table.mean(axis=0), table[:, 1] - table[:, 0]
         known = THESIS[task.name].get(size)
         theirs = "" if known is None else f"{known[0]:8.2f}{known[1]:8.2f}"
         print(
-            f"{size:8,d}{a:9.2f}{b:9.2f}{gain.mean():+8.2f} ({gain.std():4.2f}){theirs:>16s}{np.mean(rounds):8.1f}"
-            f"{(time.perf_counter() - begin) / draws:10.1f}", flush=True,
+            f"{size:8,d}{a:9.2f}{b:9.2f}{gain.mean():+8.2f} ({standard_error(gain):4.2f}){theirs:>16s}{rounds:8.1f}"
+            f"{seconds:10.1f}", flush=True,
         )  # fmt: skip
+
+
+def standard_error(figures: Any) -> float:
+    """Of the mean; nan of a single draw."""
+    return float(np.std(figures, ddof=1) / np.sqrt(len(figures))) if len(figures) > 1 else float("nan")
 
 
 def choose(task: Task, jobs: int) -> None:
@@ -213,7 +230,7 @@ def choose(task: Task, jobs: int) -> None:
             print(f"{task.name:12s} J-LIS  C={C:<6g} C_binary={B:<6g}{np.mean(joint):17.2f}", flush=True)
 
 
-def contrastive(draws: int, words: int, jobs: int) -> None:
+def contrastive(draws: int, words: int, jobs: int, kept: Kept) -> None:
     """Without labels: accuracy on words with more than one tag."""
     text = tagged(data("pos", "ptb-sample.tsv"))
     tags: dict[str, set[str]] = defaultdict(set)
@@ -235,7 +252,7 @@ def contrastive(draws: int, words: int, jobs: int) -> None:
         ]
         return 100.0 * float(np.mean([a == b for a, b in pairs]))
 
-    def run(ties: bool, seed: int) -> tuple[float, float]:
+    def run(ties: bool, seed: int) -> dict[str, object]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             learner = JLIS(
@@ -243,17 +260,21 @@ def contrastive(draws: int, words: int, jobs: int) -> None:
                 random_state=seed, n_jobs=jobs,
             )  # fmt: skip
             learner.fit(binary=asked)
-        return accuracy(learner), learner.objective_
+        return {"accuracy": accuracy(learner), "objective": learner.objective_}
+
+    def one(ties: bool, seed: int) -> Any:
+        found: Any = kept.get(f"contrastive {words} {ties} {seed}", partial(run, ties, seed))
+        how = f"random ties, draw {seed}" if ties else "first of equals"
+        print(f"  {how}: {found['accuracy']:.2f}, {found['seconds']} s", flush=True)
+        return found
 
     print(f"\ncontrastive: {sum(map(len, good)):,} words of {len(good):,} sentences, accuracy on ambiguous words")
-    first, _ = run(False, 0)
-    print(f"  first of equals                 {first:6.2f}   (thesis, 96k words, second order: 62.89)", flush=True)
-    found = [run(True, seed) for seed in range(draws)]
-    figures = np.array([a for a, _ in found])
-    print(
-        f"  random ties, mean of {draws:2d} draws   {figures.mean():6.2f}   (70.16; deviation {figures.std():.2f}, 0.8)"
-    )
-    best = max(found, key=lambda one: one[1])[0]
+    first = one(False, 0)["accuracy"]
+    found = [one(True, seed) for seed in range(draws)]
+    figures = np.array([each["accuracy"] for each in found])
+    error, best = standard_error(figures), max(found, key=lambda each: each["objective"])["accuracy"]
+    print(f"  first of equals                 {first:6.2f}   (thesis, 96k words, second order: 62.89)")
+    print(f"  random ties, mean of {draws:2d} draws   {figures.mean():6.2f}   (70.16; standard error {error:.2f})")
     print(f"  the draw of the lowest objective {best:5.2f}   (76.2 of 50 draws)", flush=True)
 
 
@@ -264,7 +285,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all sizes of the thesis, and 96,000 words without labels")
     parser.add_argument("--choose", action="store_true", help="try C on held-out training data; test is not read")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
+    parser.add_argument("--keep", type=Path, help="file of results: draws that it has are not run again")
     arguments = parser.parse_args()
+    kept = Kept(arguments.keep)
     tasks: dict[str, Callable[[], Any]] = {"pos": pos, "citations": citations, "newsgroups": Posts}
     for name, make in tasks.items():
         if arguments.task in (None, name):
@@ -272,9 +295,9 @@ def main() -> None:
                 choose(make(), arguments.jobs)
             else:
                 sizes = SIZES[name] if arguments.full else USUAL[name]
-                compare(make(), sizes, arguments.draws, arguments.jobs)
+                compare(make(), sizes, arguments.draws, arguments.jobs, kept)
     if arguments.task in (None, "contrastive") and not arguments.choose:
-        contrastive(arguments.draws, 96_000 if arguments.full else 3_000, arguments.jobs)
+        contrastive(arguments.draws, 96_000 if arguments.full else 3_000, arguments.jobs, kept)
 
 
 if __name__ == "__main__":

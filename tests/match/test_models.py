@@ -68,6 +68,26 @@ def test_features_of_sentences_agree_with_scores(pairs):
     assert bool(relations) == (pairs is not SENTENCES)
 
 
+@pytest.mark.parametrize("pairs", [SENTENCES, trees(SENTENCES)], ids=["words", "trees"])
+def test_every_alignment_has_the_features_of_the_first_guess(pairs):
+    model = GraphPairs(min_count=1, wordnet="none")
+    batch = model.encode(pairs, fit=True)
+    n = len(model.weights_) // 2
+    names = list(model.feature_names_)
+    assert names[n:] == [f"guessed {name}" for name in names[:n]]
+    model.guess(batch)
+    of_guess = model.phi(batch, model.scores(batch).argmax().outputs)[:, :n].toarray()
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(8):
+        model.weights_ = rng.standard_normal(2 * n)
+        outputs = model.scores(batch).argmax().outputs
+        seen.add(tuple(tuple(one.tolist()) for one in outputs))
+        np.testing.assert_array_equal(model.phi(batch, outputs)[:, n:].toarray(), of_guess)
+        model.weights_[:n] = 0.0
+        assert not any(one.worth for aligned in model.decode(batch, outputs) for one in aligned)
+    assert len(seen) > 1
+
+
 def test_names_of_features_say_what_they_are_about():
     model = GraphPairs(min_count=1, wordnet="none")
     model.encode(SENTENCES, fit=True)

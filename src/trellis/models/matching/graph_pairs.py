@@ -7,6 +7,10 @@
     deleted word    its kind, its side, how rare it is; the word itself where it is common
     edge pair       how the words at both ends are related, their kinds; whether relations agree where there are any
     deleted edge    the kinds at its ends, its side; its relation
+    the pair        all of these once more, summed over the alignment of a first guess
+
+The last are the same for every alignment h. What speaks against a match is learned there: were it on parts of h alone,
+the best alignment would go around it (words of a phrase that both share would be deleted, only to break its edges).
 
 Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word that
 stands once in either sentence is mapped to itself: no alignment says that it is gone here and new there.
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,13 +49,16 @@ WORDNETS = ("auto", "none")
 GUESSED = "likeness", "edges"
 """Features that a first guess of alignments goes by, and their weights there."""
 EDGE_GUESS = 0.1
+OF_GUESS = "guessed "
+"""Before the names of features of the first guess."""
 
 Named = list[tuple[str, float]]
 
 
 @dataclass(frozen=True)
 class GraphPairBatch(PairBatch):
-    """graphs : what may be mapped in each pair;  features : sparse (n_parts, n_weights);  sides : (n, 2) words
+    """graphs : what may be mapped in each pair;  sides : (n, 2) words
+    features : sparse (n_parts, n_weights); those of a pair as a whole stand at its first word, mapped or deleted
     closed : (n_parts,) bools, parts that no alignment may use.
     """
 
@@ -119,22 +126,45 @@ class GraphPairs(PairModel):
             self._name(named)
         sides = np.array([graph.words for graph in graphs], np.int64).reshape(-1, 2)
         texts = [(" ".join(one.words), " ".join(two.words)) for one, two in pairs]
-        return GraphPairBatch(
+        batch = GraphPairBatch(
             texts, offsets_of(sum(graph.sizes) for graph in graphs),
             np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
             self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
+        return replace(batch, features=sparse.hstack([batch.features, self._of_guess(batch)], format="csr"))
 
     def _name(self, named: Sequence[Named]) -> None:
         counts: dict[str, int] = dict.fromkeys(GUESSED, self.min_count)
         for part in named:
             for name, _ in part:
                 counts[name] = counts.get(name, 0) + 1
-        self.feature_names_ = Vocabulary((f for f, n in counts.items() if n >= self.min_count), kind="feature")
+        self._name_all([f for f, n in counts.items() if n >= self.min_count])
+
+    def _name_all(self, of_parts: list[str]) -> None:
+        names = [*of_parts, *(OF_GUESS + name for name in of_parts)]
+        self.feature_names_ = Vocabulary(names, kind="feature")
         self._begin()
 
+    @property
+    def _of_parts(self) -> list[str]:
+        """Names of the features of parts; those of the first guess follow."""
+        return list(self.feature_names_)[: len(self.feature_names_) // 2]
+
+    def _of_guess(self, batch: GraphPairBatch) -> Any:
+        """(n_parts, n): features of the first guess's alignment, on all parts of the first word.
+
+        Every alignment maps or deletes that word, so every one has them, once.
+        """
+        parts = self.parts(batch)
+        value = np.where(batch.closed, -np.inf, batch.features @ self._guessed()[: batch.features.shape[1]])
+        guessed = self.phi(batch, GraphMatch(parts, value).argmax().outputs)
+        f, first = parts.flat, offsets_of(batch.sides[:, 0])[:-1]
+        holders = np.concatenate((f.one[first], f.pair[np.isin(f.words[:, 0], first)]))
+        at = (np.ones(len(holders)), (holders, parts.instance_of(holders)))
+        return sparse.csr_matrix(at, shape=(parts.n_parts, len(batch))) @ guessed
+
     def _matrix(self, named: Sequence[Named]) -> Any:
-        number = {name: i for i, name in enumerate(self.feature_names_)}
+        number = {name: i for i, name in enumerate(self._of_parts)}
         found = [(number[name], value) for part in named for name, value in part if name in number]
         start = offsets_of(sum(name in number for name, _ in part) for part in named)
         columns = np.array([column for column, _ in found], np.int64)
@@ -166,6 +196,10 @@ class GraphPairs(PairModel):
     def part_features(self, batch: GraphPairBatch, used: IntArray) -> Any:
         return batch.features[used]
 
+    def _worth(self, batch: GraphPairBatch, used: IntArray) -> FloatArray:
+        n = len(self.weights_) // 2
+        return np.asarray(batch.features[used][:, :n] @ self.weights_[:n])
+
     def sizes(self, batch: GraphPairBatch) -> FloatArray:
         """κ(x): the square root of the number of words."""
         return np.asarray(np.sqrt(batch.sides.sum(axis=1)))
@@ -187,9 +221,13 @@ class GraphPairs(PairModel):
 
     def guess(self, batch: GraphPairBatch) -> None:
         """Weights that align words which are like each other, rare ones first, and edges with them."""
-        self.reset()
+        self.weights_ = self._guessed()
+
+    def _guessed(self) -> FloatArray:
+        weights = np.zeros(self._n_weights())
         for name, weight in zip(GUESSED, (1.0, EDGE_GUESS), strict=True):
-            self.weights_[self.feature_names_.number(name)] = weight
+            weights[self.feature_names_.number(name)] = weight
+        return weights
 
     # one file
 
@@ -199,7 +237,7 @@ class GraphPairs(PairModel):
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
         names = {
-            "features": vocabulary_to_json(self.feature_names_),
+            "features": vocabulary_to_json(Vocabulary(self._of_parts, kind="feature")),
             "count": self._common.count,
             "sentences": self._common.total,
             "wordnet": self._relations is None or self._relations.wordnet is not None,
@@ -212,8 +250,7 @@ class GraphPairs(PairModel):
         self._common = Commonness(dict(names["count"]), names["sentences"])
         if not all(1 <= n <= self._common.total for n in self._common.count.values()):
             raise DataError("a word stands in no sentence, or in more than there are")
-        self.feature_names_ = vocabulary_from_json(names["features"])
-        self._begin()
+        self._name_all(list(vocabulary_from_json(names["features"])))
         self.set_parameters(check_arrays(self.ARRAYS, arrays, weights=len(self.feature_names_)))
         self._relations = None if names["wordnet"] else Relations(None)
 

@@ -106,9 +106,12 @@ class PairModel(SavedEstimator, ABC):
     def decode(self, batch: Any, outputs: Any) -> list[list[Aligned]]:
         """What stands side by side in each alignment, and what it adds to the score."""
         pairs, parts = self._shown(batch, outputs)
-        rows = self.part_features(batch, np.concatenate([np.zeros(0, np.int64), *parts]))
-        worth = iter(np.asarray(rows @ self.weights_).tolist())
+        worth = iter(self._worth(batch, np.concatenate([np.zeros(0, np.int64), *parts])).tolist())
         return [[Aligned(left, right, next(worth)) for left, right in own] for own in pairs]
+
+    def _worth(self, batch: Any, used: IntArray) -> FloatArray:
+        """(n_used,): what parts add to the score of an alignment."""
+        return np.asarray(self.part_features(batch, used) @ self.weights_)
 
     def bare(self) -> Self:
         """The model as it travels to a worker."""
