@@ -70,6 +70,8 @@ if_relation = "Kill"
 then_second = "Peop"
 """
 GAMMAS = (0.2, 0.4, 0.6, 0.8)
+MIN_COUNT = 3
+"""Pairs that a feature must be found in; the default, 2, is for fewer sentences than these."""
 ENTITIES = ("Peop", "Org", "Loc", "Other")
 RELATIONS = ("Live_In", "OrgBased_In", "Located_In", "Work_For", "Kill")
 PAPER = {"supervised": (88.0, 56.0), 0.05: 0.52, 0.1: 0.60, 0.2: 0.57}
@@ -145,7 +147,7 @@ class Draw:
 
         Features, rows and the start from labels are made once for all that learn with the same outputs.
         """
-        model = Described(ENTITIES, RELATIONS)
+        model = Described(ENTITIES, RELATIONS, min_count=MIN_COUNT)
         batch = model.encode([*labelled, *unlabelled], fit=True)
         rules = [*self.rules, counts_like(labelled, within=0.2)]
         trainings = {0: Training(model, batch, engine_for(1, None))}
@@ -282,7 +284,7 @@ def _row(values: Sequence[float]) -> str:
 
 def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
     """Constrained prediction of sentences of 10 mentions, and a round of learning over 1,100 sentences."""
-    model = Described().fit(texts[:400])
+    model = Described(min_count=MIN_COUNT).fit(texts[:400])
     rng = np.random.default_rng(0)
     many = []
     for text in [t for t in texts if len(t.tokens) >= 20][:100]:
@@ -308,7 +310,7 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
         f"{100 * np.mean(proved):.0f} % of {len(many)}"
     )
     draw = Draw(texts, 0.05, 0, rules)
-    model = Described()
+    model = Described(min_count=MIN_COUNT)
     training = Training(model, model.encode([*draw.labelled, *draw.unlabelled], fit=True), engine_for(1, None))
     begin, n = time.process_time(), 3
     learner = asking(n).learner([*rules, counts_like(draw.labelled, within=0.2)]).train(training)
@@ -321,7 +323,7 @@ def published(data: Path, tagger: Tagger | None) -> None:
     train = [t for name in ("train", "dev") for t in read_related(data / f"{name}.txt")]
     test = list(read_related(data / "test.txt"))
     for given in (True, False):
-        relater = Relater(RULES, method="supervised", finder=not given, tagger=tagger).fit(train)
+        relater = Relater(RULES, method="supervised", min_count=MIN_COUNT, finder=not given, tagger=tagger).fit(train)
         asked = test if given else [RelatedText(t.tokens) for t in test]
         scores = score_relations(test, relater.predict([bare(t) for t in test] if given else asked))
         print(f"\ntrain and dev -> test, mentions {'given' if given else 'found'}: micro F1 (mean over types)")

@@ -21,7 +21,7 @@ def main(folder: Path = GALLERY) -> None:
     told = [n for n in range(len(gold)) if gold[n].relations and not _wrong(after[n], gold[n])]
     n = max(told, key=lambda n: _wrong(before[n], gold[n]))
     words = list(gold[n].tokens)
-    figure, panels = new_figure(0.95 * len(words), 4.0, 2, 1)
+    figure, panels = new_figure(0.95 * len(words), 5.6, 2, 1)
     for axes, title, found in zip(
         panels, ("the classifiers alone", "under the rules"), (before[n], after[n]), strict=True
     ):
@@ -60,10 +60,10 @@ def _draw(axes: Any, title: str, words: list[str], found: Any, gold: Any) -> Non
             (a, 0.3), (b, 0.3), connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=10, color=colour
         )
         axes.add_patch(arrow)
-        axes.text((a + b) / 2, 0.62 + 0.22 * abs(a - b), kind, ha="center", fontsize=8, color=colour)
+        axes.text((a + b) / 2, 0.45 + 0.31 * abs(a - b), kind, ha="center", fontsize=8, color=colour)
     axes.set_title(title, fontsize=9, color=INK, loc="left")
     axes.set_xlim(-0.7, len(words) - 0.3)
-    axes.set_ylim(-1.1, 2.0)
+    axes.set_ylim(-1.1, 3.4)
     axes.axis("off")
 
 

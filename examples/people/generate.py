@@ -56,7 +56,7 @@ def bare(one: dict[str, object]) -> dict[str, object]:
     return {"tokens": one["tokens"], "mentions": [{k: m[k] for k in ("start", "end")} for m in one["mentions"]]}  # type: ignore[index, attr-defined]
 
 
-def main(seed: int = 3) -> None:
+def main(seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     drawn = [sentence(rng) for _ in range(180)]
     files = {"few.jsonl": drawn[:10], "many.jsonl": [bare(s) for s in drawn[20:120]], "gold.jsonl": drawn[120:]}

@@ -3,8 +3,9 @@
 A mention      its words, shapes, prefixes, suffixes and runs of letters, what it is made of, the words before and
                after, its tags and those beside it
 A pair         the words between (other mentions are one sign), one by one, two by two and as a whole; how far apart and
-               in which order the two stand; the words around both; the words and shapes of each; the beginnings of all
-               longer words of the sentence: what it is about
+               in which order the two stand; the words around both, alone and with the ends of what is between; the
+               words, their ends and shapes of each; the last words of both together; the beginnings of all longer
+               words of the sentence: what it is about
 """
 
 from __future__ import annotations
@@ -119,8 +120,12 @@ def pair_features(tokens: Sequence[str], mentions: Sequence[Span], first: int, s
     found += [f"bb={x}_{y}" for x, y in zip(["<", *between], [*between, ">"], strict=True)]
     if between:
         found += [f"bf={between[0]}", f"bl={between[-1]}"]
+    begin, end = (between[0], between[-1]) if between else ("-", "-")
+    before, after = at(left - 1), at(right)
     found += [
-        f"l1={at(left - 1)}", f"r1={at(right)}", f"r12={at(right)}_{at(right + 1)}", f"l2={at(left - 2)}_{at(left - 1)}"
+        f"l1={before}", f"r1={after}", f"r12={after}_{at(right + 1)}", f"l2={at(left - 2)}_{before}",
+        f"lf={before}_{begin}", f"fl={begin}_{end}", f"lr={end}_{after}", f"l1r1={before}_{after}",
+        f"llr={before}_{end}_{after}",
     ]  # fmt: skip
     found = [f"{order}:{name}" for name in found]
     shapes = []
@@ -128,11 +133,14 @@ def pair_features(tokens: Sequence[str], mentions: Sequence[Span], first: int, s
         lower = [w.lower() for w in tokens[x:y]]
         shapes.append("_".join(map(shape, tokens[x:y][:3])))
         own = [f"h={lower[-1]}", f"sh={shapes[-1]}", f"n={min(y - x, 4)}", f"all={'_'.join(lower)}"]
-        own += (
-            [f"w={w}" for w in lower] + [f"suf={lower[-1][-n:]}" for n in (2, 3)] + [f"-1={at(x - 1)}", f"+1={at(y)}"]
-        )
+        own += [f"{part}={w}" for word in lower for part, w in (("w", word), ("p3", word[:3]), ("s3", word[-3:]))]
+        own += [*(f"suf={lower[-1][-n:]}" for n in (2, 3)), f"-1={at(x - 1)}", f"+1={at(y)}"]
         found += [f"{name}:{one}" for one in own]
     found += [f"shsh={order}{shapes[0]}|{shapes[1]}", f"order={order}", f"M={min(len(mentions), 6)}"]
+    one, two = tokens[b - 1], tokens[d - 1]
+    found += [
+        f"hh={one.lower()}|{two.lower()}", f"hs={one.lower()}|{shape(two)}", f"sh={shape(one)}|{two.lower()}"
+    ]  # fmt: skip
     if len(between) <= 3:
         found.append(f"seqsh={order}{'_'.join(between)}|{shapes[0]}|{shapes[1]}")
     return list(dict.fromkeys(found))

@@ -107,7 +107,7 @@ class RelationModel(SavedEstimator):
 
     entities, relations : names of the types; None: those found in training
     l2 : strength of the Gaussian prior;  min_count : features of fewer pairs are left out
-    max_iter, tol : of L-BFGS in each M-step; mentions have twice as many rounds: pairs gain from stopping early
+    max_iter, tol : of L-BFGS in each M-step
     tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
     both_ways : whether factors see the two relations between two mentions together, where they see any
 
@@ -132,7 +132,7 @@ class RelationModel(SavedEstimator):
         *,
         l2: float = 0.3,
         min_count: int = 2,
-        max_iter: int = 30,
+        max_iter: int = 60,
         tol: float = 1e-6,
         tied: int = 0,
         both_ways: bool = False,
@@ -229,8 +229,7 @@ class RelationModel(SavedEstimator):
     def _make_sides(self) -> None:
         made = []
         for kind in (0, 1):
-            rounds = (2, 1)[kind] * self.max_iter
-            side = SlotMaxEnt(kind, self.types_[kind], l2=self.l2, max_iter=rounds, tol=self.tol)
+            side = SlotMaxEnt(kind, self.types_[kind], l2=self.l2, max_iter=self.max_iter, tol=self.tol)
             side.classes_ = np.array(self.types_[kind])
             side.label_names_ = Vocabulary(self.types_[kind], kind="label")
             side.n_features_in_ = len(self._features[kind])
