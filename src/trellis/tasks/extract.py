@@ -34,11 +34,11 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, RulesFile, parse_rules
+from trellis.constraints import Constraint, RulesFile, parse_rules, starts
 from trellis.constraints.compilation import named
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told, unmarked, where_needed
+from trellis.data.bio import NO_FIELD, Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
@@ -63,6 +63,8 @@ from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
+MARKS = "mark"
+"""The column that says after which mark a label comes."""
 
 TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
     "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
@@ -75,6 +77,8 @@ MANY = 50
 """Texts with all their labels, from which on "all" is learned unless told otherwise."""
 LARGEST_PROGRAM = 200_000
 """Tokens times squared labels of a text, up to which whole fields are searched."""
+NEVER = 1e-6
+"""The share of texts without a field that stands for none, where penalties are not smoothed."""
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -83,6 +87,7 @@ class _Names(TypedDict):
     """What a file keeps beside the constructor's arguments and the model's arrays."""
 
     without: list[str]
+    usual: dict[str, float]
     files: dict[str, str]
     labels: list[str]
     common: list[str]
@@ -107,7 +112,9 @@ class Extractor(SavedEstimator):
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
         and "codl" where there is a k_best, or no round
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
-    transition_prior, emission_prior, back_off : of the HMM
+    transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
+        their forms and whose transitions do not look at the mark before them
+    usual_fields : whether a text should have the fields that most labelled ones have, see :func:`usual_fields`
     random_state : of the start where nothing is labelled
 
     Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
@@ -138,6 +145,7 @@ class Extractor(SavedEstimator):
         transition_prior: float = 1.01,
         emission_prior: float = 1.001,
         back_off: float = 1.0,
+        usual_fields: bool = True,
         random_state: int | None = 0,
         n_jobs: int | None = None,
         engine: Any = None,
@@ -160,6 +168,7 @@ class Extractor(SavedEstimator):
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
         self.back_off = back_off
+        self.usual_fields = usual_fields
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
@@ -194,9 +203,10 @@ class Extractor(SavedEstimator):
         self._check_settings()
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
-        self.constraints_, self.without_ = _chosen(rules, without), list(without)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         labelled = self.texts(X, y)
+        self.usual_ = usual_fields(labelled, self.smoothing) if self.usual_fields else {}
+        self.constraints_, self.without_ = _chosen(rules, self.usual_, without), list(without)
         texts = [text for text in (*labelled, *self.texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
@@ -230,6 +240,7 @@ class Extractor(SavedEstimator):
             transition_prior=self.transition_prior,
             emission_prior=self.emission_prior,
             back_off=self.back_off,
+            after=MARKS if self.back_off else None,
         )
 
     def _taught(self, kind: type[CRF]) -> CRF:
@@ -403,6 +414,7 @@ class Extractor(SavedEstimator):
         headers, arrays = (model if isinstance(model, Views) else Views([model])).learned()
         names = _Names(
             without=self.without_,
+            usual=self.usual_,
             files=self.files_,
             labels=list(self.label_names_),
             common=sorted(self.classes_of_words_.common),
@@ -422,7 +434,8 @@ class Extractor(SavedEstimator):
         self.files = self.files_ = dict(names["files"])
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.without_ = list(names["without"])
-        self.constraints_ = _chosen(rules, self.without_)
+        self.usual_ = {label: float(price) for label, price in names["usual"].items()}
+        self.constraints_ = _chosen(rules, self.usual_, self.without_)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
@@ -472,12 +485,35 @@ def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths
     )
 
 
-def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
-    known = {c.name for c in rules}
+def usual_fields(texts: Sequence[Text], smoothing: float) -> dict[str, float]:
+    """The fields that most labelled texts have, each with the price of a text without it.
+
+        ρ = −log(P / (1 − P)),   P = (texts without it + s) / (texts + 2 s)        as eq. 3.10, by texts
+
+    With few labels a rare field easily takes the words of a usual one, and leaves the text without it.
+
+    >>> from trellis.data.tokens import as_texts
+    >>> given = as_texts([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])
+    >>> {label: round(price, 2) for label, price in usual_fields(given, 0.5).items()}
+    {'NAME': 1.61}
+    """
+    has = [set(unmarked(t.sentence.labels)) for t in texts if t.sentence.labels and None not in t.sentence.labels]
+    found = {}
+    for label in sorted({str(label) for own in has for label in own} - {NO_FIELD}):
+        missing = (sum(label not in own for own in has) + smoothing) / (len(has) + 2.0 * smoothing)
+        if missing < 0.5:
+            found[label] = float(np.log1p(-missing) - np.log(max(missing, NEVER)))
+    return found
+
+
+def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:
+    known = {c.name: c for c in rules}
+    for label, price in usual.items():
+        known.setdefault(f"has {label}", (starts(label) >= 1).penalty(price).named(f"has {label}"))
     for name in without:
         if name not in known:
             raise UnknownNameError("rule", name, known)
-    return [c for c in rules if c.name not in without]
+    return [c for name, c in known.items() if name not in without]
 
 
 def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from trellis.data.sentence import Sentence
 
+MARK = "<mark>"
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.DOTALL))  # else a line end in a token makes an address try every way it has
     for name, pattern in (
@@ -25,7 +26,7 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("<number>", r"\d[\d.,:/–—-]*"),
         ("<initial>", r"[^\W\d_a-z]"),
         ("<address>", r"https?://.*|.+@.+\..+"),
-        ("<mark>", r"[\W_]+"),
+        (MARK, r"[\W_]+"),
         ("<with digits>", r".*\d.*"),
     )
 )
@@ -74,8 +75,10 @@ class WordClasses:
         return word if word in self.common else word_class(word)
 
     def add_to(self, sentence: Sentence) -> Sentence:
-        """The sentence with the columns "seen" and "form"."""
+        """The sentence with the columns "seen", "form" and "mark": of a mark what it is seen as, of a word nothing."""
         columns = {"seen": tuple(map(self.seen_as, sentence.words)), "form": tuple(map(word_class, sentence.words))}
+        pairs = zip(columns["seen"], columns["form"], strict=True)
+        columns["mark"] = tuple(seen if form == MARK else "" for seen, form in pairs)
         return Sentence(
             sentence.words, sentence.labels, columns, path=sentence.path, line=sentence.line, rows=sentence.rows
         )
