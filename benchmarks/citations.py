@@ -152,7 +152,7 @@ def outputs(data: Citations, few: list[Text]) -> Iterator[tuple[str, Any]]:
         made.ccm_.model_ = Views(members)
         yield name, made.predict(data.test)
     for name, settings, constrained in SUPERVISED:
-        alone = Extractor.from_file(RULES, method="supervised", **settings).fit(few)
+        alone = Extractor.from_file(RULES, method="supervised", usual_fields=False, **settings).fit(few)
         yield name, alone.predict(data.test, constrained=constrained)
     if find_spec("pycrfsuite") is not None:
         yield "python-crfsuite", by_crfsuite(few, data.test)

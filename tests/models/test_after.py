@@ -33,21 +33,29 @@ def made(**settings):
     )
 
 
-def test_transitions_fall_back_on_those_after_anything():
+def test_transitions_fall_back_as_the_formula_says():
     hmm = made().fit(corpus())
     counts = {(c, a, b): 0.0 for c in ("", ",", ".") for a in "NV" for b in "NV"}
     for own, y in zip(WORDS, LABELS, strict=True):
         if y[0] is not None:
             for (x, a), (_, b) in pairwise(zip(own, y, strict=True)):
                 counts[x if x in ",." else "", a, b] += 1
-    for a, row in zip("NV", (0, 1), strict=True):
-        every = np.array([sum(counts[c, a, b] for c in ("", ",", ".")) + 0.25 for b in "NV"])
-        every /= every.sum()
-        np.testing.assert_allclose(hmm.transition_[0, row], every)
-        for number, c in enumerate(hmm.contexts_):
+    kappa, prior, contexts = 0.7, 0.25, ("", ",", ".")
+
+    def n(c, a, b):
+        return sum(counts[one, a, b] for one in contexts) if c is None else counts[c, a, b]
+
+    for number, name in enumerate(hmm.contexts_):
+        c = name if number else None  # the first is anything
+        stays = sum(n(c, a, a) for a in "NV") + 0.5
+        stay = stays / (sum(n(c, a, b) for a in "NV" for b in "NV") + 1)
+        for row, a in enumerate("NV"):
+            tied = [stay if b == a else 1 - stay for b in "NV"]  # of two labels there is one to change to
+            wide = np.array([n(None, a, b) + prior + kappa * t for b, t in zip("NV", tied, strict=True)])
+            wanted = wide / wide.sum()
             if number:
-                raised = np.array([counts[c, a, b] for b in "NV"]) + 0.25 + 0.7 * every
-                np.testing.assert_allclose(hmm.transition_[number, row], raised / raised.sum())
+                wanted = np.array([n(c, a, b) + prior for b in "NV"]) + kappa * wanted
+            np.testing.assert_allclose(hmm.transition_[number, row], wanted / wanted.sum())
     assert not np.allclose(hmm.transition_[1], hmm.transition_[2])
 
 
@@ -109,3 +117,13 @@ def test_a_posterior_of_other_transitions_and_samples_are_refused():
         hmm.collect(hmm.encode(corpus([None] * 3)), plain.scores(batch).infer())
     with pytest.raises(DataError, match="sample draws all labels first"):
         hmm.sample([2])
+
+
+def test_a_label_that_was_never_seen_goes_on_where_labels_do():
+    hmm = HMM(["N", "V", "X"], min_count=1, back_off=1.0, after="mark", transition_prior=1.0).fit(corpus())
+    word, stop = (list(hmm.contexts_).index(c) for c in ("", "."))
+    assert hmm.transition_[word, 2, 2] != hmm.transition_[stop, 2, 2]
+    np.testing.assert_allclose(hmm.transition_.sum(axis=-1), 1.0)
+    counts = hmm.count(hmm.encode(corpus())).transition
+    stay = (np.trace(counts[word]) + 0.5) / (counts[word].sum() + 1)
+    np.testing.assert_allclose(hmm.transition_[word, 2, 2], stay)

@@ -205,12 +205,12 @@ class Extractor(SavedEstimator):
         self.files_ = dict(rules.files)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         labelled = self.texts(X, y)
-        self.usual_ = usual_fields(labelled, self.smoothing) if self.usual_fields else {}
-        self.constraints_, self.without_ = _chosen(rules, self.usual_, without), list(without)
         texts = [text for text in (*labelled, *self.texts(unlabelled)) if len(text)]
         if not texts:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
-        self.label_names_ = label_names(rules, labelled)
+        self.label_names_ = names = label_names(rules, labelled)
+        self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
+        self.constraints_, self.without_ = _chosen(rules, self.usual_, without), list(without)
         self.classes_of_words_ = WordClasses.learn((t.sentence.words for t in texts), self.min_count)
         free = [t for t in texts if t.sentence.labels is None or None in t.sentence.labels]
         self.kind_ = self.model_kind or ("all" if len(texts) - len(free) >= MANY else "both")
@@ -485,7 +485,7 @@ def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths
     )
 
 
-def usual_fields(texts: Sequence[Text], smoothing: float) -> dict[str, float]:
+def usual_fields(texts: Sequence[Text], names: Vocabulary, smoothing: float) -> dict[str, float]:
     """The fields that most labelled texts have, each with the price of a text without it.
 
         ρ = −log(P / (1 − P)),   P = (texts without it + s) / (texts + 2 s)        as eq. 3.10, by texts
@@ -494,12 +494,13 @@ def usual_fields(texts: Sequence[Text], smoothing: float) -> dict[str, float]:
 
     >>> from trellis.data.tokens import as_texts
     >>> given = as_texts([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])
-    >>> {label: round(price, 2) for label, price in usual_fields(given, 0.5).items()}
+    >>> found = usual_fields(given, Vocabulary(["DATE", "NAME"]), smoothing=0.5)
+    >>> {label: round(price, 2) for label, price in found.items()}
     {'NAME': 1.61}
     """
-    has = [set(unmarked(t.sentence.labels)) for t in texts if t.sentence.labels and None not in t.sentence.labels]
-    found = {}
-    for label in sorted({str(label) for own in has for label in own} - {NO_FIELD}):
+    whole = [t.sentence.labels for t in texts if t.sentence.labels and None not in t.sentence.labels]
+    has, found = [set(unmarked(labels, names)) for labels in whole], {}
+    for label in (name for name in names if name != NO_FIELD and whole):
         missing = (sum(label not in own for own in has) + smoothing) / (len(has) + 2.0 * smoothing)
         if missing < 0.5:
             found[label] = float(np.log1p(-missing) - np.log(max(missing, NEVER)))
