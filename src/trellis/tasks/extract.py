@@ -427,17 +427,20 @@ class Extractor(SavedEstimator):
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        if "model" in names:
-            raise DataError("extractors of before held one model alone: train it anew with trellis train")
+        if "usual" not in names:
+            raise DataError("extractors of before did not know which fields are usual: train it anew with trellis train")
         check_hints(_Names, names, "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.without_ = list(names["without"])
-        self.usual_ = {label: float(price) for label, price in names["usual"].items()}
-        self.constraints_ = _chosen(rules, self.usual_, self.without_)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
+        self.usual_ = {label: float(price) for label, price in names["usual"].items()}
+        for label, price in self.usual_.items():
+            if label not in self.label_names_ or not 0.0 <= price < np.inf:
+                raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
+        self.constraints_ = _chosen(rules, self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
