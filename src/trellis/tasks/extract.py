@@ -428,7 +428,9 @@ class Extractor(SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         if "usual" not in names:
-            raise DataError("extractors of before did not know which fields are usual: train it anew with trellis train")
+            raise DataError(
+                "extractors of before did not know which fields are usual: train it anew with trellis train"
+            )
         check_hints(_Names, names, "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
