@@ -88,8 +88,8 @@ def test_predicting_with_a_rule_about_transitions_stays_small(n_labels, n_texts,
 @pytest.mark.slow
 @pytest.mark.parametrize("n_labels, n_texts, length, most", [(25, 1100, 40, 450), (200, 1, 1100, 400)])
 def test_training_with_counted_transitions_stays_small(n_labels, n_texts, length, most, tmp_path):
-    """Marginals of all transitions would take 494 MB and 1.9 GB more; 363 MB of the first are there without marks before
-    labels (20 to 30) and usual fields (20 to 30)."""
+    """Marginals of all transitions would take 494 MB and 1.9 GB more; marks before labels and usual fields take 20 to
+    30 MB each of the first."""
     written(tmp_path, n_labels, n_texts, length, AFTER_PUNCTUATION.format(bound="at_most = 3"))
     files = tmp_path / "rules.toml", "-l", tmp_path / "few.tsv", "-u", tmp_path / "text.txt", "--save", tmp_path / "n"
     code, megabytes = peak("train", *files, "--method", "pr", "--rounds", 1, "-q", "--threads", 2)
