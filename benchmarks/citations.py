@@ -24,11 +24,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _kept import Kept
 
 from trellis.data.corpus import corpus_of
 from trellis.data.tokens import Text, fields_of
@@ -47,8 +49,8 @@ from trellis.tasks.token_features import TokenFeatures, boundary_features
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "examples" / "citations" / "rules.toml"
 GAMMAS = (0.1, 0.3, 0.5, 0.7)
-PLAIN: dict[str, Any] = {"model_kind": "hmm", "back_off": 0.0}
-"""The thesis' model: an HMM whose words do not fall back on their forms."""
+PLAIN: dict[str, Any] = {"model_kind": "hmm", "back_off": 0.0, "usual_fields": False}
+"""The thesis' model: no falling back on forms, no marks before transitions, and no rules but those of the file."""
 # row: (name, settings, whether rules act in prediction)
 ROWS = (
     ("supervised HMM", {"method": "supervised", **PLAIN}, False),
@@ -113,16 +115,16 @@ def accuracy(data: Citations, few: list[Text], settings: dict[str, Any], constra
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
 
 
-def models(data: Citations, sizes: list[int], draws: int) -> None:
+def models(data: Citations, sizes: list[int], draws: int, kept: Kept) -> None:
     """The default beside its members, each as if it had been asked for alone, and beside what labels alone give."""
     print(f"\nToken accuracy (field F1) on {len(data.test)} citations, ± standard error over {draws} draws", flush=True)
-    gold = [t.sentence.labels for t in data.test]
     for n in sizes:
         found: dict[str, list[tuple[float, float]]] = {}
-        for few in data.draws(n, draws):
-            for name, labels in outputs(data, few):
-                scores = score_fields(gold, labels)
-                found.setdefault(name, []).append((100 * scores.accuracy, 100 * scores.total.f1))
+        for number, few in enumerate(data.draws(n, draws)):
+            for name, pair in kept.get(f"models, {n} labelled, draw {number}", partial(by_each, data, few))[
+                "scores"
+            ].items():
+                found.setdefault(name, []).append(tuple(pair))
         print(f"{n} labelled")
         for name, pairs in found.items():
             mean, spread = np.mean(pairs, axis=0), ""
@@ -131,6 +133,13 @@ def models(data: Citations, sizes: list[int], draws: int) -> None:
             paper = PAPER.get(name, {}).get(n)
             told = f"   paper {paper}" if paper else ""
             print(f"  {name:30}{mean[0]:.2f} ({mean[1]:.2f}){spread}{told}", flush=True)
+
+
+def by_each(data: Citations, few: list[Text]) -> dict[str, Any]:
+    """Token accuracy and field F1 of every model."""
+    gold = [t.sentence.labels for t in data.test]
+    each = {name: score_fields(gold, labels) for name, labels in outputs(data, few)}
+    return {"scores": {name: (100 * one.accuracy, 100 * one.total.f1) for name, one in each.items()}}
 
 
 def outputs(data: Citations, few: list[Text]) -> Iterator[tuple[str, Any]]:
@@ -143,7 +152,7 @@ def outputs(data: Citations, few: list[Text]) -> Iterator[tuple[str, Any]]:
         made.ccm_.model_ = Views(members)
         yield name, made.predict(data.test)
     for name, settings, constrained in SUPERVISED:
-        alone = Extractor.from_file(RULES, method="supervised", **settings).fit(few)
+        alone = Extractor.from_file(RULES, method="supervised", usual_fields=False, **settings).fit(few)
         yield name, alone.predict(data.test, constrained=constrained)
     if find_spec("pycrfsuite") is not None:
         yield "python-crfsuite", by_crfsuite(few, data.test)
@@ -190,7 +199,7 @@ def utility(data: Citations, draws: int) -> None:
     supervised: dict[str, list[float]] = {}
     semi: dict[str, list[float]] = {}
     for few in data.draws(5, draws):
-        made = Extractor.from_file(RULES, model_kind="hmm", method="codl", hard=True, max_iter=5).fit(
+        made = Extractor.from_file(RULES, method="codl", hard=True, max_iter=5, **PLAIN).fit(
             few, unlabelled=data.unlabelled
         )
         for method, into in (("supervised", supervised), ("codl", semi)):
@@ -215,7 +224,7 @@ def sureness(data: Citations, sizes: list[int]) -> None:
         print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
 
 
-def curve(data: Citations, draws: int, most: int, only: list[str], picture: str | None) -> None:
+def curve(data: Citations, draws: int, most: int, only: list[str], picture: str | None, kept: Kept) -> None:
     """The default with more and more labels, each draw's texts among those of the next size, so that steps compare."""
     found: dict[str, Any] = {}
     for name, rules, pool, many, judged in (("Cora", RULES, data.train, data.unlabelled, data.dev), *samples()):
@@ -226,9 +235,11 @@ def curve(data: Citations, draws: int, most: int, only: list[str], picture: str 
         for number in range(draws):
             order = np.random.default_rng([7, number]).permutation(len(pool))
             for at, n in enumerate(sizes):
-                made = Extractor.from_file(rules).fit([pool[i] for i in order[:n]], unlabelled=many)
-                one = score_fields([t.sentence.labels for t in judged], made.predict(judged))
-                scores[number, at] = 100 * one.accuracy, 100 * one.total.f1
+                few = [pool[i] for i in sorted(order[:n])]
+                which = "all" if n == len(pool) else f"draw {number}"  # all texts are the same in every draw
+                scores[number, at] = kept.get(
+                    f"curve, {name}, {n} labelled, {which}", partial(by_default, rules, few, many, judged)
+                )["scores"]
             print(f"  {name}, draw {number}: " + "  ".join(f"{a:.1f}/{f:.1f}" for a, f in scores[number]), flush=True)
         found[name] = sizes, scores
         print(
@@ -249,6 +260,12 @@ def curve(data: Citations, draws: int, most: int, only: list[str], picture: str 
             )
     if picture is not None:
         draw_curves(found, picture)
+
+
+def by_default(rules: Path, few: list[Text], many: list[Text], judged: list[Text]) -> dict[str, Any]:
+    made = Extractor.from_file(rules).fit(few, unlabelled=many)
+    one = score_fields([t.sentence.labels for t in judged], made.predict(judged))
+    return {"scores": (100 * one.accuracy, 100 * one.total.f1)}
 
 
 def samples() -> Iterator[tuple[str, Path, list[Text], list[Text], list[Text]]]:
@@ -341,6 +358,9 @@ def main() -> None:
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--most", type=int, default=300, help="labelled texts of the curve, at most")
     parser.add_argument("--picture", help="where --curve draws it")
+    parser.add_argument(
+        "--kept", type=Path, help="file of --models and --curve, so that a run that was cut off goes on"
+    )
     parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
@@ -351,7 +371,7 @@ def main() -> None:
         return
     data = Citations(folder)
     if given.curve:
-        curve(data, given.draws, given.most, given.only, given.picture)
+        curve(data, given.draws, given.most, given.only, given.picture, Kept(given.kept))
         return
     some = given.only or given.calibration or given.models or given.only_utility
     if given.rounds or not some:
@@ -364,7 +384,7 @@ def main() -> None:
         sureness(data, given.sizes)
         return
     if given.models or not (given.only or given.only_utility):
-        models(data, given.sizes, given.draws)
+        models(data, given.sizes, given.draws, Kept(given.kept))
     if given.models:
         return
     if not given.only_utility:

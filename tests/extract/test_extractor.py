@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 
 
 def HMMExtractor(rules, **settings):
-    """What is no matter of the model is tried on the one that is learned fastest."""
-    return Extractor(rules, model_kind="hmm", **{"method": "codl", **settings})
+    """What is no matter of the model is tried on the one that is learned fastest, under the rules of the file alone."""
+    return Extractor(rules, **{"model_kind": "hmm", "method": "codl", "usual_fields": False, **settings})
 
 
 def bare(texts):
@@ -33,7 +33,8 @@ def cited():
 
 @pytest.fixture(scope="module")
 def trained(cited):
-    return HMMExtractor(rules_of("citations")).fit(cited[0], unlabelled=cited[1])
+    # a plain HMM, of which rules change most
+    return HMMExtractor(rules_of("citations"), back_off=0.0).fit(cited[0], unlabelled=cited[1])
 
 
 def test_generated_texts_are_tokenised_as_their_pieces_are():
@@ -99,6 +100,32 @@ def test_a_loaded_extractor_predicts_the_same_bits(cited, trained, tmp_path):
     assert one.value == two.value
     again.save(tmp_path / "again.trellis")
     assert (tmp_path / "again.trellis").read_bytes() == path.read_bytes()
+
+
+def test_a_text_should_have_the_fields_that_most_labelled_ones_have(cited, tmp_path):
+    few, many, test = cited
+    made = HMMExtractor(rules_of("citations"), usual_fields=True, method="pr").fit(few, unlabelled=many)
+    for label in made.label_names_:
+        without = sum(label not in t.sentence.labels for t in few)
+        if without < len(few) / 2:
+            assert made.usual_[label] == pytest.approx(np.log((len(few) - without + 0.5) / (without + 0.5)))
+        else:
+            assert label not in made.usual_
+    assert [c.name for c in made.constraints_[12:]] == [f"has {label}" for label in made.usual_]
+    # the same model without these prices leaves more texts without a title
+    alone = Extractor.load(saved(made, tmp_path))
+    assert alone.predict(test) == made.predict(test)
+    alone.ccm_.constraints = alone.constraints_[:12]
+    titles = [sum("TITLE" in labels for labels in one.predict(test)) for one in (made, alone)]
+    assert titles[0] >= titles[1]
+    fewer = HMMExtractor(rules_of("citations"), usual_fields=True, max_iter=1)
+    fewer.fit(few, unlabelled=many[:5], without=["has TITLE"])
+    assert "has TITLE" not in [c.name for c in fewer.constraints_]
+
+
+def saved(extractor, folder):
+    extractor.save(folder / "m.trellis")
+    return folder / "m.trellis"
 
 
 def test_a_model_file_needs_no_dictionary_beside_it(tmp_path, cited):

@@ -5,7 +5,12 @@
 There is no stop probability: sentences have the lengths they have. M-steps are those of
 :mod:`trellis.models.dirichlet`, so that EM, MAP-EM and variational Bayes (Graça et al. 2009, sec. 4) differ in two
 constructor arguments. ``emissions`` says what stands behind emission[x, y]: a table with a number for each pair, or
-weights of features that words share (:mod:`trellis.models.emissions`).
+weights of features that words share (:mod:`trellis.models.emissions`). With ``after``, labels depend on what the token
+before says too, of which words are emitted first:
+
+    p(y_t | y_{t−1}, c(x_{t−1})) = transition[c, y_{t−1}, y_t]
+
+A comma says that a list of names goes on, a full stop that the title is over.
 """
 
 from __future__ import annotations
@@ -41,6 +46,11 @@ from trellis.structures.kernels.notice import tell_if_compiling
 SYMBOL = "symbol"
 """Column of a batch with the word's number in the model; the column "word" keeps the word itself."""
 
+CONTEXT = "context"
+"""Column of a batch with what a token says of the label after it, numbered by the model."""
+ANYTHING = "<anything>"
+"""The context of tokens that say what training never met."""
+
 EMISSIONS = ("table", "features")
 
 
@@ -48,7 +58,8 @@ EMISSIONS = ("table", "features")
 class HMMStatistics:
     """Expected counts.
 
-    start : (K,) of first labels;  transition : (K, K) of label pairs;  emission : (n_symbols, K) of words with labels
+    start : (K,) of first labels;  transition : (K, K) of label pairs, or with ``after`` (n_contexts, K, K)
+    emission : (n_symbols, K) of words with labels
     """
 
     start: FloatArray
@@ -80,10 +91,13 @@ class HMM(SequenceModel):
         word to features of your own. Then every word is a symbol, also new ones, and ``unknown`` is not used
     back_off, forms : κ of :mod:`trellis.models.back_off`, 0: none; and the column of a Corpus with the forms of words.
         The log-prior leaves it out
+    after : a column of a Corpus; labels depend on what it says of the token before them. ``back_off`` is then also the
+        weight of transitions after anything, on which those after one thing fall back, and has to be above 0
     l2 : with features, strength of the Gaussian prior of their weights, 1 / σ²; it has the place of ``emission_prior``
     n_jobs : threads of ``predict`` and its like; −1: every core
 
-    Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, ``emission_`` (n_symbols, K) columns sum to 1 (with
+    Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, with ``after`` (n_contexts, K, K), one for each of
+    ``contexts_``, the first of which is anything; ``emission_`` (n_symbols, K) columns sum to 1 (with
     ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies; with features also
     ``weights_`` (n_features, K) and ``feature_names_``.
 
@@ -110,6 +124,7 @@ class HMM(SequenceModel):
     }
     _log_linear: LogLinearEmissions | None = None
     _forms: Forms | None = None
+    contexts_: Vocabulary | None = None
 
     def __init__(
         self,
@@ -125,6 +140,7 @@ class HMM(SequenceModel):
         emissions: str | WordDescription = "table",
         back_off: float = 0.0,
         forms: str = "form",
+        after: str | None = None,
         l2: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
@@ -139,6 +155,7 @@ class HMM(SequenceModel):
         self.emissions = emissions
         self.back_off = back_off
         self.forms = forms
+        self.after = after
         self.l2 = l2
         self.n_jobs = n_jobs
 
@@ -179,12 +196,33 @@ class HMM(SequenceModel):
             if self.back_off:
                 coded = symbol_column(words, self.symbols_)
                 self._forms = Forms.learn(coded, batch.column(self.forms), self.symbols_)
+            self.contexts_ = None
+            if self.after is not None:
+                found = sorted({*batch.column(self.after).vocabulary} - {ANYTHING})
+                self.contexts_ = Vocabulary([ANYTHING, *found], unknown=ANYTHING, kind="context")
             self.reset()
         return replace(
             batch,
             labels=recode_labels(batch.labels, names, self.label_names_),
-            columns={**batch.columns, SYMBOL: self._symbol_column(words, batch)},
+            columns={**batch.columns, SYMBOL: self._symbol_column(words, batch), **self._context_column(batch)},
         )
+
+    def _context_column(self, batch: Batch) -> dict[str, Column]:
+        if self.contexts_ is None:
+            return {}
+        return {CONTEXT: symbol_column(batch.column(str(self.after)), self.contexts_)}
+
+    def _matrices(self, batch: Batch) -> LabelArray | None:
+        """The matrix of the boundary before each slot, where there are several: what the token before says."""
+        if self.contexts_ is None:
+            return None
+        codes = batch.column(CONTEXT).codes
+        return np.concatenate([np.zeros(min(1, len(codes)), dtype=np.int32), codes[:-1]])
+
+    @property
+    def _transition_shape(self) -> tuple[int, ...]:
+        k = len(self.label_names_)
+        return (k, k) if self.contexts_ is None else (len(self.contexts_), k, k)
 
     def _description(self) -> WordDescription:
         missing = missing_function(self.emissions)
@@ -221,7 +259,9 @@ class HMM(SequenceModel):
         """log p(x, y) over the parts of the batch."""
         symbols, new = self._coded(batch)
         tables = self._tables if not new else self._with_new(self._tables, new)
-        return Chain.over(tables, batch.offsets, node_index=symbols, first=batch.first)
+        return Chain.over(
+            tables, batch.offsets, node_index=symbols, edge_index=self._matrices(batch), first=batch.first
+        )
 
     def _with_new(self, tables: ChainTables, words: Sequence[str]) -> ChainTables:
         """With a row for each word that was not in training."""
@@ -238,13 +278,32 @@ class HMM(SequenceModel):
         rows, places = counting.rows_used(symbols, len(self.symbols_))
         emission = np.zeros((len(rows), q.node.shape[1]))
         start = counting.add_slots(batch.offsets, batch.weights, places, q.node, emission)
-        return HMMStatistics(start, q.edge_counts.sum(axis=0), RowCounts.of_rows(len(self.symbols_), rows, emission))
+        transition = q.edge_counts
+        if self.contexts_ is None:
+            transition = transition.sum(axis=0)
+        elif transition.shape != self._transition_shape:
+            raise DataError("the posterior must be one over this model's own transitions, a matrix for each context")
+        return HMMStatistics(start, transition, RowCounts.of_rows(len(self.symbols_), rows, emission))
+
+    def _columns(self, transition: FloatArray) -> FloatArray:
+        """Counts of transitions with a distribution a column; with ``after`` those of one context fall back on all of
+        the label's, and these on what labels do in that context:
+
+            n(c, a, b) + κ share(c, a, b),    share(c, a, ·) ∝ n(a, ·) + α − 1 + κ tied(c, a, ·)
+        """
+        k = len(self.label_names_)
+        if self.contexts_ is not None:
+            every, tied = transition.sum(axis=0), self.back_off * _tied(transition)
+            shares = every + tied + (self.transition_prior - 1.0)
+            transition = transition + self.back_off * shares / shares.sum(axis=-1, keepdims=True)
+            transition[0] = every + tied[0]
+        return np.ascontiguousarray(transition.reshape(-1, k).T)
 
     def update(
         self, statistics: HMMStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
     ) -> None:
         """M-step: counts are all it needs, so the data is not looked at again."""
-        start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        start, transition = statistics.start[:, None], self._columns(statistics.transition)
         emission = statistics.emission.table()
         if self._forms is not None:
             emission = emission + self.back_off * self._forms.base(emission)
@@ -271,8 +330,10 @@ class HMM(SequenceModel):
         allowed = np.ones((len(self.symbols_) + len(new), k))
         if self._allowed is not None:
             allowed[: len(self.symbols_)] = self._allowed
-        tables = ChainTables.of_probabilities(allowed, np.ones((k, k)))
-        return Chain.over(tables, batch.offsets, node_index=symbols, first=batch.first)
+        tables = ChainTables.of_probabilities(allowed, np.ones(self._transition_shape))
+        return Chain.over(
+            tables, batch.offsets, node_index=symbols, edge_index=self._matrices(batch), first=batch.first
+        )
 
     def log_prior(self) -> float:
         """Log-density of the priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
@@ -315,7 +376,7 @@ class HMM(SequenceModel):
     def pseudo_counts(self, draw: Callable[[tuple[int, ...]], FloatArray]) -> HMMStatistics:
         """Counts drawn by a function of a shape, nothing where the tag dictionary does not allow the label."""
         n, k = len(self.symbols_), len(self.label_names_)
-        start, transition, emission = draw((k,)), draw((k, k)), draw((n, k))
+        start, transition, emission = draw((k,)), draw(self._transition_shape), draw((n, k))
         if self._allowed is not None:
             emission = np.where(self._allowed, emission, 0.0)
         return HMMStatistics(start, transition, RowCounts.of_table(emission))
@@ -330,14 +391,15 @@ class HMM(SequenceModel):
             return {"start": self.start_, "transition": self.transition_, "weights": self.weights_}
         if self.variational:
             start, transition, emission = self._concentrations
-            return {"start": start[:, 0], "transition": transition.T, "emission": emission}
+            return {"start": start[:, 0], "transition": self._rows(transition), "emission": emission}
         return {"start": self.start_, "transition": self.transition_, "emission": self.emission_}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
         table, sizes = self._table_of_arrays(None if self._log_linear is None else self.feature_names_)
         tables = as_parameters(table, parameters, **sizes)
-        start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].T)
+        k = len(self.label_names_)
+        start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].reshape(-1, k).T)
         if self._log_linear is not None:
             self.weights_ = tables["weights"]
             self._set_weights(_summing_to_one("start", start), _summing_to_one("rows of transition", transition))
@@ -354,13 +416,17 @@ class HMM(SequenceModel):
 
     def _table_of_arrays(self, features: Vocabulary | None) -> tuple[dict[str, ArrayOf], dict[str, int]]:
         k = len(self.label_names_)
+        table, sizes = self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
         if features is not None:
-            return self.ARRAYS_OF_FEATURES, {"features": len(features), "labels": k}
-        return self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
+            table, sizes = self.ARRAYS_OF_FEATURES, {"features": len(features), "labels": k}
+        if self.contexts_ is not None:
+            shape = ArrayOf(np.float64, ("contexts", "labels", "labels"), low=0.0)
+            table, sizes = {**table, "transition": shape}, {**sizes, "contexts": len(self.contexts_)}
+        return table, sizes
 
     def _set_labels(self, statistics: HMMStatistics) -> None:
         """Start and transitions from counts, emissions from ``weights_``."""
-        start, transition = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        start, transition = statistics.start[:, None], self._columns(statistics.transition)
         self._set_weights(
             dirichlet.mode(start, self.transition_prior), dirichlet.mode(transition, self.transition_prior)
         )
@@ -373,17 +439,21 @@ class HMM(SequenceModel):
 
     def _set_probabilities(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
         """Distributions as columns, as :mod:`dirichlet` has them."""
-        self.start_, self.transition_, self.emission_ = start[:, 0], np.ascontiguousarray(transition_t.T), emission
+        self.start_, self.transition_, self.emission_ = start[:, 0], self._rows(transition_t), emission
         self._tables = ChainTables.of_probabilities(self.emission_, self.transition_, self.start_)
+
+    def _rows(self, transition_t: FloatArray) -> FloatArray:
+        """Transitions with a distribution a row, in matrices, from those with one a column."""
+        return np.ascontiguousarray(transition_t.T).reshape(self._transition_shape)
 
     def _set_concentrations(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
         self._concentrations = (start, transition_t, emission)
         self.start_ = dirichlet.mean(start)[:, 0]
-        self.transition_ = np.ascontiguousarray(dirichlet.mean(transition_t).T)
+        self.transition_ = self._rows(dirichlet.mean(transition_t))
         self.emission_ = dirichlet.mean(emission)
         self._tables = ChainTables.of(
             dirichlet.expected_log(emission),
-            dirichlet.expected_log(transition_t).T,
+            self._rows(dirichlet.expected_log(transition_t)),
             dirichlet.expected_log(start)[:, 0],
         )
         self._tables.potentials  # noqa: B018  taken here once, and not by two shards at the same time
@@ -412,6 +482,13 @@ class HMM(SequenceModel):
         rows, places = counting.rows_used(symbols, len(self.symbols_))
         start, transition, emission = np.zeros(k), np.zeros((k, k)), np.zeros((len(rows), k))
         counting.count_labels(batch.offsets, batch.weights, places, batch.labels, start, transition, emission)
+        matrices = self._matrices(batch)
+        if matrices is not None:
+            inner, y = np.ones(batch.n_slots, dtype=np.bool_), batch.labels
+            inner[batch.offsets[:-1][batch.lengths > 0]] = False
+            at = np.flatnonzero(inner & (y >= 0) & (np.roll(y, 1) >= 0))
+            transition = np.zeros(self._transition_shape)
+            np.add.at(transition, (matrices[at], y[at - 1], y[at]), np.repeat(batch.weights, batch.lengths)[at])
         return HMMStatistics(start, transition, RowCounts.of_rows(len(self.symbols_), rows, emission))
 
     def sample(self, lengths: Sequence[int], random_state: Any = None) -> tuple[list[list[str]], list[list[str]]]:
@@ -420,6 +497,8 @@ class HMM(SequenceModel):
         random_state : a seed or a numpy Generator
         """
         self._check_fitted()
+        if self.contexts_ is not None:
+            raise DataError("with `after` labels depend on words before them, and sample draws all labels first")
         rng = generator(random_state)
         batch = Batch.from_sentences([[""] * n for n in lengths])
         k = len(self.label_names_)
@@ -441,6 +520,8 @@ class HMM(SequenceModel):
         names = {"labels": vocabulary_to_json(self.label_names_), "symbols": vocabulary_to_json(self.symbols_)}
         if self._log_linear is not None:
             names["features"] = vocabulary_to_json(self.feature_names_)
+        if self.contexts_ is not None:
+            names["contexts"] = vocabulary_to_json(self.contexts_)
         forms = {} if self._forms is None else {"form": self._forms.form, "form_share": self._forms.share}
         return names, {**parameters, **forms}
 
@@ -449,6 +530,7 @@ class HMM(SequenceModel):
         self.label_names_ = vocabulary_from_json(names["labels"])
         self.symbols_ = vocabulary_from_json(names["symbols"])
         features = None if self.emissions == "table" else vocabulary_from_json(names["features"])
+        self.contexts_ = None if self.after is None else vocabulary_from_json(names["contexts"])
         table, sizes = self._table_of_arrays(features)
         if self.back_off:
             table = {**table, **self.ARRAYS_OF_FORMS}
@@ -489,6 +571,8 @@ class HMM(SequenceModel):
             raise UnknownNameError("emissions", self.emissions, EMISSIONS)
         check_l2(self.l2)
         self._check_within(back_off=(0.0, np.inf))
+        if self.after is not None and not self.back_off:
+            raise DataError("after needs a back_off above 0: what was seen after one thing alone is little")
         if self.back_off and self.emissions != "table":
             raise DataError("back_off is for emissions='table': features of words may have their forms among them")
         if self.emissions != "table":
@@ -504,6 +588,21 @@ def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, w
         return Batch.from_sentences(X, y, label_names=names, weights=weights)
     except TypeError as error:
         raise DataError(f"words must be strings: {error}") from error
+
+
+def _tied(transition: FloatArray) -> FloatArray:
+    """(n_contexts, K, K): tied(c, a, a) = P(a label goes on | c), tied(c, a, b) = P(it changes | c) P(it becomes b).
+
+    Of a label that was seldom seen this is all that is known: that it goes on for a while, as labels do.
+    """
+    n, k = len(transition), transition.shape[-1]
+    counts = np.concatenate([transition.sum(axis=0)[None], transition[1:]])
+    stay = (np.trace(counts, axis1=1, axis2=2) + 0.5) / (counts.sum(axis=(1, 2)) + 1.0)
+    same = np.eye(k, dtype=np.bool_)
+    to = np.where(same, 0.0, counts[0].sum(axis=0) - np.diag(counts[0]) + 0.5)
+    to /= np.maximum(to.sum(axis=1, keepdims=True), 1e-300)
+    found: FloatArray = np.where(same, stay[:, None, None], (1.0 - stay)[:, None, None] * to).reshape(n, k, k)
+    return found
 
 
 def _summing_to_one(name: str, columns: FloatArray) -> FloatArray:

@@ -34,11 +34,11 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, RulesFile, parse_rules
+from trellis.constraints import Constraint, RulesFile, parse_rules, starts
 from trellis.constraints.compilation import named
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told, unmarked, where_needed
+from trellis.data.bio import NO_FIELD, Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
@@ -65,6 +65,8 @@ from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
 """The column that the model emits; rules look at the words themselves."""
+MARKS = "mark"
+"""The column that says after which mark a label comes."""
 
 TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
     "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
@@ -77,6 +79,8 @@ MANY = 50
 """Texts with all their labels, from which on "all" is learned unless told otherwise."""
 LARGEST_PROGRAM = 200_000
 """Tokens times squared labels of a text, up to which whole fields are searched."""
+NEVER = 1e-6
+"""The share of texts without a field that stands for none, where penalties are not smoothed."""
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -85,6 +89,7 @@ class _Names(TypedDict):
     """What a file keeps beside the constructor's arguments and the model's arrays."""
 
     without: list[str]
+    usual: dict[str, float]
     files: dict[str, str]
     labels: list[str]
     common: list[str]
@@ -109,7 +114,9 @@ class Extractor(SavedEstimator):
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
         and "codl" where there is a k_best, or no round
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
-    transition_prior, emission_prior, back_off : of the HMM
+    transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
+        their forms and whose transitions do not look at the mark before them
+    usual_fields : whether a text should have the fields that most labelled ones have, see :func:`usual_fields`
     random_state : of the start where nothing is labelled
     memory : what training may use, bytes or such as "4G", None: half of what is free. Text, and what rules make of it
         (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
@@ -143,6 +150,7 @@ class Extractor(SavedEstimator):
         transition_prior: float = 1.01,
         emission_prior: float = 1.001,
         back_off: float = 1.0,
+        usual_fields: bool = True,
         random_state: int | None = 0,
         n_jobs: int | None = None,
         engine: Any = None,
@@ -166,6 +174,7 @@ class Extractor(SavedEstimator):
         self.transition_prior = transition_prior
         self.emission_prior = emission_prior
         self.back_off = back_off
+        self.usual_fields = usual_fields
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.engine = engine
@@ -201,14 +210,15 @@ class Extractor(SavedEstimator):
         self._check_settings()
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
-        self.constraints_, self.without_ = _chosen(rules, without), list(without)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         labelled = self.texts(X, y)
         some = (text for text in chain(labelled, each_text(unlabelled, self.tokeniser_)) if len(text))
         first = next(some, None)
         if first is None:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
-        self.label_names_ = label_names(rules, labelled)
+        self.label_names_ = names = label_names(rules, labelled)
+        self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
+        self.constraints_, self.without_ = _chosen(rules, self.usual_, without), list(without)
         told, corpus = self._learning_corpus(chain([first], some))
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
         free = np.flatnonzero(~corpus.batch.complete)
@@ -261,6 +271,7 @@ class Extractor(SavedEstimator):
             transition_prior=self.transition_prior,
             emission_prior=self.emission_prior,
             back_off=self.back_off,
+            after=MARKS if self.back_off else None,
         )
 
     def _taught(self, kind: type[CRF]) -> CRF:
@@ -435,6 +446,7 @@ class Extractor(SavedEstimator):
         headers, arrays = (model if isinstance(model, Views) else Views([model])).learned()
         names = _Names(
             without=self.without_,
+            usual=self.usual_,
             files=self.files_,
             labels=list(self.label_names_),
             common=sorted(self.classes_of_words_.common),
@@ -447,16 +459,22 @@ class Extractor(SavedEstimator):
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        if "model" in names:
-            raise DataError("extractors of before held one model alone: train it anew with trellis train")
+        if "usual" not in names:
+            raise DataError(
+                "extractors of before did not know which fields are usual: train it anew with trellis train"
+            )
         check_hints(_Names, names, "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.without_ = list(names["without"])
-        self.constraints_ = _chosen(rules, self.without_)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
+        self.usual_ = {label: float(price) for label, price in names["usual"].items()}
+        for label, price in self.usual_.items():
+            if label not in self.label_names_ or not 0.0 <= price < np.inf:
+                raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
+        self.constraints_ = _chosen(rules, self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         views = Views.restored(names["models"], arrays, None)
         kinds = tuple(map(type, views.members))
@@ -504,12 +522,36 @@ def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths
     )
 
 
-def _chosen(rules: RulesFile, without: Sequence[str]) -> list[Constraint]:
-    known = {c.name for c in rules}
+def usual_fields(texts: Sequence[Text], names: Vocabulary, smoothing: float) -> dict[str, float]:
+    """The fields that most labelled texts have, each with the price of a text without it.
+
+        ρ = −log(P / (1 − P)),   P = (texts without it + s) / (texts + 2 s)        as eq. 3.10, by texts
+
+    With few labels a rare field easily takes the words of a usual one, and leaves the text without it.
+
+    >>> from trellis.data.tokens import as_texts
+    >>> given = as_texts([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])
+    >>> found = usual_fields(given, Vocabulary(["DATE", "NAME"]), smoothing=0.5)
+    >>> {label: round(price, 2) for label, price in found.items()}
+    {'NAME': 1.61}
+    """
+    whole = [t.sentence.labels for t in texts if t.sentence.labels and None not in t.sentence.labels]
+    has, found = [set(unmarked(labels, names)) for labels in whole], {}
+    for label in (name for name in names if name != NO_FIELD and whole):
+        missing = (sum(label not in own for own in has) + smoothing) / (len(has) + 2.0 * smoothing)
+        if missing < 0.5:
+            found[label] = float(np.log1p(-missing) - np.log(max(missing, NEVER)))
+    return found
+
+
+def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:
+    known = {c.name: c for c in rules}
+    for label, price in usual.items():
+        known.setdefault(f"has {label}", (starts(label) >= 1).penalty(price).named(f"has {label}"))
     for name in without:
         if name not in known:
             raise UnknownNameError("rule", name, known)
-    return [c for c in rules if c.name not in without]
+    return [c for name, c in known.items() if name not in without]
 
 
 def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:

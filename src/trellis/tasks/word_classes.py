@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from trellis.data.sentence import Sentence
 
+MARK = "<mark>"
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.DOTALL))  # else a line end in a token makes an address try every way it has
     for name, pattern in (
@@ -25,7 +26,7 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("<number>", r"\d[\d.,:/–—-]*"),
         ("<initial>", r"[^\W\d_a-z]"),
         ("<address>", r"https?://.*|.+@.+\..+"),
-        ("<mark>", r"[\W_]+"),
+        (MARK, r"[\W_]+"),
         ("<with digits>", r".*\d.*"),
     )
 )
@@ -77,10 +78,14 @@ class WordClasses:
     def seen_as(self, word: str) -> str:
         return word if word in self.common else word_class(word)
 
+    def mark(self, word: str) -> str:
+        """Of a mark what it is seen as, of a word nothing."""
+        return self.seen_as(word) if word_class(word) == MARK else ""
+
     @property
     def columns(self) -> dict[str, Callable[[str], str]]:
-        """What the columns "seen" and "form" say of a word."""
-        return {"seen": self.seen_as, "form": word_class}
+        """What the columns "seen", "form" and "mark" say of a word."""
+        return {"seen": self.seen_as, "form": word_class, "mark": self.mark}
 
     def add_to(self, sentence: Sentence) -> Sentence:
         """The sentence with these columns."""
