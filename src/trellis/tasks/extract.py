@@ -523,11 +523,12 @@ def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths
 
 
 def usual_fields(texts: Sequence[Text], names: Vocabulary, smoothing: float) -> dict[str, float]:
-    """The fields that most labelled texts have, each with the price of a text without it.
+    """The fields that every labelled text has, each with the price of a text without it.
 
-        ρ = −log(P / (1 − P)),   P = (texts without it + s) / (texts + 2 s)        as eq. 3.10, by texts
+        ρ = −log(P / (1 − P)),   P = s / (texts + 2 s)        as eq. 3.10, by texts, none of which breaks the rule
 
-    With few labels a rare field easily takes the words of a usual one, and leaves the text without it.
+    With few labels a rare field easily takes the words of a usual one, and leaves the text without it. How often a
+    field is missing that is missing at times, the model's own transitions say: a price would say it twice.
 
     >>> from trellis.data.tokens import as_texts
     >>> given = as_texts([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])
@@ -536,12 +537,10 @@ def usual_fields(texts: Sequence[Text], names: Vocabulary, smoothing: float) -> 
     {'NAME': 1.61}
     """
     whole = [t.sentence.labels for t in texts if t.sentence.labels and None not in t.sentence.labels]
-    has, found = [set(unmarked(labels, names)) for labels in whole], {}
-    for label in (name for name in names if name != NO_FIELD and whole):
-        missing = (sum(label not in own for own in has) + smoothing) / (len(has) + 2.0 * smoothing)
-        if missing < 0.5:
-            found[label] = float(np.log1p(-missing) - np.log(max(missing, NEVER)))
-    return found
+    has = [set(unmarked(labels, names)) for labels in whole]
+    missing = max(smoothing / (len(has) + 2.0 * smoothing), NEVER) if has else 1.0
+    price = float(np.log1p(-missing) - np.log(missing)) if missing < 0.5 else 0.0
+    return {name: price for name in names if price and name != NO_FIELD and all(name in own for own in has)}
 
 
 def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:
