@@ -31,7 +31,7 @@ from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
-from trellis.models.back_off import Forms
+from trellis.models.back_off import Forms, transitions_after
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
 from trellis.models.gaussian import check_l2
@@ -286,18 +286,10 @@ class HMM(SequenceModel):
         return HMMStatistics(start, transition, RowCounts.of_rows(len(self.symbols_), rows, emission))
 
     def _columns(self, transition: FloatArray) -> FloatArray:
-        """Counts of transitions with a distribution a column; with ``after`` those of one context fall back on all of
-        the label's, and these on what labels do in that context:
-
-            n(c, a, b) + κ share(c, a, b),    share(c, a, ·) ∝ n(a, ·) + α − 1 + κ tied(c, a, ·)
-        """
-        k = len(self.label_names_)
+        """Counts of transitions with a distribution a column; with ``after`` they fall back."""
         if self.contexts_ is not None:
-            every, tied = transition.sum(axis=0), self.back_off * _tied(transition)
-            shares = every + tied + (self.transition_prior - 1.0)
-            transition = transition + self.back_off * shares / shares.sum(axis=-1, keepdims=True)
-            transition[0] = every + tied[0]
-        return np.ascontiguousarray(transition.reshape(-1, k).T)
+            transition = transitions_after(transition, self.back_off, self.transition_prior)
+        return np.ascontiguousarray(transition.reshape(-1, len(self.label_names_)).T)
 
     def update(
         self, statistics: HMMStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
@@ -588,21 +580,6 @@ def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, w
         return Batch.from_sentences(X, y, label_names=names, weights=weights)
     except TypeError as error:
         raise DataError(f"words must be strings: {error}") from error
-
-
-def _tied(transition: FloatArray) -> FloatArray:
-    """(n_contexts, K, K): tied(c, a, a) = P(a label goes on | c), tied(c, a, b) = P(it changes | c) P(it becomes b).
-
-    Of a label that was seldom seen this is all that is known: that it goes on for a while, as labels do.
-    """
-    n, k = len(transition), transition.shape[-1]
-    counts = np.concatenate([transition.sum(axis=0)[None], transition[1:]])
-    stay = (np.trace(counts, axis1=1, axis2=2) + 0.5) / (counts.sum(axis=(1, 2)) + 1.0)
-    same = np.eye(k, dtype=np.bool_)
-    to = np.where(same, 0.0, counts[0].sum(axis=0) - np.diag(counts[0]) + 0.5)
-    to /= np.maximum(to.sum(axis=1, keepdims=True), 1e-300)
-    found: FloatArray = np.where(same, stay[:, None, None], (1.0 - stay)[:, None, None] * to).reshape(n, k, k)
-    return found
 
 
 def _summing_to_one(name: str, columns: FloatArray) -> FloatArray:

@@ -38,7 +38,7 @@ from trellis.constraints import Constraint, RulesFile, parse_rules, starts
 from trellis.constraints.compilation import named
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import NO_FIELD, Labels, told, unmarked, where_needed
+from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
 from trellis.data.ragged import LabelArray
@@ -61,6 +61,7 @@ from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
 from trellis.search.methods import WIDEST_BEAM
 from trellis.tasks.token_features import TokenFeatures, boundary_features
+from trellis.tasks.usual_fields import usual_fields
 from trellis.tasks.word_classes import OTHER, WordClasses
 
 SEEN = "seen"
@@ -79,8 +80,6 @@ MANY = 50
 """Texts with all their labels, from which on "all" is learned unless told otherwise."""
 LARGEST_PROGRAM = 200_000
 """Tokens times squared labels of a text, up to which whole fields are searched."""
-NEVER = 1e-6
-"""The share of texts without a field that stands for none, where penalties are not smoothed."""
 TAUGHT = 0.3
 """Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
 
@@ -116,7 +115,7 @@ class Extractor(SavedEstimator):
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
     transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
         their forms and whose transitions do not look at the mark before them
-    usual_fields : whether a text should have the fields that most labelled ones have, see :func:`usual_fields`
+    usual_fields : whether a text should have the fields that all labelled ones have, see usual_fields.py
     random_state : of the start where nothing is labelled
     memory : what training may use, bytes or such as "4G", None: half of what is free. Text, and what rules make of it
         (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
@@ -520,27 +519,6 @@ def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths
         violations=reduce(add, (one.violations for one in found)),
         proved=sum(one.proved * share for one, share in zip(found, shares, strict=True)),
     )
-
-
-def usual_fields(texts: Sequence[Text], names: Vocabulary, smoothing: float) -> dict[str, float]:
-    """The fields that every labelled text has, each with the price of a text without it.
-
-        ρ = −log(P / (1 − P)),   P = s / (texts + 2 s)        as eq. 3.10, by texts, none of which breaks the rule
-
-    With few labels a rare field easily takes the words of a usual one, and leaves the text without it. How often a
-    field is missing that is missing at times, the model's own transitions say: a price would say it twice.
-
-    >>> from trellis.data.tokens import as_texts
-    >>> given = as_texts([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])
-    >>> found = usual_fields(given, Vocabulary(["DATE", "NAME"]), smoothing=0.5)
-    >>> {label: round(price, 2) for label, price in found.items()}
-    {'NAME': 1.61}
-    """
-    whole = [t.sentence.labels for t in texts if t.sentence.labels and None not in t.sentence.labels]
-    has = [set(unmarked(labels, names)) for labels in whole]
-    missing = max(smoothing / (len(has) + 2.0 * smoothing), NEVER) if has else 1.0
-    price = float(np.log1p(-missing) - np.log(missing)) if missing < 0.5 else 0.0
-    return {name: price for name in names if price and name != NO_FIELD and all(name in own for own in has)}
 
 
 def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:
