@@ -24,13 +24,14 @@ import tempfile
 import threading
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.on_demand import OnDemand
 from trellis.errors import DataError
 
 SHARE = 0.25
@@ -175,7 +176,7 @@ def _write(file: Any, content: Any) -> None:
             done += file.write(left[done:])
 
 
-class Spilled(Sequence[T]):
+class Spilled(OnDemand[T]):
     """A list of things in a file without a name, each of which is made anew whenever it is asked for.
 
     >>> some = Spilled({"number": n} for n in range(3))
@@ -192,18 +193,9 @@ class Spilled(Sequence[T]):
                 content = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
                 _write(self.file, content)
                 self.ends.append(self.ends[-1] + len(content))
+        self.numbers = range(len(self.ends) - 1)
 
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    @overload
-    def __getitem__(self, number: int) -> T: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[T]: ...
-    def __getitem__(self, number: int | slice) -> T | list[T]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(len(self))[number]]
-        which = range(len(self))[number]
+    def make(self, which: int) -> T:
         content = memoryview(bytearray(self.ends[which + 1] - self.ends[which]))
         with self.lock:
             self.file.seek(self.ends[which])

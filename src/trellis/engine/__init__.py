@@ -4,12 +4,11 @@ from trellis.engine.choice import engine_for, threads_for
 from trellis.engine.chunks import by_chunks, chunks
 from trellis.engine.engine import Engine, Placed, place_batch, summed
 from trellis.engine.serial import SerialEngine
-from trellis.engine.shards import OnDemand, Piece, Shard, shards_of
+from trellis.engine.shards import Piece, Shard, shards_of
 from trellis.engine.threads import ThreadEngine
 
 __all__ = [
     "Engine",
-    "OnDemand",
     "Piece",
     "Placed",
     "SerialEngine",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from trellis.data.batch import Batch
 from trellis.data.shards import shard_bounds
@@ -55,27 +54,3 @@ class Piece:
     """An item of an engine that holds the instances of a shard."""
 
     data: Any
-
-
-class OnDemand(Sequence[T]):
-    """A list whose members are made whenever they are asked for, and kept by nobody: there may be many of them.
-
-    >>> squares = OnDemand(4, lambda number: number**2)
-    >>> len(squares), squares[3], squares[1:3]
-    (4, 9, [1, 4])
-    """
-
-    def __init__(self, n: int, make: Callable[[int], T]) -> None:
-        self.numbers, self.make = range(n), make
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @overload
-    def __getitem__(self, number: int) -> T: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[T]: ...
-    def __getitem__(self, number: int | slice) -> T | list[T]:
-        if isinstance(number, slice):
-            return [self.make(one) for one in self.numbers[number]]
-        return self.make(self.numbers[number])

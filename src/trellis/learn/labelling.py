@@ -22,9 +22,10 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind
 from trellis.data.batch import Batch
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import BoolArray, FloatArray, LabelArray
 from trellis.data.storage import UNBOUNDED
-from trellis.engine import Engine, OnDemand, Placed, shards_of
+from trellis.engine import Engine, Placed, shards_of
 from trellis.errors import ConstraintError
 from trellis.learn.expectation import Expectation
 from trellis.learn.penalties import Violations, count_violations, is_learned, no_violations, priced

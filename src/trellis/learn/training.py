@@ -16,9 +16,10 @@ from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.constraints.compilation import named
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.storage import SHARE, Spilled, bytes_of
-from trellis.engine import Engine, OnDemand, Piece, Placed, place_batch, shards_of
+from trellis.engine import Engine, Piece, Placed, place_batch, shards_of
 from trellis.errors import DataError
 from trellis.models.model import Model, bare
 from trellis.structures import Structure

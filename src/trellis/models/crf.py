@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import OnDemand, Placed
+from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trellis.constraints.rows import Rows
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.engine import Engine, OnDemand, SerialEngine, Shard
+from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import ConvergenceWarning
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict

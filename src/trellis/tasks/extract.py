@@ -41,12 +41,13 @@ from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, numbered_lines
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
 from trellis.data.sentence import Sentence
 from trellis.data.storage import Storage
 from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, each_text, fields_of, joined
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import OnDemand, by_chunks
+from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM

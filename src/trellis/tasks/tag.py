@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from trellis.data.on_demand import OnDemand
 from trellis.data.sentence import Sentence
-from trellis.engine import OnDemand
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.saving import SavedEstimator, from_archive, to_archive

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trellis.data.sentence import Sentence
 
@@ -41,6 +42,7 @@ LITTLE_TEXT = 10_000
 OTHER = "<other>"
 
 
+@lru_cache(maxsize=2**16)  # three columns of every token ask for it
 def word_class(word: str) -> str:
     """The form of a word.
 

@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints.rows import Rows
+from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.storage import Storage, mapped_zeros, release_mapped
-from trellis.engine import Engine, OnDemand, SerialEngine, Shard
+from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import DataError
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.kernels import sparse_chain, sparse_step
