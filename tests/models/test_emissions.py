@@ -130,3 +130,41 @@ def test_mistakes_are_named():
 
 def test_features_of_words():
     assert [word_features(w)[name] for w, name in (("12", "digit"), ("--", "marks"), ("UN", "capitals"))] == [True] * 3
+
+
+TITLES = [
+    "The dog walks .", "Rome is old .", "So the Romans walk .", "In Rome the dog barks .", "The cat of Rome sleeps .",
+]  # fmt: skip
+
+
+def test_a_capital_at_the_start_of_a_sentence_is_no_capital_unless_the_word_has_it_inside(tmp_path):
+    text = [line.split() for line in TITLES]
+    model = HMM(2, emissions="features", min_count=1, truecase=True)
+    batch = model.encode(text, fit=True)
+    assert model.small_.names == ("The",)  # "So" and "In" never stand inside, "Rome" does so with its capital
+    assert "The" not in model.symbols_
+    assert {"the", "So", "Rome"} <= {*model.symbols_}
+    emitted = batch.column("symbol").strings()
+    assert emitted[:4] == ["the", "dog", "walks", "."]
+    assert emitted[4] == "Rome"
+    assert batch.column("word").strings()[0] == "The"
+    assert_never_falls(em(model, batch, 2))
+    model.randomize(np.random.default_rng(0))
+    model.save(tmp_path / "m")
+    for one in (model, load_model(tmp_path / "m")):
+        new = one.encode([["Dog", "The", "dog"], [], ["The"], ["Xyz"]])
+        assert new.column("symbol").strings() == ["dog", "The", "dog", "the", "Xyz"]
+
+
+def test_words_of_a_dictionary_keep_their_capitals():
+    model = HMM(["D", "N"], emissions="features", min_count=1, truecase=True, tag_dictionary={"The": ["D"]})
+    assert model.encode([line.split() for line in TITLES], fit=True).column("symbol").strings()[0] == "The"
+
+
+@pytest.mark.parametrize("text", [[["a"]], [["the", "dog"], [], ["the"]]], ids=["one word", "nothing capital"])
+def test_text_without_capitals_is_what_it_was(text, tmp_path):
+    model = HMM(2, truecase=True, min_count=1)
+    assert model.encode(text, fit=True).column("symbol").strings() == [w for s in text for w in s]
+    model.randomize(np.random.default_rng(0))
+    model.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").predict(text) == model.predict(text)

@@ -67,6 +67,13 @@ class Emissions(StrEnum):
     TABLE = "table"
 
 
+class Ascent(StrEnum):
+    """How the likelihood is climbed."""
+
+    GRADIENT = "gradient"
+    EM = "em"
+
+
 class Decoding(StrEnum):
     """How states are read off."""
 
@@ -99,6 +106,14 @@ def induce(
             panel=LEARNING,
         ),
     ] = None,
+    ascent: Annotated[
+        Ascent | None,
+        name_option(
+            "--ascent",
+            help="How the likelihood is climbed. One of: gradient (for features, their default), em",
+            panel=LEARNING,
+        ),
+    ] = None,
     strength: Annotated[
         float, number_option("--strength", min=0.0, help="σ of posterior sparsity; 0: EM.", panel=LEARNING)
     ] = 32.0,
@@ -111,7 +126,7 @@ def induce(
         number_option(
             "--em-rounds",
             min=0,
-            help="How many of the rounds are EM, before sparsity. Default: half; with a table 30.",
+            help="How many of the rounds come before sparsity. Default: half; with a table 30.",
             panel=LEARNING,
         ),
     ] = None,
@@ -183,6 +198,7 @@ def induce(
     inducer = Inducer(
         names, method=method.value, strength=strength, frequent=frequent, max_iter=rounds, em_iter=em_rounds,
         dual_steps=dual_steps, emissions=None if emissions is None else emissions.value,
+        ascent=None if ascent is None else ascent.value,
         emission_prior=emission_prior, transition_prior=transition_prior, min_count=min_count,
         closed_classes=None if closed is None else _word_tags(closed), tag_dictionary=tags, gamma=gamma,
         decoding=decoding.value, n_jobs=jobs(threads), engine=engine, memory=memory, random_state=seed,
@@ -200,7 +216,7 @@ def induce(
 TRAINING = {
     name: "--" + name.replace("_", "-")
     for name in (
-        "states", "save", "method", "emissions", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
+        "states", "save", "method", "emissions", "ascent", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
         "emission_prior", "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary",
         "history", "memory",
     )

@@ -118,6 +118,10 @@ class LogLinearEmissions:
             )  # fmt: skip
         return found.weights.reshape(weights.shape)
 
+    def gradient(self, counts: FloatArray, weights: FloatArray, emission: FloatArray) -> FloatArray:
+        """∂/∂W of Σ c log emission − (l2 / 2) ‖W‖²  (n_features, n_labels), at weights with those emissions."""
+        return np.asarray(self._by_feature @ (counts - counts.sum(axis=0) * emission)) - self.l2 * weights
+
     def log_prior(self, weights: FloatArray) -> float:
         """−(l2 / 2) ‖W‖²."""
         return -0.5 * self.l2 * float(np.vdot(weights, weights))

@@ -36,7 +36,14 @@ from trellis.models.emissions import LogLinearEmissions, WordDescription, word_f
 from trellis.models.estimator import generator
 from trellis.models.gaussian import check_l2
 from trellis.models.kernels import counting
-from trellis.models.lexicon import allowed_labels, first_unknown, learn_symbols, symbol_column
+from trellis.models.lexicon import (
+    allowed_labels,
+    first_unknown,
+    learn_small,
+    learn_symbols,
+    symbol_column,
+    with_small,
+)
 from trellis.models.row_counts import RowCounts
 from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels, streamed
@@ -52,6 +59,9 @@ ANYTHING = "<anything>"
 """The context of tokens that say what training never met."""
 
 EMISSIONS = ("table", "features")
+
+NEVER = 1e-12
+"""A transition of probability 0 has this one in a vector of logarithms."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,9 @@ class HMM(SequenceModel):
     after : a column of a Corpus; labels depend on what it says of the token before them. ``back_off`` is then also the
         weight of transitions after anything, on which those after one thing fall back, and has to be above 0
     l2 : with features, strength of the Gaussian prior of their weights, 1 / σ²; it has the place of ``emission_prior``
+    truecase : the first word of a sentence is emitted with a small letter where it has one more often inside of
+        sentences: a capital says something of a name, and of other words only where they stand. Words of the tag
+        dictionary stay what they are
     n_jobs : threads of ``predict`` and its like; −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, with ``after`` (n_contexts, K, K), one for each of
@@ -125,6 +138,7 @@ class HMM(SequenceModel):
     _log_linear: LogLinearEmissions | None = None
     _forms: Forms | None = None
     contexts_: Vocabulary | None = None
+    small_: Vocabulary | None = None
 
     def __init__(
         self,
@@ -142,6 +156,7 @@ class HMM(SequenceModel):
         forms: str = "form",
         after: str | None = None,
         l2: float = 1.0,
+        truecase: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = labels
@@ -157,6 +172,7 @@ class HMM(SequenceModel):
         self.forms = forms
         self.after = after
         self.l2 = l2
+        self.truecase = truecase
         self.n_jobs = n_jobs
 
     # text in
@@ -183,10 +199,13 @@ class HMM(SequenceModel):
             X = check_sentences(X)
             names = self._learn_label_names(X, y) if fit else self.label_names_
             batch = _batch_of(X, check_labels(y), names, weights)
-        words = batch.column(self.emits)
+        words, firsts = batch.column(self.emits), batch.offsets[:-1][batch.lengths > 0]
         if fit:
             self._check_settings()
             self.label_names_ = self._learn_label_names(X, y)
+            self.small_ = learn_small(words, firsts, self.tag_dictionary or ()) if self.truecase else None
+            if self.small_ is not None:
+                words = with_small(words, firsts, self.small_, words.vocabulary)
             by_table = self.emissions == "table"
             self.symbols_ = learn_symbols(words, self.min_count if by_table else 1, self.unknown if by_table else None)
             self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
@@ -201,6 +220,8 @@ class HMM(SequenceModel):
                 found = sorted({*batch.column(self.after).vocabulary} - {ANYTHING})
                 self.contexts_ = Vocabulary([ANYTHING, *found], unknown=ANYTHING, kind="context")
             self.reset()
+        elif self.small_ is not None:
+            words = with_small(words, firsts, self.small_, self.symbols_)
         return replace(
             batch,
             labels=recode_labels(batch.labels, names, self.label_names_),
@@ -240,7 +261,8 @@ class HMM(SequenceModel):
 
     def _symbol_column(self, words: Column, batch: Batch) -> Column:
         if self._log_linear is not None:
-            new = [w for w in words.vocabulary if w not in self.symbols_]
+            used = np.flatnonzero(np.bincount(words.codes, minlength=len(words.vocabulary)))
+            new = [w for w in (words.vocabulary[int(code)] for code in used) if w not in self.symbols_]
             known = Vocabulary([*self.symbols_, *new], kind="word") if new else self.symbols_
             return symbol_column(words, known)
         coded = symbol_column(words, self.symbols_)
@@ -406,6 +428,41 @@ class HMM(SequenceModel):
             _summing_to_one(name, given)
         self._set_probabilities(start, transition, emission)
 
+    def vector(self) -> FloatArray:
+        """Weights of features and logarithms of transitions and first labels, one after the other, all of them free."""
+        self._check_by_features("vector")
+        labels = [_log(np.maximum(table, NEVER)).ravel() for table in (self.transition_, self.start_)]
+        return np.concatenate([self.weights_.ravel(), *labels])
+
+    def set_vector(self, vector: FloatArray) -> None:
+        """Take such numbers; transitions and first labels are normalised."""
+        k, n = len(self.label_names_), self.weights_.size
+        self.weights_ = vector[:n].reshape(self.weights_.shape)
+        labels = vector[n:].reshape(k + 1, k).T
+        found = np.exp(labels - labels.max(axis=0))
+        found /= found.sum(axis=0)
+        self._set_weights(found[:, k:], found[:, :k])
+
+    def gradient(self, statistics: HMMStatistics) -> FloatArray:
+        """∇ of E_q[log p(x, y)] + log prior in these numbers, q being what the statistics were collected from.
+
+        Of a distribution exp(v) / Σ exp(v) with counts c it is c − Σ c · exp(v) / Σ exp(v).
+        """
+        self._check_by_features("gradient")
+        assert self._log_linear is not None
+        emission = self._log_linear.gradient(statistics.emission.table(), self.weights_, self.emission_)
+        more = self.transition_prior - 1.0
+        labels = [
+            (counts + more) - (counts + more).sum(axis=-1, keepdims=True) * own
+            for counts, own in ((statistics.transition, self.transition_), (statistics.start, self.start_))
+        ]
+        return np.concatenate([emission.ravel(), *(one.ravel() for one in labels)])
+
+    def _check_by_features(self, verb: str) -> None:
+        self._check_fitted()
+        if self._log_linear is None:
+            raise DataError(f"{verb} is of weights of features: HMM(..., emissions='features')")
+
     def _table_of_arrays(self, features: Vocabulary | None) -> tuple[dict[str, ArrayOf], dict[str, int]]:
         k = len(self.label_names_)
         table, sizes = self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
@@ -512,6 +569,8 @@ class HMM(SequenceModel):
         names = {"labels": vocabulary_to_json(self.label_names_), "symbols": vocabulary_to_json(self.symbols_)}
         if self._log_linear is not None:
             names["features"] = vocabulary_to_json(self.feature_names_)
+        if self.small_ is not None:
+            names["small"] = vocabulary_to_json(self.small_)
         if self.contexts_ is not None:
             names["contexts"] = vocabulary_to_json(self.contexts_)
         forms = {} if self._forms is None else {"form": self._forms.form, "form_share": self._forms.share}
@@ -523,6 +582,7 @@ class HMM(SequenceModel):
         self.symbols_ = vocabulary_from_json(names["symbols"])
         features = None if self.emissions == "table" else vocabulary_from_json(names["features"])
         self.contexts_ = None if self.after is None else vocabulary_from_json(names["contexts"])
+        self.small_ = vocabulary_from_json(names["small"]) if self.truecase else None
         table, sizes = self._table_of_arrays(features)
         if self.back_off:
             table = {**table, **self.ARRAYS_OF_FORMS}

@@ -7,7 +7,7 @@ there, beside 260 ms for the objective; the two loops below take 7 ms.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from trellis.engine.blas import blas_at_one_thread
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """w -> value and gradient."""
+Memory = deque[tuple[FloatArray, FloatArray, float]]
+"""Of each remembered round: how the weights and the gradient changed, and 1 / their product."""
 
 MEMORY = 6
 """Rounds that are remembered."""
@@ -66,46 +68,62 @@ def minimise(
     """
     # BLAS at one thread: else the bits of a dot product depend on the number of cores.
     with blas_at_one_thread():
-        value, gradient = objective(weights)
-        evaluations, converged, rounds = 1, False, 0
-        memory: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=MEMORY)
-        while rounds < max_iter:
-            largest = np.abs(gradient).max(initial=0.0)
-            if largest <= tol:
-                converged = True
+        for found in descend(objective, weights, tol=tol):
+            if callback is not None and found.rounds:
+                callback(found.weights)
+            if found.converged or found.rounds >= max_iter:
                 break
-            direction = _direction(gradient, memory)
-            slope = float(direction @ gradient)
-            if not slope < 0.0:
-                # Rounding has spoiled the curvature that is remembered: start afresh.
-                memory.clear()
-                direction, slope = -gradient, -float(gradient @ gradient)
-            first = 1.0 if memory else min(1.0, 1.0 / float(np.sqrt(gradient @ gradient)))
-            here = _Point(0.0, value, slope, weights, gradient)
-            point, tries = _search(objective, here, direction, first)
-            evaluations += tries
-            if point is None:
-                if not memory:
-                    converged = True  # not even the steepest descent leads down
-                    break
-                memory.clear()
-                continue
-            change, turn = point.weights - weights, point.gradient - gradient
-            curvature = float(change @ turn)
-            if curvature > 1e-16 * float(turn @ turn):
-                memory.append((change, turn, 1.0 / curvature))
-            gain = value - point.value
-            weights, value, gradient = point.weights, point.value, point.gradient
-            rounds += 1
-            if callback is not None:
-                callback(weights)
-            if gain <= tol * max(1.0, abs(value)):
-                converged = True
-                break
-        return Minimum(weights, value, rounds, evaluations, converged)
+    return found
 
 
-def _direction(gradient: FloatArray, memory: deque[tuple[FloatArray, FloatArray, float]]) -> FloatArray:
+def descend(objective: Objective, weights: FloatArray, *, tol: float) -> Iterator[Minimum]:
+    """Where the search begins, and where it is after each round of :func:`minimise`, until it has converged.
+
+    Whoever goes through it holds BLAS at one thread.
+    """
+    value, gradient = objective(weights)
+    evaluations, rounds = 1, 0
+    memory: Memory = deque(maxlen=MEMORY)
+    gain = np.inf
+    while True:
+        settled = gain <= tol * max(1.0, abs(value)) or np.abs(gradient).max(initial=0.0) <= tol
+        yield Minimum(weights, value, rounds, evaluations, settled)
+        if settled:
+            return
+        point, tries = _lower(objective, weights, value, gradient, memory)
+        evaluations += tries
+        if point is None:  # not even the steepest descent leads down
+            yield Minimum(weights, value, rounds, evaluations, True)
+            return
+        change, turn = point.weights - weights, point.gradient - gradient
+        curvature = float(change @ turn)
+        if curvature > 1e-16 * float(turn @ turn):
+            memory.append((change, turn, 1.0 / curvature))
+        gain = value - point.value
+        weights, value, gradient = point.weights, point.value, point.gradient
+        rounds += 1
+
+
+def _lower(
+    objective: Objective, weights: FloatArray, value: float, gradient: FloatArray, memory: Memory
+) -> tuple[_Point | None, int]:
+    """A lower point along the remembered curvature, or along the gradient where rounding has spoiled that."""
+    tries = 0
+    while True:
+        direction = _direction(gradient, memory)
+        slope = float(direction @ gradient)
+        if not slope < 0.0:
+            memory.clear()
+            direction, slope = -gradient, -float(gradient @ gradient)
+        first = 1.0 if memory else min(1.0, 1.0 / float(np.sqrt(gradient @ gradient)))
+        point, own = _search(objective, _Point(0.0, value, slope, weights, gradient), direction, first)
+        tries += own
+        if point is not None or not memory:
+            return point, tries
+        memory.clear()
+
+
+def _direction(gradient: FloatArray, memory: Memory) -> FloatArray:
     """−H · gradient, H the inverse curvature of the remembered rounds (two loops)."""
     direction = -gradient
     shares = []

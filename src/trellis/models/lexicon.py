@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.batch import Batch, Column
-from trellis.data.ragged import BoolArray
+from trellis.data.ragged import BoolArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 
@@ -22,6 +22,49 @@ def learn_symbols(words: Column, min_count: int, unknown: str | None) -> Vocabul
     if not kept:
         raise DataError("there are no words to learn from")
     return Vocabulary(kept, kind="word", unknown=unknown)
+
+
+def small_form(word: str) -> str:
+    """The word with a small first letter."""
+    return word[:1].lower() + word[1:]
+
+
+def learn_small(words: Column, firsts: IntArray, kept: Iterable[str] = ()) -> Vocabulary:
+    """Words whose capital is that of a sentence: inside of sentences their small form is the commoner one.
+
+    firsts : slots at which sentences begin;  kept : words that stay what they are
+
+    >>> column = Column.of("The dog and the cat . Rome and the Rome of old .".split())
+    >>> learn_small(column, np.array([0, 6])).names
+    ('The',)
+    """
+    n, names, kept = len(words.vocabulary), words.vocabulary, set(kept)
+    first = np.bincount(words.codes[firsts], minlength=n)
+    inside = np.bincount(words.codes, minlength=n) - first
+    found = []
+    for code in np.flatnonzero(first).tolist():
+        word = names[code]
+        small = small_form(word)
+        if small != word and word not in kept and small in names and inside[names.number(small)] > inside[code]:
+            found.append(word)
+    return Vocabulary(found, kind="word")
+
+
+def with_small(words: Column, firsts: IntArray, small: Vocabulary, known: Vocabulary) -> Column:
+    """Words that are ``small`` at those slots, and new ones whose small form is ``known``, without their capital."""
+    names = words.vocabulary
+    begins = np.unique(words.codes[firsts]).tolist()
+    taken = [code for code in begins if names[code] in small or (names[code] not in known)]
+    forms = {code: small_form(names[code]) for code in taken if small_form(names[code]) in known}
+    if not forms:
+        return words
+    new = [form for form in dict.fromkeys(forms.values()) if form not in names]
+    names = Vocabulary([*names, *new], kind="word") if new else names
+    table = np.arange(len(names), dtype=np.int32)
+    table[list(forms)] = [names.number(form) for form in forms.values()]
+    codes = np.array(words.codes)
+    codes[firsts] = table[codes[firsts]]
+    return Column(codes, names)
 
 
 def allowed_labels(

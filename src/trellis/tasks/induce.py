@@ -32,6 +32,7 @@ from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History, Round
+from trellis.learn.direct import DirectStep
 from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.training import Training
 from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_induction
@@ -42,10 +43,14 @@ from trellis.models.sequence import check_sentences, streamed
 from trellis.projection import Duals, Item, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
+ASCENTS = ("gradient", "em")
 DECODINGS = ("posterior", "viterbi")
 EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
 """Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
+
+NEARLY_ALIKE = 0.01
+"""The same of a climb by gradients, and the deviation of its first weights (Berg-Kirkpatrick et al. 2010)."""
 
 
 class Inducer(Estimator):
@@ -59,7 +64,9 @@ class Inducer(Estimator):
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
     emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
         itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
-    l2 : strength of the prior of the weights of features
+    ascent : how the likelihood is climbed before sparsity comes in: "gradient", for features
+        (:mod:`trellis.learn.direct`), or "em"; None: by gradients wherever there are features
+    l2 : strength of the prior of the weights of features; None: √n / 80 for a text of n words, 1 of 6,400
     emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
     min_count : rarer words are emitted as one unknown word; 1: every word is itself
     closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word is
@@ -87,7 +94,8 @@ class Inducer(Estimator):
         em_iter: int | None = None,
         dual_steps: int = 1,
         emissions: str | None = None,
-        l2: float = 1.0,
+        ascent: str | None = None,
+        l2: float | None = None,
         emission_prior: float | None = None,
         transition_prior: float | None = None,
         min_count: int = 2,
@@ -112,6 +120,7 @@ class Inducer(Estimator):
         self.em_iter = em_iter
         self.dual_steps = dual_steps
         self.emissions = emissions
+        self.ascent = ascent
         self.l2 = l2
         self.emission_prior = emission_prior
         self.transition_prior = transition_prior
@@ -147,7 +156,8 @@ class Inducer(Estimator):
         if np.any(given.labels >= 0):
             model.update(_smoothed(model, given, self.smoothing))
         else:
-            scale = SCALES[self.method] if self.start_scale is None else self.start_scale
+            usual = NEARLY_ALIKE if self.ascent_ == "gradient" else SCALES[self.method]
+            scale = usual if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
         training = Training(
             model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine)
@@ -161,12 +171,14 @@ class Inducer(Estimator):
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
         if plain:
-            rounds += self._learner(plain).train(training, step).history_
+            climb = DirectStep(step) if self.ascent_ == "gradient" else step
+            rounds += self._learner(plain).train(training, climb).history_
         if constraints and self.max_iter > plain:
             solving = Solving(few_dual_steps=self.dual_steps, memory=self.memory)
             step = ProjectedStep(training, constraints, solving, likelihood=False)
             later = self._learner(self.max_iter - plain).train(training, step)
-            rounds += [replace(entry, number=entry.number + plain) for entry in later.history_]
+            n = len(rounds)
+            rounds += [replace(entry, number=entry.number + n) for entry in later.history_]
             duals = later.duals_
         self.model_, self.history_ = model, History(rounds)
         self._read(step, duals)
@@ -252,6 +264,11 @@ class Inducer(Estimator):
         """What the model's emissions are made of."""
         return self.emissions or ("table" if self.method == "vb" else "features")
 
+    @property
+    def ascent_(self) -> str:
+        """How the likelihood is climbed."""
+        return self.ascent or ("gradient" if self.emissions_ == "features" and self.gamma > 0 else "em")
+
     def _hmm_settings(self, X: Any) -> dict[str, Any]:
         variational = self.method == "vb"
         default = 0.1 if variational else 1.0
@@ -264,7 +281,8 @@ class Inducer(Estimator):
             "transition_prior": default if self.transition_prior is None else self.transition_prior,
             "variational": variational,
             "emissions": self.emissions_,
-            "l2": self.l2,
+            "l2": _n_words(X) ** 0.5 / 80 if self.l2 is None else self.l2,
+            "truecase": self.emissions_ == "features",
             "n_jobs": self.n_jobs,
         }
         if self.closed_classes:
@@ -275,6 +293,12 @@ class Inducer(Estimator):
     def _check_settings(self) -> None:
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
+        if self.ascent is not None and self.ascent not in ASCENTS:
+            raise UnknownNameError("ascent", self.ascent, ASCENTS)
+        if self.ascent == "gradient" and self.emissions_ == "table":
+            raise DataError("ascent='gradient' is for weights of features: emissions='features', or ascent='em'")
+        if self.ascent == "gradient" and self.gamma == 0:
+            raise DataError("at gamma=0 the best states jump and there is no gradient to follow: ascent='em'")
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
         bytes_of(self.memory)
@@ -356,6 +380,10 @@ def _as_lists(X: Any) -> Any:
     if isinstance(X, Corpus) or not isinstance(X, Iterable):
         return X
     return [sentence.split() if isinstance(sentence, str) else sentence for sentence in X]
+
+
+def _n_words(X: Any) -> int:
+    return X.batch.n_slots if isinstance(X, Corpus) else sum(map(len, check_sentences(X)))
 
 
 def _words_of(X: Any) -> list[str]:
