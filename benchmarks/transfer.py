@@ -2,7 +2,7 @@
 
     make bench-transfer                                     on es-gsd-dev, for choosing settings
     make bench-transfer ARGS="--test"                       on es-gsd-test and es-pud
-    make bench-transfer ARGS="--keep f.json"                rows that f.json has are not run again
+    make bench-transfer ARGS="--keep f.json"                rows that f.json has, and alignment, are not run again
     make bench-transfer ARGS="--plots docs/figures"         and the curves as a picture
 
 Europarl English-Spanish is aligned by ours; both sides are tagged by CRFs of ours, English from the tags of
@@ -15,6 +15,7 @@ that its pairs speak for, without labels.
 from __future__ import annotations
 
 import argparse
+import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -120,7 +121,14 @@ class Material:
 
     @cached_property
     def pairs(self) -> list:
-        return prepare(self.n)
+        """With ``--keep`` they are kept in a file beside the results."""
+        path = self.kept.path and self.kept.path.with_suffix(f".{self.n}-pairs")
+        if path is None or not path.exists():
+            made = prepare(self.n)
+            if path is None:
+                return made
+            path.write_bytes(pickle.dumps(made))
+        return list(pickle.loads(path.read_bytes()))
 
     @cached_property
     def start(self) -> ArcParser:
