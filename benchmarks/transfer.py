@@ -291,9 +291,10 @@ def main() -> None:
     completed = partial(every.completed, size, lambda text, trees: dmv().fit(text, trees))
     table.row("random completion, DMV", completed, size)
     table.row("PR, DMV", pr, size)
-    table.gain("PR over random completion, DMV", f"PR, DMV, {size}", f"random completion, DMV, {size}")
     table.row("random completion, DMV, likeliest trees", lambda: likeliest(completed()), size)
     table.row("PR, DMV, likeliest trees", lambda: likeliest(pr()), size)
+    for name in ("DMV", "DMV, likeliest trees"):
+        table.gain(f"PR over random completion, {name}", f"PR, {name}, {size}", f"random completion, {name}, {size}")
     table.row("random completion, parser", partial(every.completed, size, margin), size)
     for name, settings in (
         ("PR, parser", {}),
