@@ -2,18 +2,20 @@
 
     make bench-transfer                                     on es-gsd-dev, for choosing settings
     make bench-transfer ARGS="--test"                       on es-gsd-test and es-pud
-    make bench-transfer ARGS="--keep f.json"                rows that f.json has are not run again
+    make bench-transfer ARGS="--keep f.json"                rows that f.json has, and alignment, are not run again
     make bench-transfer ARGS="--plots docs/figures"         and the curves as a picture
 
 Europarl English-Spanish is aligned by ours; both sides are tagged by CRFs of ours, English from the tags of
 en-ewt-train and Spanish from those of es-gsd-dev; English is parsed by the parser of `make bench-trees`. Target
 sentences have up to 20 words without punctuation. Parsers are tested with gold tags, without punctuation, on all
-lengths and up to 10 words. Random completion is drawn five times: mean and standard deviation.
+lengths and up to 10 words. Random completion is drawn five times: mean and standard deviation. Each model has the η
+that its pairs speak for, without labels.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -31,6 +33,7 @@ from trellis.data.sentence import Sentence
 from trellis.learn import UEM
 from trellis.models import DMV, ArcParser
 from trellis.tasks.align import Aligner
+from trellis.tasks.conserved import ETAS, conserved, loosest
 from trellis.tasks.parse import Parser
 from trellis.tasks.projected_arcs import projected
 from trellis.tasks.tag import Tagger
@@ -42,7 +45,6 @@ SPLIT = {"del": ("de", "el"), "al": ("a", "el")}
 """Words that the treebank writes as two."""
 DRAWS = 5
 """Of random completions."""
-ETAS = (0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 
 
@@ -119,7 +121,14 @@ class Material:
 
     @cached_property
     def pairs(self) -> list:
-        return prepare(self.n)
+        """With ``--keep`` they are kept in a file beside the results."""
+        path = self.kept.path and self.kept.path.with_suffix(f".{self.n}-pairs")
+        if path is None or not path.exists():
+            made = prepare(self.n)
+            if path is None:
+                return made
+            path.write_bytes(pickle.dumps(made))
+        return list(pickle.loads(path.read_bytes()))
 
     @cached_property
     def start(self) -> ArcParser:
@@ -143,17 +152,30 @@ class Material:
     def transferred(self, size: int, **settings: Any) -> Iterable[Any]:
         yield Transfer(n_jobs=2, **settings).fit_pairs(self.pairs[:size], self.start).model_
 
+    def source_dmv(self, size: int) -> Iterable[Any]:
+        """What the same model learns from the parsed source sides."""
+        some = self.pairs[:size]
+        yield dmv().fit([pair.source for pair in some], [pair.heads for pair in some])
+
     def unsupervised(self, size: int) -> Iterable[Any]:
-        learner = UEM(DMV(), start="uniform", max_iter=40, tol=0, n_jobs=2)
+        learner = UEM(dmv(), start="uniform", max_iter=40, tol=0, n_jobs=2)
         yield learner.fit([pair.target for pair in self.pairs[:size]]).model_
 
     def of_eta(self, size: int, eta: float, model: str) -> dict[str, object]:
-        """Learned from one half: projected heads kept in the other half, and attachment."""
-        half = len(self.pairs[:size]) // 2
-        learner = Transfer(model=model, eta=eta, n_jobs=2).fit_pairs(self.pairs[:half], self.start)
+        """Learned from one half: projected heads kept in each pair of the other half, and attachment."""
+        some = self.pairs[:size]
+        learned = Transfer(model=model, eta=eta, n_jobs=2).fit_pairs(some[::2], self.start).model_
         text, heads = plain(treebank("es-gsd-dev"))
-        conserved = 100.0 * learner.conserved(self.pairs[half:size])
-        return {"conserved": conserved, "attachment": attachment(learner.model_.predict(text), heads)}
+        kept, words = conserved(some[1::2], learned.predict([pair.target for pair in some[1::2]]))
+        return {"kept": _line(kept), "words": _line(words), "attachment": attachment(learned.predict(text), heads)}
+
+
+def _line(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def _numbers(line: object) -> np.ndarray:
+    return np.array(str(line).split(), dtype=np.int64)
 
 
 class Table:
@@ -173,7 +195,7 @@ class Table:
         shown = f"{name}, {size}" if size else name
         name = f"{shown}: {' '.join(self.names)}"
         found = self.every.known(name, lambda: {"right": [self._judged(model) for model in models()]})
-        self.right[shown] = [[np.array(line.split(), dtype=float) for line in own] for own in found["right"]]
+        self.right[shown] = [[_numbers(line) for line in own] for own in found["right"]]
         total = [words.sum() for words in self.words]
         figures = [[100 * own.sum() / n for own, n in zip(one, total, strict=True)] for one in self.right[shown]]
         mean = np.mean(figures, axis=0)
@@ -199,10 +221,22 @@ class Table:
         found = (
             [sum(map(eq, *pair)) for pair in zip(model.predict(text), heads, strict=True)] for text, heads in self.sets
         )
-        return [" ".join(map(str, own)) for own in found]
+        return [_line(own) for own in found]
 
     def _print(self, name: str, cells: list[str], last: object) -> None:
         print(f"  {name:<46}" + "".join(f"{x:>17}" for x in cells) + f"{last!s:>9}", flush=True)
+
+
+def dmv() -> DMV:
+    """As the transferred one, every DMV of the table predicts the tree with the most heads right in expectation."""
+    return DMV(decoding="posterior")
+
+
+def likeliest(models: Iterable[DMV]) -> Iterable[DMV]:
+    """The same models, but they predict likeliest trees."""
+    for model in models:
+        model.decoding = "viterbi"
+        yield model
 
 
 class LinkLeft:
@@ -212,17 +246,22 @@ class LinkLeft:
         return [list(range(len(words))) for words in text]
 
 
-def by_eta(every: Material, size: int) -> dict[str, list[Any]]:
-    """Footnote 10: what half of the pairs teaches about the other half, at each η."""
+def by_eta(every: Material, size: int) -> tuple[dict[str, list[Any]], dict[str, float]]:
+    """Footnote 10: what half of the pairs teaches about the other half, at each η; and the η that is taken."""
     print("\nη by unlabelled text: learned from one half, projected heads kept in the other (footnote 10); es-gsd-dev")
     curves: dict[str, list[Any]] = {"parser": [], "DMV": []}
+    taken = {}
     for name, model in (("parser", "margin"), ("DMV", "dmv")):
+        kept = {}
         for eta in ETAS:
             found = every.known(f"η {eta}, {name}, {size}", partial(every.of_eta, size, eta, model))
-            figures = found["conserved"], found["attachment"]
+            kept[eta], words = _numbers(found["kept"]), _numbers(found["words"])
+            figures = 100.0 * kept[eta].sum() / words.sum(), found["attachment"]
             curves[name].append(figures)
             print(f"  {name:<8}{eta:<6}{figures[0]:>8.1f}{figures[1]:>8.1f}{found['seconds']:>6} s", flush=True)
-    return curves
+        taken[name] = loosest(kept, words)
+        print(f"  {name:<8}taken: {taken[name]:g}", flush=True)
+    return curves, taken
 
 
 def main() -> None:
@@ -237,28 +276,35 @@ def main() -> None:
     every, size = Material(given.pairs, Kept(given.keep)), given.size
     found = every.known(f"{size} pairs", partial(every.size, size))
     print("  {usable} usable pairs; the first {pairs} have {words} words, {given} with projected heads".format(**found))
-    curves = by_eta(every, size)
+    curves, eta = by_eta(every, size)
+    margin = Transfer(n_jobs=2).taught
 
     print()
     table = Table(["es-gsd-test", "es-pud"] if given.test else ["es-gsd-dev"], every)
     table.row("link-left", lambda: [LinkLeft()])
     table.row("DMV, unsupervised", partial(every.unsupervised, size), size)
-    table.row("random completion, DMV", partial(every.completed, size, DMV().fit), size)
-    table.row("random completion, parser", partial(every.completed, size, Transfer(n_jobs=2).taught), size)
+    table.row("direct transfer of a DMV", partial(every.source_dmv, size), size)
     table.row("direct transfer of a parser of tags", lambda: [every.start])
+    table.row("supervised DMV (es-gsd-dev)", lambda: [dmv().fit(*plain(treebank("es-gsd-dev")))])
+    table.row("supervised parser (es-gsd-dev)", lambda: [ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev")))])
+    pr = partial(every.transferred, size, model="dmv", eta=eta["DMV"])
+    completed = partial(every.completed, size, lambda text, trees: dmv().fit(text, trees))
+    table.row("random completion, DMV", completed, size)
+    table.row("PR, DMV", pr, size)
+    table.row("random completion, DMV, likeliest trees", lambda: likeliest(completed()), size)
+    table.row("PR, DMV, likeliest trees", lambda: likeliest(pr()), size)
+    for name in ("DMV", "DMV, likeliest trees"):
+        table.gain(f"PR over random completion, {name}", f"PR, {name}, {size}", f"random completion, {name}, {size}")
+    table.row("random completion, parser", partial(every.completed, size, margin), size)
     for name, settings in (
-        ("PR, DMV", {"model": "dmv"}),
         ("PR, parser", {}),
         ("PR, parser of tags", {"lexical": False}),
         ("PR, parser, one round, one order", {"max_iter": 1, "orders": 1}),
         ("PR, parser, likelihood", {"model": "likelihood"}),
         ("CoDL (γ = 0), parser", {"gamma": 0.0}),
     ):
-        table.row(name, partial(every.transferred, size, **settings), size)
-    for model in ("DMV", "parser"):
-        table.gain(f"PR over random completion, {model}", f"PR, {model}, {size}", f"random completion, {model}, {size}")
-    table.row("supervised DMV (es-gsd-dev)", lambda: [DMV().fit(*plain(treebank("es-gsd-dev")))])
-    table.row("supervised parser (es-gsd-dev)", lambda: [ArcParser(bits=20).fit(*plain(treebank("es-gsd-dev")))])
+        table.row(name, partial(every.transferred, size, eta=eta["parser"], **settings), size)
+    table.gain("PR over random completion, parser", f"PR, parser, {size}", f"random completion, parser, {size}")
 
     print("\nby number of pairs: parsers by margin steps (Figure 9)")
     growth: dict[str, list[list[float]]] = {}
@@ -266,9 +312,9 @@ def main() -> None:
     sizes = [min(n, usable) for n in SIZES]
     for n in sizes:
         for name, make in (
-            ("random completion, parser", partial(every.completed, n, Transfer(n_jobs=2).taught)),
-            ("PR, parser", partial(every.transferred, n)),
-            ("CoDL (γ = 0), parser", partial(every.transferred, n, gamma=0.0)),
+            ("random completion, parser", partial(every.completed, n, margin)),
+            ("PR, parser", partial(every.transferred, n, eta=eta["parser"])),
+            ("CoDL (γ = 0), parser", partial(every.transferred, n, eta=eta["parser"], gamma=0.0)),
         ):
             growth.setdefault(name, []).append(table.row(name, make, n))
     if given.plots is not None:

@@ -12,7 +12,7 @@ from trellis.cli.app import main
 from trellis.constraints import arcs, column
 from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.sentence import Sentence
-from trellis.errors import DataError
+from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models import DMV, load_model
 from trellis.models.dmv import LEFT, NONE_YET, RIGHT, SOME
@@ -146,6 +146,29 @@ def test_smoothing_lets_unseen_tags_be_parsed():
     for smoothing in (0.0, math.exp(-10)):
         heads = DMV(smoothing=smoothing).fit(X, y).predict([[("x", "NEW"), ("dog", "NOUN"), ("sees", "VERB")]])[0]
         assert heads[2] == 0
+
+
+def test_posterior_decoding_gets_the_most_heads_right_in_expectation():
+    """By enumeration: no tree has more; over many parameters it is not always the likeliest tree."""
+    model = random_model(smoothing=0.0)[0]
+    differ = 0
+    for seed in range(20):
+        model.randomize(np.random.default_rng(seed), 20.0)
+        for words in TEXT:
+            trees = np.array(all_trees(len(words), projective=True, single_root=True))
+            logs = np.array([log_probability(model, words, tuple(heads)) for heads in trees.tolist()])
+            share = np.exp(logs - np.logaddexp.reduce(logs))
+            right = [share @ (trees == heads).sum(axis=1) for heads in trees]
+            model.decoding = "posterior"
+            [found] = model.predict([words])
+            assert abs(share @ (trees == found).sum(axis=1) - max(right)) < 1e-12
+            model.decoding = "viterbi"
+            [likeliest] = model.predict([words])
+            assert likeliest == trees[logs.argmax()].tolist()
+            differ += found != likeliest
+    assert differ
+    with pytest.raises(UnknownNameError, match="unknown decoding 'beam'"):
+        DMV(decoding="beam").fit(*pairs(treebank(3)))
 
 
 def test_a_saved_model_predicts_the_same_bits(tmp_path):

@@ -12,6 +12,7 @@ from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import ArcParser, load_model
+from trellis.tasks.conserved import ETAS, conserved, loosest
 from trellis.tasks.parse import Parser, tagged
 from trellis.tasks.projected_arcs import SentencePair, is_fragment, projected
 from trellis.tasks.transfer import Transfer, usable_pairs
@@ -104,6 +105,51 @@ def test_the_parser_is_the_mean_of_those_that_met_the_trees_in_other_orders():
     np.testing.assert_allclose(made.weights_, sum(alone) / 3, atol=1e-12)
 
 
+def test_the_dmv_knows_from_the_source_how_words_without_links_hang():
+    source = treebank(40, seed=5)
+    nouns_and_verbs = [[(i, i) for i, tag in enumerate(s.labels or ()) if tag in ("NOUN", "VERB")] for s in source]
+    bare = [Sentence(tuple(f"{w}o" for w in s.words), s.labels) for s in source]
+    learner = Transfer(model="dmv", n_jobs=1).fit(source, bare, nouns_and_verbs)
+    assert learner.model_.decoding == "posterior"
+    test = treebank(20, seed=6)
+    assert attachment(learner.predict(test), test) == 1.0
+
+
+def test_the_loosest_eta_is_taken_that_is_as_good_as_the_best():
+    words = np.array([4, 9, 5, 7, 6, 8])
+    best = np.array([4, 3, 5, 2, 6, 4])  # pairs differ much from each other: shares have a large standard error
+    noise = np.array([1, -1, 1, -1, 1, 0])
+    assert loosest({0.6: best - 2, 0.8: best - noise, 0.9: best - noise, 1.0: best}, words) == 0.8
+    assert loosest({0.6: best - 2, 0.8: best - 1, 1.0: best}, words) == 1.0  # the difference has a small one
+    assert loosest({0.8: best, 0.9: best - noise, 1.0: best - 2}, words) == 0.8
+    assert loosest({0.8: best, 1.0: best}, words) == 0.8
+
+
+def test_kept_heads_are_counted_in_each_pair():
+    kept, words = conserved([PAIR, PAIR], [[0, 3, 1, 3, 1], [2, 0, 2, 1, 3]])
+    assert kept.tolist() == [4, 0]
+    assert words.tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("model", ["margin", "dmv"])
+def test_eta_is_found_without_trees(model):
+    """By what half of the pairs teaches about the other half, and then all of them teach."""
+    settings = {"model": model, "bits": 10, "min_count": 1, "orders": 1, "source_passes": 1, "n_jobs": 1}
+    pairs = usable_pairs(*bitext(24, 2, noise=0.3), 20)
+    start = Transfer(**settings).source_model(pairs)
+    kept = {}
+    for eta in ETAS:
+        half = Transfer(**settings, eta=eta).fit_pairs(pairs[::2], start)
+        kept[eta], words = conserved(pairs[1::2], half.model_.predict([pair.target for pair in pairs[1::2]]))
+    found = Transfer(**settings, eta="auto").fit_pairs(pairs)
+    assert found.eta_ == loosest(kept, words)
+    known = Transfer(**settings, eta=found.eta_).fit_pairs(pairs)
+    for name, value in known.model_.parameters().items():
+        np.testing.assert_array_equal(found.model_.parameters()[name], value)
+    with pytest.raises(DataError, match='eta "auto" needs two sentence pairs'):
+        Transfer(**settings, eta="auto").fit_pairs(pairs[:1])
+
+
 def test_a_saved_transfer_parses_the_same(tmp_path):
     learner = Transfer(bits=12, min_count=1, passes=1).fit(*bitext(15, 2))
     learner.save(tmp_path / "t.trellis")
@@ -115,6 +161,9 @@ def test_mistakes_are_told():
     source, target, links = bitext(5, 0)
     with pytest.raises(UnknownNameError, match="unknown model"):
         Transfer(model="hmm").fit(source, target, links)
+    for eta in (1.5, "most"):
+        with pytest.raises(DataError, match=r"eta must lie in 0\.\.1, got"):
+            Transfer(eta=eta).fit(source, target, links)
     with pytest.raises(DataError, match="orders must be"):
         Transfer(orders=0).fit(source, target, links)
     with pytest.raises(DataError, match="has no link 0-99"):
@@ -153,6 +202,15 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
     assert (
         "t.txt has words without tags (UPOS): give a tagger of its language, --target-tagger" in capsys.readouterr().err
     )
+    for eta in ("1.5", "most"):
+        with pytest.raises(SystemExit) as stop:
+            main(["transfer", *map(str, options), "--eta", eta])
+        assert stop.value.code == 2
+        assert f"--eta is a number from 0 to 1, or auto, but got '{eta}'" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["transfer", *map(str, options), "--kind", "dmv", "--eta", "auto"])
+    assert not stop.value.code
+    assert re.search(r"^eta [0-9.]+; 60 pairs", capsys.readouterr().err, re.M)
     with pytest.raises(SystemExit):
         main(["evaluate", "--trees", str(tmp_path / "t.conllu"), str(tmp_path / "out.conllu")])
     assert re.search(r"all words +[0-9.]+ +- ", capsys.readouterr().out)  # no relations, no LAS

@@ -61,12 +61,10 @@ def transfer(
         Kind, name_option("--kind", help="What is learned. One of: margin, likelihood, dmv", panel=LEARNING)
     ] = Kind.MARGIN,
     eta: Annotated[
-        float | None,
+        str | None,
         number_option(
             "--eta",
-            min=0.0,
-            max=1.0,
-            help="Least expected share of projected heads kept. Default: 0.95; 1 of dmv.",
+            help="Least expected share of projected heads kept. `auto`: found without trees. Default: 0.95; 1 of dmv.",
             panel=LEARNING,
         ),
     ] = None,
@@ -95,6 +93,7 @@ def transfer(
     from trellis.tasks.parse import Parser
     from trellis.tasks.transfer import Transfer
 
+    share = _share(eta)
     check_files(
         {
             "--source-parser": source_parser,
@@ -121,14 +120,30 @@ def transfer(
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
     learner = Transfer(
-        model=kind.value, eta=eta, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads), engine=engine,
+        model=kind.value, eta=share, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads), engine=engine,
         verbose=not quiet,
     ).fit(known.predict(one), other, linked)  # fmt: skip
     learner.save(save)
-    typer.echo(f"{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True)
+    found = f"eta {learner.eta_:g}; " if share == "auto" else ""
+    typer.echo(
+        f"{found}{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True
+    )
     if parse is not None:
         new = _tagged(parse, target_tagger, "--target-tagger", jobs(threads))
         write_conllu(output, learner.predict([s for s in new if len(s)]))
+
+
+def _share(eta: str | None) -> float | str | None:
+    """The value of --eta: a share, or how to find it."""
+    if eta is None or eta == "auto":
+        return eta
+    try:
+        share = float(eta)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 1.0:
+        raise DataError(f"--eta is a number from 0 to 1, or auto, but got {eta!r}")
+    return share
 
 
 def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None) -> list[Sentence]:

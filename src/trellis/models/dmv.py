@@ -28,13 +28,14 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine
-from trellis.errors import DataError
+from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import TreePosterior, Trees
 
+DECODINGS = ("viterbi", "posterior")
 LEFT, RIGHT = 0, 1
 NONE_YET, SOME = 0, 1
 FLOOR = -100.0
@@ -68,6 +69,8 @@ class DMV(TreeModel):
     harmonic : the usual start (``UEM(start="uniform")``) lets words hang on each other in inverse proportion to this
         number plus their distance (Klein & Manning 2004); None: all trees alike
     smoothing : is added to every learned probability before a tree is predicted (Ganchev et al. 2010, sec. 7.3.2)
+    decoding : what is predicted: "viterbi", the likeliest tree; "posterior", the tree with the most heads right in
+        expectation
     n_jobs : of ``predict``; None: every core
 
     Learned: ``root_`` (T, 1), ``child_`` (T, 2 T), ``stop_`` (2, 4 T), see :class:`DMVStatistics`; ``tag_names_``.
@@ -97,6 +100,7 @@ class DMV(TreeModel):
         variational: bool = False,
         harmonic: float | None = 1.0,
         smoothing: float = float(np.exp(-10.0)),
+        decoding: str = "viterbi",
         n_jobs: int | None = None,
     ) -> None:
         self.root_prior = root_prior
@@ -105,6 +109,7 @@ class DMV(TreeModel):
         self.variational = variational
         self.harmonic = harmonic
         self.smoothing = smoothing
+        self.decoding = decoding
         self.n_jobs = n_jobs
 
     def _learn(self, batch: Batch) -> None:
@@ -114,6 +119,8 @@ class DMV(TreeModel):
         for name in ("root_prior", "child_prior", "stop_prior"):
             dirichlet.check_prior(name, getattr(self, name), variational=self.variational)
         self._check_within(harmonic=(0.0, 1e9), smoothing=(0.0, 1.0))
+        if self.decoding not in DECODINGS:
+            raise UnknownNameError("decoding", self.decoding, DECODINGS)
 
     # the four verbs
 
@@ -247,7 +254,12 @@ class DMV(TreeModel):
         """Best trees under smoothed probabilities."""
         with np.errstate(divide="ignore"):
             smooth = [np.maximum(np.log(t + self.smoothing), FLOOR) for t in (self.root_, self.child_, self.stop_)]
-        pieces = self._over_pieces(batch, lambda piece: self._scores(piece, *smooth).argmax().outputs)
+
+        def best(piece: Batch) -> LabelArray:
+            scores = self._scores(piece, *smooth)
+            return scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
+
+        pieces = self._over_pieces(batch, best)
         return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     # one file
