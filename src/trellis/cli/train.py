@@ -204,7 +204,8 @@ def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:
     seen = {label for t in few for label in unmarked(t.sentence.labels or (), names)}
     unseen = [name for name in names if name not in seen]
     if few and unseen:
+        shown = ", ".join(unseen[:8]) + (f" and {len(unseen) - 8} more of the labels" if len(unseen) > 8 else "")
         typer.echo(
-            f"Note: no labelled text shows {', '.join(unseen)}; label one, or give a rule whose words name it.",
+            f"Note: no labelled text shows {shown}; label one, or give a rule whose words name it.",
             err=True,
         )
