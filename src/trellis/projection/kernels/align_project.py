@@ -222,11 +222,12 @@ def steps(here, ignore, first, second):
     if rules.agreement:
         worst, slope = agreement_steps(links, here.n_links, rules.most_lambda, ignore)
     if rules.source:
+        totals = first.places
         for i in range(n_source):
-            total = 0.0
+            totals[ANY, i] = 0.0
             for k in range(i * n_target, (i + 1) * n_target):
-                total += links[Q1, k]
-            worst, slope = fertility_step(total, words, 0, i, rules.most_mu1, worst, slope)
+                totals[ANY, i] += links[Q1, k]
+        worst, slope = fertility_steps(totals, n_source, words, 0, rules.most_mu1, worst, slope)
     if rules.target:
         totals = second.places
         for j in range(n_target):
@@ -234,13 +235,12 @@ def steps(here, ignore, first, second):
         for i in range(n_source):
             for j in range(n_target):
                 totals[ANY, j] += links[Q2, i * n_target + j]
-        for j in range(n_target):
-            worst, slope = fertility_step(totals[ANY, j], words, 1, j, rules.most_mu2, worst, slope)
+        worst, slope = fertility_steps(totals, n_target, words, 1, rules.most_mu2, worst, slope)
     if here.any_given:
         for j in range(n_target):
-            worst, slope = trusted_step(Q1, range(j, n, n_target), here, 2, j, worst, slope)
+            worst, slope = trusted_step(Q1, j, n, n_target, here, 2, j, worst, slope)
         for i in range(n_source):
-            worst, slope = trusted_step(Q2, range(i * n_target, (i + 1) * n_target), here, 3, i, worst, slope)
+            worst, slope = trusted_step(Q2, i * n_target, (i + 1) * n_target, 1, here, 3, i, worst, slope)
     return worst, slope
 
 
@@ -250,7 +250,7 @@ def agreement_steps(links, n, most, ignore):
     for k in range(n):
         links[FACTOR1, k] = (links[Q1, k] + 1e-30) / (links[Q2, k] + 1e-30)
     logarithms(links[FACTOR1, :n], links[STEP, :n])
-    worst, slope, is_free = 0.0, 0.0, most == LARGEST_DUAL
+    is_free = most == LARGEST_DUAL
     for k in range(n):
         a, b, lam = links[Q1, k], links[Q2, k], links[NOW, k]
         d = min(max(0.5 * links[STEP, k], -LARGEST_STEP), LARGEST_STEP)
@@ -258,28 +258,33 @@ def agreement_steps(links, n, most, ignore):
         counts = max(a, b) > ignore
         d = d if counts else 0.0
         links[STEP, k] = d
-        slope -= (a - b) * d
         # At the end of its range a dual variable stays: there a penalty is cheaper than agreement.
-        worst = max(worst, abs(a - b) if counts & (is_free | (d != 0.0)) else 0.0)
+        links[FACTOR1, k] = abs(a - b) if counts & (is_free | (d != 0.0)) else 0.0
+    worst, slope = 0.0, 0.0
+    for k in range(n):
+        slope -= (links[Q1, k] - links[Q2, k]) * links[STEP, k]
+        worst = max(worst, links[FACTOR1, k])
     return worst, slope
 
 
 @njit(nogil=True, cache=True)
-def fertility_step(total, words, kind, at, most, worst, slope):
-    """log of a word's expected fertility, within the bounds of μ; return residual and slope with it."""
-    mu = words[NOW, kind, at]
-    d = clipped(mu + np.log(total + 1e-30), 0.0, most) - mu
-    words[STEP, kind, at] = d
-    if total > 1.0 or mu > 0.0:
-        worst = max(worst, min(abs(total - 1.0), abs(d)))
-    return worst, slope - (total - 1.0) * d
+def fertility_steps(totals, n, words, kind, most, worst, slope):
+    """log of the expected fertilities of n words, in ANY, within the bounds of μ; residual and slope with them."""
+    for i in range(n):
+        total, mu = totals[ANY, i], words[NOW, kind, i]
+        d = clipped(mu + np.log(total + 1e-30), 0.0, most) - mu
+        words[STEP, kind, i] = d
+        slope -= (total - 1.0) * d
+        if total > 1.0 or mu > 0.0:
+            worst = max(worst, min(abs(total - 1.0), abs(d)))
+    return worst, slope
 
 
 @njit(nogil=True, cache=True)
-def trusted_step(q, of_word, here, kind, at, worst, slope):
+def trusted_step(q, first, end, by, here, kind, at, worst, slope):
     """The log-odds that the given ones of a word's links miss, within the bounds of η; residual and slope with it."""
     total, found, r = 0.0, False, here.rules.at_least
-    for k in of_word:
+    for k in range(first, end, by):
         if here.marks[k]:
             total += here.links[q, k]
             found = True
