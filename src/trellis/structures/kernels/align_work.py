@@ -58,7 +58,7 @@ class Moves(NamedTuple):
     """How places follow each other, and the power 1/γ to which tables and places are raised (log-scores are not).
 
     kind : ALONE, MODEL1 or HMM
-    jump, jump_reversed : (2 L + 1,) c(d) and c(−d) at [L + d], raised;  log_jump : log c, not raised
+    jump : (2 L + 1,) c(d) at [L + d], raised;  log_jump : log c, not raised
     jump_sums : (2 L + 2,) running sums of c, not raised
     first : (L + 1,) weights of first places, not raised;  first_sums : (L + 2,)
     pull : (L + 1,) exp((i + ½) / reach) of Model 1, or empty: places are alike
@@ -67,7 +67,6 @@ class Moves(NamedTuple):
 
     kind: int
     jump: np.ndarray
-    jump_reversed: np.ndarray
     log_jump: np.ndarray
     jump_sums: np.ndarray
     first: np.ndarray
