@@ -66,6 +66,33 @@ def test_the_fused_projection_is_the_generic_one(seed, kind, gamma, hmm, price):
     assert project(problem.joint, rows, gamma, **loose, generic=True).kkt_residual <= 1e-2
 
 
+@pytest.mark.parametrize("hmm", [True, False])
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+@pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
+def test_a_pair_has_the_same_bits_whatever_stands_beside_it(hmm, gamma):
+    # Scratch space is that of the longest pair, and holds what longer ones left; vectors go beyond the last word.
+    rng, n_source, n_target = np.random.default_rng(3), [17, 1, 8, 3, 25, 2, 16], [9, 1, 16, 2, 31, 7, 8]
+    moves = {"jump": rng.random(63) + 0.1, "first_place": rng.random(32) + 0.1} if hmm else {}
+    n_links = sum(i * j for i, j in zip(n_source, n_target, strict=True))
+    joint = Joint(
+        Alignment(n_source, n_target, 2 * rng.standard_normal(n_links), rng.random(sum(n_target)), **moves),
+        Alignment(
+            n_source, n_target, 2 * rng.standard_normal(n_links), rng.random(sum(n_source)), **moves, forward=False
+        ),
+    )  # fmt: skip
+    hints = trusted(links=[[(0, 2)], [], [(7, 15)], [], [(3, 3)], [], []], at_least=0.9).penalty(12)
+    rows = compile_constraints([*BOTH, hints], Pairs(7), Vocabulary([]), joint.parts)
+    few = {"tolerance": 1e-3, "most_evaluations": 6}
+    together = project(joint, rows, gamma, **few).posterior
+    for n in range(7):
+        alone = project(joint.instances(n, n + 1), rows.shard(n, n + 1), gamma, **few).posterior
+        for whole, one, member in zip(together.members, alone.members, joint.members, strict=True):
+            links, words = (slice(*o[n : n + 2]) for o in (member.parts.link_offsets, member.parts.observed_offsets))
+            assert whole.log_partition[n] == one.log_partition[0]
+            assert np.array_equal(whole.link[links], one.link)
+            assert np.array_equal(whole.null[words], one.null)
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_hints_hold_alike_at_every_temperature(gamma, seed):

@@ -99,7 +99,7 @@ class Projector:
     def no_duals(self) -> Duals:
         """λ = 0 everywhere."""
         blocks = tuple(np.zeros((len(block), block.width)) for block in self.rows.sparsity)
-        return Duals(np.zeros(len(self.rows)), blocks, tuple(None for _ in self.items))
+        return Duals(np.zeros(len(self.rows)), blocks, (None,) * len(self.items))
 
     def run(
         self,

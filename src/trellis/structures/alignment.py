@@ -43,7 +43,7 @@ from trellis.structures.structure import (
 _NONE = np.zeros(0)
 _NO_CODES = np.zeros(0, np.int32)
 _NO_TABLE = np.zeros(0, np.float32)
-WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0.0)
+WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -423,7 +423,7 @@ def hmm_moves(jump: Any, first_place: Any, p_null: float, *, longest: int, negli
     if not (jump.min() > 0.0 and first.min() > 0.0 and 0.0 < p_null < 1.0):
         raise DataError("the weights of jumps and of first places must be positive, and p_null between 0 and 1")
     sums, firsts = (np.concatenate(([0.0], np.cumsum(weights))) for weights in (jump, first))
-    return Moves(HMM, jump, jump[::-1].copy(), np.log(jump), sums, first, firsts, _NONE, float(p_null), 1.0, negligible)
+    return Moves(HMM, jump, np.log(jump), sums, first, firsts, _NONE, float(p_null), 1.0, negligible)
 
 
 def _raised(moves: Moves, power: float) -> Moves:
@@ -431,9 +431,7 @@ def _raised(moves: Moves, power: float) -> Moves:
     if power == moves.power:
         return moves
     jump = np.exp(power * moves.log_jump)
-    return moves._replace(
-        jump=jump, jump_reversed=jump[::-1].copy(), power=power, negligible=moves.negligible if power <= 1.0 else 0.0
-    )
+    return moves._replace(jump=jump, power=power, negligible=moves.negligible if power <= 1.0 else 0.0)
 
 
 def _scored(link: FloatArray, null: FloatArray) -> Words:

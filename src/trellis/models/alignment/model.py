@@ -194,8 +194,9 @@ class AlignmentModel(SavedEstimator):
         forward, backward = batch.parts.members
         t, none, b = self.tables_, np.zeros(0), batch
         entries, cells = self.table_.number(b)
-        # A small table of their own, which fits into the cache.
-        pair = np.take(t.pair, entries, axis=0)
+        # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
+        pair = np.zeros((len(entries) + 1, 2), np.float32)
+        np.take(t.pair, entries, axis=0, out=pair[:-1])
         words = (
             Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
             Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),

@@ -1,7 +1,7 @@
 """A batch of sentence pairs: coded words of both sides.
 
 The entries of a model's table that every two words have are not kept: there are many more cells than words, and a
-shard's are found again (:meth:`~trellis.models.alignment.PairTable.number`) in less than a tenth of the time of its
+shard's are found again (:meth:`~trellis.models.alignment.PairTable.number`) in about a seventh of the time of its
 E-step.
 """
 

@@ -224,9 +224,7 @@ def trigamma(x: float) -> float:
 def _norms(totals: FloatArray, mass: FloatArray, variational: bool) -> FloatArray:
     if not variational:
         return np.maximum(totals + mass, 1e-300)
-    norms = np.empty(len(totals))
-    for k in range(len(totals)):
-        norms[k] = kernel.exp_digamma(max(totals[k] + mass[k], 1e-2))
+    norms: FloatArray = kernel.exp_digamma.py_func(np.maximum(totals + mass, 1e-2))
     return norms
 
 

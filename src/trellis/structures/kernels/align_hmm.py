@@ -25,147 +25,164 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.align_work import (
+    ALPHA,
+    ANY,
+    ARRIVING,
+    FINAL,
+    FIRST,
+    FIRST_LINK,
+    FOLLOWING,
+    LEAVE,
+    LEAVING,
+    LINK,
+    NONE,
+    NULL,
+    NULL_LINK,
+    OCCUPANCY,
+    SCALE,
+    STOP,
+    whole_vectors,
+)
+from trellis.structures.kernels.lanes import LANES, add, add_scaled, load, multiply, splat, store, total
+
 SMALLEST_SCALE = 1e-100
 LARGEST_BETA = 1e200
 
 
 @njit(nogil=True, cache=True)
-def spread(n_active, active, x, profile, middle, n, out):
-    """out[i] += Σ_k x[a_k] profile[middle + i − a_k] over the active anchors, four at a time."""
-    k = 0
-    while k + 4 <= n_active:
-        a0, a1, a2, a3 = active[k], active[k + 1], active[k + 2], active[k + 3]
-        x0, x1, x2, x3 = x[a0], x[a1], x[a2], x[a3]
-        p0 = profile[middle - a0 : middle - a0 + n]
-        p1 = profile[middle - a1 : middle - a1 + n]
-        p2 = profile[middle - a2 : middle - a2 + n]
-        p3 = profile[middle - a3 : middle - a3 + n]
-        for i in range(n):
-            out[i] += x0 * p0[i] + x1 * p1[i] + x2 * p2[i] + x3 * p3[i]
-        k += 4
-    while k < n_active:
-        a0 = active[k]
-        x0 = x[a0]
-        p0 = profile[middle - a0 : middle - a0 + n]
-        for i in range(n):
-            out[i] += x0 * p0[i]
-        k += 1
-
-
-@njit(nogil=True, cache=True)
-def forward_backward(n_obs, n_places, emission, moves, work):
+def forward_backward(n_obs, n_places, potentials, negligible, work):
     """Posteriors of one direction of one pair; returns log Z, −∞ where scaled probabilities do not suffice.
 
-    emission : (≥ J, ≥ I) e_t(i), work.emission or work.tilted. Written in ``work``, beside scratch space:
-    link : (J, I) P(y_t = i);  null_link : (J,) P(y_t = null);  alpha and w, for the expected jumps
-    occupancy : (I + 1,) expected number of real links, or the end, that leave from each anchor
-    first_link : (I,) P(the first real link goes to place i)
+    potentials : EMISSION or TILTED, e_t(i). Written in ``work``, beside scratch space:
+    LINK : (J, I) P(y_t = i);  NULL_LINK : (J,) P(y_t = null);  ALPHA, NONE and ARRIVING, for the expected jumps
+    OCCUPANCY : (W + 1,) expected number of real links, or the end, that leave from each anchor
+    FIRST_LINK : (I,) P(the first real link goes to place i)
     """
-    null, leave, first, stop = work.null_emission, work.leave, work.first, work.stop
-    alpha, scale, following, w, x, active = work.alpha, work.scale, work.following, work.w, work.x, work.active
-    link, null_link, occupancy, first_link = work.link, work.null_link, work.occupancy, work.first_link
-    jump, jump_reversed, negligible = moves.jump, moves.jump_reversed, moves.negligible
-    middle = jump.shape[0] // 2
-    log_sum = 0.0
-    product = 1.0
-    start = alpha[0]
-    for i in range(n_places):
-        start[i] = 0.0
-    start[n_places] = 1.0
+    matrices, places, jumps, words, active = work.matrices, work.places, work.jumps, work.words, work.active
+    width, wide, row, n_jumps = matrices.shape[2], whole_vectors(n_places), places.shape[1], jumps.shape[1]
+    size = matrices.shape[1] * width
+    emission, link, alpha, arriving = potentials * size, LINK * size, ALPHA * size, ARRIVING * size
+    leave, first, following, occupancy = LEAVE * row, FIRST * row, FOLLOWING * row, OCCUPANCY * row
+    first_link, leaving, nothing, log_sum, product = FIRST_LINK * row, LEAVING * row, splat(0.0), 0.0, 1.0
+    for i in range(wide):
+        matrices[ALPHA, 0, i] = 0.0
+    words[NONE, 0] = 1.0
     for t in range(n_obs):
-        a = alpha[t]
-        following_a = alpha[t + 1]
-        real = link[t]
-        e = emission[t]
-        none = a[n_places]
-        for i in range(n_places):
-            real[i] = none * first[i]
         n_active = 0
         for i in range(n_places):
-            if a[i] > negligible:
-                x[i] = a[i] * leave[i]
-                active[n_active] = i
-                n_active += 1
-        spread(n_active, active, x, jump, middle, n_places, real)
-        z = null[t]
-        total = z * none
-        for i in range(n_places):
-            real[i] *= e[i]
-            value = real[i] + z * a[i]
-            following_a[i] = value
-            total += value
-        if not total > SMALLEST_SCALE:
+            share = matrices[ALPHA, t, i]
+            places[ANY, n_active] = share * places[LEAVE, i]
+            active[n_active] = width - i
+            n_active += share > negligible
+        z, none, at, sums = words[NULL, t], words[NONE, t], t * width, splat(0.0)
+        for i in range(0, wide, 2 * LANES):
+            # Two sums side by side: one alone would wait for itself. The second may belong to nobody.
+            one = add_scaled(nothing, none, load(places, first + i))
+            two = add_scaled(nothing, none, load(places, first + i + LANES))
+            for k in range(n_active):
+                share, profile = places[ANY, k], active[k] + i
+                one = add_scaled(one, share, load(jumps, profile))
+                two = add_scaled(two, share, load(jumps, profile + LANES))
+            store(matrices, link + at + i, one)
+            store(matrices, link + at + i + LANES, two)
+        for i in range(0, wide, LANES):
+            real = multiply(load(matrices, link + at + i), load(matrices, emission + at + i))
+            value = add_scaled(real, z, load(matrices, alpha + at + i))
+            store(matrices, link + at + i, real)
+            store(matrices, alpha + at + width + i, value)
+            sums = add(sums, value)
+        mass = z * none + total(sums)
+        if not mass > SMALLEST_SCALE:
             return -np.inf
-        inverse = 1.0 / total
-        for i in range(n_places):
-            real[i] *= inverse
-            following_a[i] *= inverse
-        following_a[n_places] = z * none * inverse
-        scale[t] = inverse
-        product *= total
+        inverse = 1.0 / mass
+        for i in range(at, at + wide, LANES):
+            store(matrices, link + i, add_scaled(nothing, inverse, load(matrices, link + i)))
+            k = alpha + width + i
+            store(matrices, k, add_scaled(nothing, inverse, load(matrices, k)))
+        words[NONE, t + 1] = z * none * inverse
+        words[SCALE, t] = inverse
+        product *= mass
         if product < 1e-200 or product > 1e200:
             log_sum += np.log(product)
             product = 1.0
-    last = alpha[n_obs]
-    z_end = 0.0
-    for i in range(n_places + 1):
-        z_end += last[i] * stop[i]
+    z_end = words[NONE, n_obs] * places[STOP, width]
+    for i in range(n_places):
+        z_end += matrices[ALPHA, n_obs, i] * places[STOP, i]
     if not z_end > SMALLEST_SCALE:
         return -np.inf
     inverse = 1.0 / z_end
-    for i in range(n_places + 1):
-        following[i] = stop[i] * inverse
-        work.final[i] = following[i]
-        occupancy[i] = last[i] * following[i]
-    for i in range(n_places):
-        first_link[i] = 0.0
+    for i in range(wide):
+        places[FINAL, i] = places[STOP, i] * inverse
+        places[FOLLOWING, i] = places[FINAL, i]
+        places[OCCUPANCY, i] = matrices[ALPHA, n_obs, i] * places[FINAL, i]
+        places[FIRST_LINK, i] = 0.0
+    from_none = places[STOP, width] * inverse
+    places[FINAL, width] = from_none
+    of_none = words[NONE, n_obs] * from_none
     for t in range(n_obs - 1, -1, -1):
-        a, real, e, w_t = alpha[t], link[t], emission[t], w[t]
-        inverse = scale[t]
-        z = null[t] * inverse
-        none = a[n_places]
-        from_none = 0.0
+        inverse, none, at = words[SCALE, t], words[NONE, t], t * width
+        z = words[NULL, t] * inverse
+        stayed, begun = splat(0.0), splat(0.0)
+        for i in range(0, wide, LANES):
+            later = load(places, following + i)
+            store(matrices, link + at + i, multiply(load(matrices, link + at + i), later))
+            stayed = add(stayed, multiply(load(matrices, alpha + at + i), later))
+            w = add_scaled(nothing, inverse, multiply(load(matrices, emission + at + i), later))
+            store(matrices, arriving + at + i, w)
+            w = multiply(load(places, first + i), w)
+            store(places, first_link + i, add_scaled(load(places, first_link + i), none, w))
+            begun = add(begun, w)
+        words[NULL_LINK, t] = z * (none * from_none + total(stayed))
         n_active = 0
-        null_mass = z * none * following[n_places]
         for i in range(n_places):
-            real[i] *= following[i]
-            null_mass += z * a[i] * following[i]
-            w_t[i] = e[i] * following[i] * inverse
-            arrived = first[i] * w_t[i]
-            from_none += arrived
-            first_link[i] += none * arrived
-            x[i] = 0.0
-            if real[i] > negligible:
-                active[n_active] = i
-                n_active += 1
-        null_link[t] = null_mass
-        spread(n_active, active, w_t, jump_reversed, middle, n_places, x)
-        largest = 0.0
-        for i in range(n_places):
-            left = x[i] * leave[i]
-            occupancy[i] += a[i] * left
-            following[i] = left + z * following[i]
-            largest += following[i]
+            places[ANY, n_active] = matrices[ARRIVING, t, i]
+            active[n_active] = n_jumps + width - i
+            n_active += matrices[LINK, t, i] > negligible
+        sums = splat(0.0)
+        for i in range(0, wide, 2 * LANES):
+            one, two = nothing, nothing
+            for k in range(n_active):
+                share, profile = places[ANY, k], active[k] + i
+                one = add_scaled(one, share, load(jumps, profile))
+                two = add_scaled(two, share, load(jumps, profile + LANES))
+            store(places, leaving + i, one)
+            store(places, leaving + i + LANES, two)
+        for i in range(0, wide, LANES):
+            left = multiply(load(places, leaving + i), load(places, leave + i))
+            gone = multiply(load(matrices, alpha + at + i), left)
+            store(places, occupancy + i, add(load(places, occupancy + i), gone))
+            later = add_scaled(left, z, load(places, following + i))
+            store(places, following + i, later)
+            sums = add(sums, later)
         # A sum, since a maximum would pass over a NaN.
-        if not largest < LARGEST_BETA:
+        if not total(sums) < LARGEST_BETA:
             return -np.inf
-        occupancy[n_places] += none * from_none
-        following[n_places] = from_none + z * following[n_places]
+        of_none += none * total(begun)
+        from_none = total(begun) + z * from_none
+    places[OCCUPANCY, width] = of_none
     return log_sum + np.log(product) + np.log(z_end)
 
 
 @njit(nogil=True, cache=True)
-def add_jumps(n_obs, n_places, negligible, weight, work, jumps_reversed):
-    """jumps_reversed[L + a − i] += weight Σ_t α_t(a) g(a) w_t(i); times c(i − a) these are the expected jumps."""
-    alpha, leave, w, link, x = work.alpha, work.leave, work.w, work.link, work.x
-    middle = jumps_reversed.shape[0] // 2
-    for t in range(1, n_obs):
-        a = alpha[t]
-        for i in range(n_places):
-            x[i] = a[i] * leave[i]
-        for i in range(n_places):
-            if link[t, i] > negligible:
-                share = weight * w[t, i]
-                out = jumps_reversed[middle - i : middle - i + n_places]
-                for k in range(n_places):
-                    out[k] += share * x[k]
+def add_jumps(n_obs, n_places, weight, work, jumps_reversed):
+    """jumps_reversed[L + a − i] += weight Σ_t α_t(a) g(a) w_t(i); times c(i − a) these are the expected jumps.
+
+    jumps_reversed : (2 L + 1,) with slack (see :mod:`lanes`)
+    """
+    matrices, places, middle = work.matrices, work.places, jumps_reversed.shape[0] // 2
+    width = matrices.shape[2]
+    alpha = ALPHA * matrices.shape[1] * width
+    for i in range(n_places):
+        for a in range(0, n_places, LANES):
+            sums, other = splat(0.0), splat(0.0)
+            for t in range(1, n_obs - 1, 2):
+                k = alpha + t * width + a
+                sums = add_scaled(sums, matrices[ARRIVING, t, i], load(matrices, k))
+                other = add_scaled(other, matrices[ARRIVING, t + 1, i], load(matrices, k + width))
+            if n_obs % 2 == 0:
+                k = alpha + (n_obs - 1) * width + a
+                sums = add_scaled(sums, matrices[ARRIVING, n_obs - 1, i], load(matrices, k))
+            k = middle - i + a
+            sums = multiply(add(sums, other), load(places, LEAVE * places.shape[1] + a))
+            store(jumps_reversed, k, add_scaled(load(jumps_reversed, k), weight, sums))

@@ -14,7 +14,27 @@ from numba import njit
 
 from trellis.structures.kernels.align_hmm import add_jumps, forward_backward
 from trellis.structures.kernels.align_log import forward_backward_log
-from trellis.structures.kernels.align_work import HMM, gather, gather_logs, shape_of, work_for
+from trellis.structures.kernels.align_work import (
+    ALPHA,
+    EMISSION,
+    EXPECTED,
+    FINAL,
+    FIRST_LINK,
+    HMM,
+    IN_LOGS,
+    LINK,
+    NONE,
+    NULL,
+    NULL_LINK,
+    OCCUPANCY,
+    TILTED,
+    gather,
+    gather_logs,
+    shape_of,
+    whole_vectors,
+    work_for,
+)
+from trellis.structures.kernels.lanes import LANES, add, add_scaled, load, splat, store, total, with_slack
 
 
 class Found(NamedTuple):
@@ -23,7 +43,7 @@ class Found(NamedTuple):
     link: np.ndarray  # (n_links,)
     null: np.ndarray  # (n_observed,)
     log_partition: np.ndarray  # (n_pairs,) NaN where log space is needed
-    jumps: np.ndarray  # (2 L + 1,) correlations, reversed; times c(d), raised, the expected jumps
+    jumps: np.ndarray  # (2 L + 1,) with slack: correlations, reversed; times c(d), raised, the expected jumps
     ends: np.ndarray  # (2 L + 1,) expected jumps to the end of the sentence, and those that need no factor
     jump_weight: np.ndarray  # (2 L + 2,) differences of Σ occupancy / Σ c over the jumps possible there
     firsts: np.ndarray  # (L + 1,) expected first places
@@ -37,7 +57,7 @@ def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: typ
         np.zeros(n_links, dtype),
         np.zeros(n_observed, dtype),
         np.zeros(n_pairs),
-        np.zeros(2 * span + 1),
+        with_slack((2 * span + 1,), zeros=True),
         np.zeros(2 * span + 1),
         np.zeros(2 * span + 2),
         np.zeros(span + 1),
@@ -59,12 +79,12 @@ def infer_pairs(chosen, direction, weights, logs, out):
             continue
         lost = gather(shape, words, moves, work)
         if logs is None:
-            log_z = posteriors(n_obs, n_places, work.emission, moves, None, work)
+            log_z = posteriors(n_obs, n_places, EMISSION, moves, None, work)
         else:
             # Everything anew: logarithms of what has underflowed come too late.
             gather_logs(shape, words, moves, work)
             lost = 0.0
-            log_z = forward_backward_log(n_obs, n_places, work.tilted, work.null_emission, moves, work)
+            log_z = forward_backward_log(n_obs, n_places, work.matrices[TILTED], work.words[NULL], moves, work)
         out.log_partition[s] = log_z + lost
         if log_z > -np.inf:
             hand_out(shape, work, out)
@@ -72,40 +92,39 @@ def infer_pairs(chosen, direction, weights, logs, out):
                 collect_places(n_obs, n_places, moves, weights[s], work, out)
 
 
-@njit(nogil=True, cache=True)
-def posteriors(n_obs, n_places, emission, moves, logs, work):
-    """Posteriors of one pair from ``emission``, work.emission or work.tilted; log Z, or NaN if log space is needed."""
+@njit(nogil=True, cache=True, forceinline=True)
+def posteriors(n_obs, n_places, potentials, moves, logs, work):
+    """Posteriors of one pair; log Z, or NaN if log space is needed; potentials : EMISSION or TILTED."""
     if moves.kind != HMM:
-        return posteriors_alone(n_obs, n_places, emission, work)
-    work.in_logs[0] = False
-    log_z = forward_backward(n_obs, n_places, emission, moves, work)
+        return posteriors_alone(n_obs, n_places, potentials, work)
+    work.words[IN_LOGS, 0] = 0.0
+    log_z = forward_backward(n_obs, n_places, potentials, moves.negligible, work)
     if log_z > -np.inf:
         return log_z
     if logs is None:
         return np.nan
     else:  # the compiler leaves out this branch, and all that it calls, where logs is None
-        return forward_backward_log(n_obs, n_places, np.log(emission), np.log(work.null_emission), moves, work)
+        e, null = np.log(work.matrices[potentials]), np.log(work.words[NULL])
+        return forward_backward_log(n_obs, n_places, e, null, moves, work)
 
 
 @njit(nogil=True, cache=True)
-def posteriors_alone(n_obs, n_places, emission, work):
-    """Fill work.link (J, I) and work.null_link (J,); returns Σ_t log Z_t, −∞ if a word has no possible origin."""
-    null, link, null_link = work.null_emission, work.link, work.null_link
-    log_sum = 0.0
-    product = 1.0
+def posteriors_alone(n_obs, n_places, potentials, work):
+    """Fill LINK (J, I) and NULL_LINK (J,); returns Σ_t log Z_t, −∞ if a word has no possible origin."""
+    matrices, words, log_sum, product, nothing = work.matrices, work.words, 0.0, 1.0, splat(0.0)
+    width, wide, size = matrices.shape[2], whole_vectors(n_places), matrices.shape[1] * matrices.shape[2]
     for t in range(n_obs):
-        e, out = emission[t], link[t]
-        total = 0.0
-        for i in range(n_places):
-            total += e[i]
-        total += null[t]
-        if not total > 0.0:
+        e, link, sums = potentials * size + t * width, LINK * size + t * width, splat(0.0)
+        for i in range(0, wide, LANES):
+            sums = add(sums, load(matrices, e + i))
+        mass = words[NULL, t] + total(sums)
+        if not mass > 0.0:
             return -np.inf
-        inverse = 1.0 / total
-        for i in range(n_places):
-            out[i] = e[i] * inverse
-        null_link[t] = null[t] * inverse
-        product *= total
+        inverse = 1.0 / mass
+        for i in range(0, wide, LANES):
+            store(matrices, link + i, add_scaled(nothing, inverse, load(matrices, e + i)))
+        words[NULL_LINK, t] = words[NULL, t] * inverse
+        product *= mass
         if product < 1e-200 or product > 1e200:
             log_sum += np.log(product)
             product = 1.0
@@ -117,10 +136,10 @@ def hand_out(shape, work, out):
     """Put the posteriors of a pair into those of the run."""
     link, null = out.link, out.null
     for t in range(shape.n_obs):
-        row, at = work.link[t], shape.link + t * shape.step
+        at = shape.link + t * shape.step
         for i in range(shape.n_places):
-            link[at + i * shape.place_step] = row[i]
-        null[shape.observed + t] = work.null_link[t]
+            link[at + i * shape.place_step] = work.matrices[LINK, t, i]
+        null[shape.observed + t] = work.words[NULL_LINK, t]
 
 
 @njit(nogil=True, cache=True)
@@ -137,28 +156,28 @@ def hand_out_empty(s, shape, words, out):
 @njit(nogil=True, cache=True)
 def collect_places(n_obs, n_places, moves, weight, work, out):
     """Add the pair's expected jumps, ends and first places, and the weights of the M-step's denominators."""
-    sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
-    if work.in_logs[0]:
+    sums, middle, places, width = moves.jump_sums, moves.jump.shape[0] // 2, work.places, work.places.shape[1] - 1
+    if work.words[IN_LOGS, 0] > 0.0:
         for d in range(-n_places, n_places + 1):
-            out.ends[middle + d] += weight * work.jumps[n_places + d]
+            out.ends[middle + d] += weight * work.jumps[EXPECTED, width + d]
     else:
-        add_jumps(n_obs, n_places, moves.negligible, weight, work, out.jumps)
+        add_jumps(n_obs, n_places, weight, work, out.jumps)
     n_null = 0.0
     for t in range(n_obs):
-        n_null += work.null_link[t]
+        n_null += work.words[NULL_LINK, t]
     log_norm = n_null * np.log(moves.p_null) + (n_obs - n_null) * np.log(1.0 - moves.p_null)
     for a in range(n_places):
-        out.ends[middle + n_places - a] += weight * (work.alpha[n_obs, a] * work.final[a])
+        out.ends[middle + n_places - a] += weight * (work.matrices[ALPHA, n_obs, a] * places[FINAL, a])
         total = sums[middle + n_places - a + 1] - sums[middle - a]
-        share = weight * (work.occupancy[a] / total)
+        share = weight * (places[OCCUPANCY, a] / total)
         out.jump_weight[middle - a] += share
         out.jump_weight[middle + n_places - a + 1] -= share
-        log_norm -= work.occupancy[a] * np.log(total)
+        log_norm -= places[OCCUPANCY, a] * np.log(total)
     for i in range(n_places):
-        out.firsts[i] += weight * work.first_link[i]
-    out.firsts[n_places] += weight * (work.alpha[n_obs, n_places] * work.final[n_places])
+        out.firsts[i] += weight * places[FIRST_LINK, i]
+    out.firsts[n_places] += weight * (work.words[NONE, n_obs] * places[FINAL, width])
     total = moves.first_sums[n_places + 1]
-    share = weight * (work.occupancy[n_places] / total)
+    share = weight * (places[OCCUPANCY, width] / total)
     out.first_weight[0] += share
     out.first_weight[n_places + 1] -= share
-    out.log_norm[0] += weight * (log_norm - work.occupancy[n_places] * np.log(total))
+    out.log_norm[0] += weight * (log_norm - places[OCCUPANCY, width] * np.log(total))

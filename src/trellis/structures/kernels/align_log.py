@@ -1,7 +1,7 @@
 """Sum-product on one sentence pair of the alignment HMM in log space: slow, and sure for every finite score.
 
 The recursions of :mod:`align_hmm`, with logarithms of all its quantities; compiled only where it is needed. Expected
-jumps are summed edge by edge into ``work.jumps``, since their factors may leave the range of doubles one by one.
+jumps are summed edge by edge into EXPECTED, since their factors may leave the range of doubles one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trellis.structures.kernels.align_work import log_places
+from trellis.structures.kernels.align_work import (
+    ALPHA,
+    EXPECTED,
+    FINAL,
+    FIRST_LINK,
+    IN_LOGS,
+    LINK,
+    NONE,
+    NULL_LINK,
+    OCCUPANCY,
+    log_places,
+)
 
 
 @njit(nogil=True, cache=True)
@@ -44,38 +55,41 @@ def forward_backward_log(n_obs, n_places, e, null, moves, work):
     log_z = -np.inf
     for a in range(n_anchors):
         log_z = log_add(log_z, alpha[n_obs, a] + stop[a])
-    work.in_logs[0] = True
+    words, places, width = work.words, work.places, work.places.shape[1] - 1
+    words[IN_LOGS, 0] = 1.0
     if log_z == -np.inf:
         return log_z
     beta = stop - log_z
     before = np.empty(n_anchors)
-    for a in range(n_anchors):
-        # collect_places multiplies alpha by final: their product is what counts
-        work.alpha[n_obs, a] = np.exp(alpha[n_obs, a] + beta[a])
-        work.final[a] = 1.0
-        work.occupancy[a] = work.alpha[n_obs, a]
-    work.first_link[:n_places] = 0.0
-    work.jumps[: 2 * n_places + 1] = 0.0
+    # collect_places multiplies alpha by final: their product is what counts
+    places[FINAL] = 1.0
+    occupancy = np.exp(alpha[n_obs] + beta)
+    work.matrices[ALPHA, n_obs, :n_places] = occupancy[:n_places]
+    words[NONE, n_obs] = occupancy[n_places]
+    places[FIRST_LINK, :n_places] = 0.0
+    work.jumps[EXPECTED] = 0.0
     for t in range(n_obs - 1, -1, -1):
         null_mass = 0.0
         for a in range(n_anchors):
             null_mass += np.exp(alpha[t, a] + null[t] + beta[a])
             before[a] = null[t] + beta[a]
-        work.null_link[t] = null_mass
+        words[NULL_LINK, t] = null_mass
         for i in range(n_places):
             w = e[t, i] + beta[i]
-            work.link[t, i] = np.exp(real[t, i] + beta[i])
+            work.matrices[LINK, t, i] = np.exp(real[t, i] + beta[i])
             if w == -np.inf:
                 continue
             for a in range(n_places):
                 step = leave[a] + jump[n_places + i - a] + w
                 before[a] = log_add(before[a], step)
                 share = np.exp(alpha[t, a] + step)
-                work.jumps[n_places + i - a] += share
-                work.occupancy[a] += share
+                work.jumps[EXPECTED, width + i - a] += share
+                occupancy[a] += share
             before[n_places] = log_add(before[n_places], first[i] + w)
             share = np.exp(alpha[t, n_places] + first[i] + w)
-            work.first_link[i] += share
-            work.occupancy[n_places] += share
+            places[FIRST_LINK, i] += share
+            occupancy[n_places] += share
         beta[:] = before
+    places[OCCUPANCY, :n_places] = occupancy[:n_places]
+    places[OCCUPANCY, width] = occupancy[n_places]
     return log_z

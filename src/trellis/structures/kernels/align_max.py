@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trellis.structures.kernels.align_work import HMM, gather_logs, log_places, shape_of, work_for
+from trellis.structures.kernels import align_work
+from trellis.structures.kernels.align_work import HMM, TILTED, gather_logs, log_places, shape_of, work_for
 
 NULL = -1
 
@@ -36,17 +37,17 @@ def best_alone(n_obs, n_places, work, path):
     """The best place of each word by itself; returns the sum of their scores."""
     total = 0.0
     for t in range(n_obs):
-        best, path[t] = work.null_emission[t], NULL
+        best, path[t] = work.words[align_work.NULL, t], NULL
         for i in range(n_places):
-            if work.tilted[t, i] > best:
-                best, path[t] = work.tilted[t, i], i
+            if work.matrices[TILTED, t, i] > best:
+                best, path[t] = work.matrices[TILTED, t, i], i
         total += best
     return total
 
 
 @njit(nogil=True, cache=True)
 def best_alignment(n_obs, n_places, moves, work, path):
-    """The best alignment of an HMM from the log-scores in work.tilted and work.null_emission; returns its score."""
+    """The best alignment of an HMM from the log-scores in TILTED and NULL; returns its score."""
     log_jump, log_leave, log_first, log_stop = log_places(n_places, moves)
     back = np.empty((n_obs, n_places + 1), np.int32)
     delta = np.full(n_places + 1, -np.inf)
@@ -55,7 +56,7 @@ def best_alignment(n_obs, n_places, moves, work, path):
     best_from = np.empty(n_places, np.int32)
     delta[n_places] = 0.0
     for t in range(n_obs):
-        null = work.null_emission[t]
+        null = work.words[align_work.NULL, t]
         for i in range(n_places):
             left[i] = delta[i] + log_leave[i]
             best_value[i] = delta[n_places] + log_first[i]
@@ -70,7 +71,7 @@ def best_alignment(n_obs, n_places, moves, work, path):
                 best_value[i] = value if better else best_value[i]
                 best_from[i] = a if better else best_from[i]
         for i in range(n_places):
-            value = best_value[i] + work.tilted[t, i]
+            value = best_value[i] + work.matrices[TILTED, t, i]
             stay = delta[i] + null
             back[t, i] = NULL if stay > value else best_from[i]
             delta[i] = stay if stay > value else value
@@ -108,9 +109,9 @@ def score_pairs(direction, path, score):
         for t in range(n_obs):
             i = path[o + t]
             if i == NULL:
-                total += work.null_emission[t]
+                total += work.words[align_work.NULL, t]
                 continue
-            total += work.tilted[t, i]
+            total += work.matrices[TILTED, t, i]
             if direction.moves.kind == HMM:
                 total += log_first[i] if anchor == n_places else log_leave[anchor] + log_jump[n_places + i - anchor]
             anchor = i

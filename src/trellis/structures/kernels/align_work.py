@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.lanes import LANES, add, load, multiply, smaller, splat, store, total
+
 ALONE = 0
 """Words do not look at each other, and their scores say everything."""
 MODEL1 = 1
@@ -56,7 +58,7 @@ class Moves(NamedTuple):
     """How places follow each other, and the power 1/γ to which tables and places are raised (log-scores are not).
 
     kind : ALONE, MODEL1 or HMM
-    jump, jump_reversed : (2 L + 1,) c(d) and c(−d) at [L + d], raised;  log_jump : log c, not raised
+    jump : (2 L + 1,) c(d) at [L + d], raised;  log_jump : log c, not raised
     jump_sums : (2 L + 2,) running sums of c, not raised
     first : (L + 1,) weights of first places, not raised;  first_sums : (L + 2,)
     pull : (L + 1,) exp((i + ½) / reach) of Model 1, or empty: places are alike
@@ -65,7 +67,6 @@ class Moves(NamedTuple):
 
     kind: int
     jump: np.ndarray
-    jump_reversed: np.ndarray
     log_jump: np.ndarray
     jump_sums: np.ndarray
     first: np.ndarray
@@ -85,54 +86,68 @@ class Direction(NamedTuple):
     moves: Moves
 
 
-class Work(NamedTuple):
-    """Scratch space for one direction of pairs with up to J observed words and I places."""
+# matrices of Work, (J + 1, W) each
+EMISSION = 0
+"""Potentials of links (J, I)."""
+TILTED = 1
+"""The same times the exponentials of dual variables, or their logs (J, I)."""
+LINK = 2
+"""Posteriors (J, I)."""
+ALPHA = 3
+"""Scaled forward probabilities of anchors (J + 1, I)."""
+ARRIVING = 4
+"""w of :mod:`align_hmm` (J, I)."""
 
-    emission: np.ndarray  # (J, I) potentials of links
-    null_emission: np.ndarray  # (J,) of null links, p₀ included
-    tilted: np.ndarray  # (J, I) emission times the exponentials of dual variables, or logs
-    leave: np.ndarray  # (I,)
-    first: np.ndarray  # (I,)
-    stop: np.ndarray  # (I + 1,)
-    alpha: np.ndarray  # (J + 1, I + 1)
-    scale: np.ndarray  # (J,)
-    following: np.ndarray  # (I + 1,)
-    final: np.ndarray  # (I + 1,) stop / Z
-    w: np.ndarray  # (J, I)
-    x: np.ndarray  # (I + 1,)
-    active: np.ndarray  # (I + 1,)
-    link: np.ndarray  # (J, I)
-    null_link: np.ndarray  # (J,)
-    occupancy: np.ndarray  # (I + 1,)
-    first_link: np.ndarray  # (I,)
-    in_logs: np.ndarray  # (1,) whether the last inference was done in log space
-    jumps: np.ndarray  # (2 I + 1,) expected jumps, if it was
+# vectors over places, (W + 1,) each; the last entry is that of "none yet"
+LEAVE, FIRST, STOP, FOLLOWING, OCCUPANCY, FIRST_LINK, ANY = range(7)
+FINAL = 7
+"""STOP / Z."""
+LEAVING = 8
+"""Σ_i c(i − a) w_t(i), with the row after it for the end of its last vector."""
+
+# vectors over jumps d, (2 W + 1,) each, at [W + d]
+JUMP, JUMP_REVERSED = 0, 1
+"""c(d) and c(−d), raised."""
+EXPECTED = 2
+"""Expected jumps, if they were found in log space."""
+
+# vectors over observed words, (J + 1,) each
+NULL, NULL_LINK, NONE, SCALE = range(4)
+"""Potentials of null links, p₀ included; their posteriors; alpha of "none yet"; 1 / scale."""
+IN_LOGS = 4
+"""First entry: whether the last inference was done in log space."""
+
+
+class Work(NamedTuple):
+    """Scratch space for one direction of pairs with up to J observed words and I places.
+
+    Rows have room for W places, whole vectors (see :mod:`lanes`), and hold zeros from the last place to the end of its
+    vector. There are few arrays with many rows: an array costs every call of a kernel that it is handed to.
+    """
+
+    matrices: np.ndarray  # (5, J + 1, W)
+    places: np.ndarray  # (10, W + 1)
+    jumps: np.ndarray  # (3, 2 W + 1)
+    words: np.ndarray  # (5, J + 1)
+    active: np.ndarray  # (W,) numbers of places
+
+
+@njit(nogil=True, cache=True)
+def whole_vectors(n):
+    """n, or the next multiple of LANES."""
+    return -(-n // LANES) * LANES
 
 
 @njit(nogil=True, cache=True)
 def new_work(n_obs, n_places):
     """Scratch space for pairs up to the given size."""
-    j, i = max(n_obs, 1), max(n_places, 1)
+    w = whole_vectors(n_places)
     return Work(
-        np.zeros((j, i)),
-        np.zeros(j),
-        np.zeros((j, i)),
-        np.zeros(i),
-        np.zeros(i),
-        np.zeros(i + 1),
-        np.zeros((j + 1, i + 1)),
-        np.zeros(j),
-        np.zeros(i + 1),
-        np.zeros(i + 1),
-        np.zeros((j, i)),
-        np.zeros(i + 1),
-        np.zeros(i + 1, np.int64),
-        np.zeros((j, i)),
-        np.zeros(j),
-        np.zeros(i + 1),
-        np.zeros(i),
-        np.zeros(1, np.bool_),
-        np.zeros(2 * i + 1),
+        np.zeros((5, n_obs + 1, w)),
+        np.zeros((10, w + 1)),
+        np.zeros((3, 2 * w + 1)),
+        np.zeros((5, n_obs + 1)),
+        np.zeros(w, np.int64),
     )
 
 
@@ -176,34 +191,37 @@ def gather(shape, words, moves, work):
     """Potentials of a pair, to the power 1/γ; return what scaling took from log Z."""
     if moves.kind == HMM:
         set_places(shape.n_places, moves, work)
+    for t in range(shape.n_obs):
+        for i in range(shape.n_places, whole_vectors(shape.n_places)):
+            work.matrices[EMISSION, t, i] = 0.0
     if words.cells.shape[0] == 0:
         return exponentials(shape, words, moves, work)
     read_table(shape, words, moves, work)
     if moves.power == 1.0:
         return 0.0
-    return raise_rows(shape.n_obs, shape.n_places, work.emission, work.null_emission, moves.power)
+    return raise_rows(shape.n_obs, shape.n_places, moves.power, work)
 
 
 @njit(nogil=True, cache=True)
 def read_table(shape, words, moves, work):
     """Probabilities of links and null links of a pair, with those of places that do not depend on each other."""
-    cells, table, column, unseen, alike = words.cells, words.table, words.column, words.unseen, words.alike
+    cells, table, column, alike = words.cells, words.table, words.column, words.alike
     observed, other, null_table = words.observed, words.other, words.null_table
-    emission, null = work.emission, work.null_emission
+    matrices, places, of_words = work.matrices, work.places, work.words
+    for i in range(shape.n_places):
+        places[ANY, i] = words.unseen[other[shape.place + i]]
     for t in range(shape.n_obs):
-        null[t] = null_table[observed[shape.observed + t]] * moves.p_null
-        row = emission[t]
+        of_words[NULL, t] = null_table[observed[shape.observed + t]] * moves.p_null
         at = shape.link + t * shape.step
         for i in range(shape.n_places):
             k = cells[at + i * shape.place_step]
-            if k >= 0:
-                row[i] = table[k, column]
-            elif k == ALIKE:
-                row[i] = alike[other[shape.place + i]]
-            else:
-                row[i] = unseen[other[shape.place + i]]
+            # No branch, since nobody can predict which cells have an entry: the table has one for those without.
+            known = 1.0 * (k >= 0)
+            matrices[EMISSION, t, i] = known * table[max(k, 0), column] + (1.0 - known) * places[ANY, i]
+            if k == ALIKE:
+                matrices[EMISSION, t, i] = alike[other[shape.place + i]]
     if moves.kind == MODEL1:
-        place_alone(shape.n_obs, shape.n_places, moves, emission)
+        place_alone(shape.n_obs, shape.n_places, moves.pull, moves.p_null, work)
 
 
 @njit(nogil=True, cache=True)
@@ -219,15 +237,15 @@ def exponentials(shape, words, moves, work):
         if top == -np.inf:
             top = 0.0
         lost += top
-        work.null_emission[t] = np.exp(null - top)
+        work.words[NULL, t] = np.exp(null - top)
         for i in range(shape.n_places):
-            work.emission[t, i] = np.exp(words.link[at + i * shape.place_step] - top)
+            work.matrices[EMISSION, t, i] = np.exp(words.link[at + i * shape.place_step] - top)
     return lost
 
 
 @njit(nogil=True, cache=True)
 def gather_logs(shape, words, moves, work):
-    """Log-scores of a pair in work.tilted and work.null_emission, whatever their range."""
+    """Log-scores of a pair in TILTED and NULL, whatever their range."""
     is_table = words.cells.shape[0] > 0
     if is_table:
         read_table(shape, words, moves, work)
@@ -235,14 +253,14 @@ def gather_logs(shape, words, moves, work):
     for t in range(shape.n_obs):
         at = shape.link + t * shape.step
         if is_table:
-            work.null_emission[t] = moves.power * np.log(work.null_emission[t])
+            work.words[NULL, t] = moves.power * np.log(work.words[NULL, t])
         else:
-            work.null_emission[t] = words.null[shape.observed + t] + more
+            work.words[NULL, t] = words.null[shape.observed + t] + more
         for i in range(shape.n_places):
             if is_table:
-                work.tilted[t, i] = moves.power * np.log(work.emission[t, i])
+                work.matrices[TILTED, t, i] = moves.power * np.log(work.matrices[EMISSION, t, i])
             else:
-                work.tilted[t, i] = words.link[at + i * shape.place_step]
+                work.matrices[TILTED, t, i] = words.link[at + i * shape.place_step]
 
 
 @njit(nogil=True, cache=True)
@@ -258,68 +276,83 @@ def write_scores(direction, link, null):
             continue
         gather_logs(shape, words, moves, work)
         for t in range(shape.n_obs):
-            null[shape.observed + t] = work.null_emission[t] - more
+            null[shape.observed + t] = work.words[NULL, t] - more
             for i in range(shape.n_places):
-                link[shape.link + t * shape.step + i * shape.place_step] = work.tilted[t, i]
+                link[shape.link + t * shape.step + i * shape.place_step] = work.matrices[TILTED, t, i]
 
 
 @njit(nogil=True, cache=True)
-def place_alone(n_obs, n_places, moves, emission):
-    """Multiply emission (≥ J, ≥ I) by p(i | t) of Model 1: (1 − p₀)/I, or, with a reach as in Dyer et al. 2013,
+def place_alone(n_obs, n_places, pull, p_null, work):
+    """Multiply EMISSION by p(i | t) of Model 1: (1 − p₀)/I, or, with a reach as in Dyer et al. 2013,
 
         p(i | t) ∝ exp(−|i + ½ − (t + ½) I/J| / reach),
 
     which differs in that the reach is counted in words, so that short sentences hardly feel it.
     """
-    pull, real = moves.pull, 1.0 - moves.p_null
-    near = np.empty(n_places)
+    matrices, places, real = work.matrices, work.places, 1.0 - p_null
+    wide, width, row = whole_vectors(n_places), matrices.shape[2], places.shape[1]
+    rises, falls, near = FIRST * row, LEAVE * row, ANY * row
+    for i in range(wide):
+        inside = i < n_places
+        places[FIRST, i] = (pull[i] if pull.shape[0] else 1.0) if inside else 0.0
+        places[LEAVE, i] = 1.0 / places[FIRST, i] if inside else 0.0
     for t in range(n_obs):
-        if pull.shape[0] == 0:
-            for i in range(n_places):
-                emission[t, i] *= real / n_places
-            continue
-        centre = (t + 0.5) * n_places / n_obs
-        # exp(c / reach): logarithms of the table are linear in the place.
-        below = int(centre)
-        at = pull[below] * (pull[1] / pull[0]) ** (centre - below - 0.5)
-        total = 0.0
-        for i in range(n_places):
-            near[i] = pull[i] / at if i + 0.5 <= centre else at / pull[i]
-            total += near[i]
-        share = real / total
-        for i in range(n_places):
-            emission[t, i] *= share * near[i]
+        at = 1.0
+        if pull.shape[0]:
+            centre = (t + 0.5) * n_places / n_obs
+            # exp(c / reach): logarithms of the table are linear in the place.
+            below = int(centre)
+            at = pull[below] * (pull[1] / pull[0]) ** (centre - below - 0.5)
+        up, down, sums = splat(1.0 / at), splat(at), splat(0.0)
+        for i in range(0, wide, LANES):
+            here = smaller(multiply(up, load(places, rises + i)), multiply(down, load(places, falls + i)))
+            store(places, near + i, here)
+            sums = add(sums, here)
+        share = splat(real / total(sums))
+        for i in range(0, wide, LANES):
+            k = t * width + i
+            store(matrices, k, multiply(load(matrices, k), multiply(share, load(places, near + i))))
 
 
 @njit(nogil=True, cache=True)
-def raise_rows(n_obs, n_places, emission, null, power):
+def raise_rows(n_obs, n_places, power, work):
     """Raise to a power after dividing rows by their largest entry, against underflow; return Σ log of the divisors."""
+    matrices, words = work.matrices, work.words
     lost = 0.0
     for t in range(n_obs):
-        top = null[t]
+        top = words[NULL, t]
         for i in range(n_places):
-            top = max(top, emission[t, i])
+            top = max(top, matrices[EMISSION, t, i])
         lost += np.log(top)
-        null[t] = (null[t] / top) ** power
+        words[NULL, t] = (words[NULL, t] / top) ** power
         for i in range(n_places):
-            emission[t, i] = (emission[t, i] / top) ** power
+            matrices[EMISSION, t, i] = (matrices[EMISSION, t, i] / top) ** power
     return lost * power
 
 
 @njit(nogil=True, cache=True)
 def set_places(n_places, moves, work):
-    """Fill leave (I,), first (I,) and stop (I + 1,) for a sentence of I places; all to the power 1/γ."""
-    jump, sums, first_sums, power = moves.jump, moves.jump_sums, moves.first_sums, moves.power
-    middle = jump.shape[0] // 2
+    """Fill LEAVE, FIRST, STOP and jumps for a sentence of I places; all to the power 1/γ."""
+    jump, sums, power, places, jumps = moves.jump, moves.jump_sums, moves.power, work.places, work.jumps
+    middle, width, wide = jump.shape[0] // 2, places.shape[1] - 1, whole_vectors(n_places)
     real = (1.0 - moves.p_null) ** power
+    norm = moves.first_sums[n_places + 1]
     for a in range(n_places):
-        total = (sums[middle + n_places - a + 1] - sums[middle - a]) ** -power
-        work.leave[a] = real * total
-        work.stop[a] = jump[middle + n_places - a] * total
-    total = first_sums[n_places + 1]
-    for i in range(n_places):
-        work.first[i] = (moves.first[i] / total) ** power * real
-    work.stop[n_places] = (moves.first[n_places] / total) ** power
+        possible, start = sums[middle + n_places - a + 1] - sums[middle - a], moves.first[a] / norm
+        share = 1.0 / possible if power == 1.0 else possible**-power
+        places[LEAVE, a] = real * share
+        places[STOP, a] = jump[middle + n_places - a] * share
+        places[FIRST, a] = real * (start if power == 1.0 else start**power)
+    places[STOP, width] = (moves.first[n_places] / norm) ** power
+    for d in range(1 - n_places, n_places):
+        jumps[JUMP, width + d] = jump[middle + d]
+        jumps[JUMP_REVERSED, width - d] = jump[middle + d]
+    for i in range(n_places, wide):
+        places[LEAVE, i] = 0.0
+        places[STOP, i] = 0.0
+        places[FIRST, i] = 0.0
+        jumps[JUMP, width + i] = 0.0
+        jumps[JUMP_REVERSED, width + i] = 0.0
 
 
 @njit(nogil=True, cache=True)

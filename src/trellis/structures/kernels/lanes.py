@@ -170,6 +170,17 @@ def larger(typing, a, b):
     return lanes(lanes, lanes), code
 
 
+@intrinsic
+def smaller(typing, a, b):
+    """The smaller of each two entries; of a number and NaN the number ``b``."""
+
+    def code(context, builder, signature, arguments):
+        a, b = arguments
+        return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+    return lanes(lanes, lanes), code
+
+
 def _fold(builder, vector, combine):
     width = LANES
     while width > 1:
