@@ -10,7 +10,8 @@ are a random split of the features (words and pairs of words that occur in four 
 *chunks*: noun phrases, the current word and tag against those around it as views; CRFs.
 
 "one" is a single model of all features, "agree₀" the product of the views trained on labels alone, "content" that view
-by itself, * the γ that was chosen on other draws. Draws are random splits into labelled, unlabelled and (but for entities) test instances, and into views.
+by itself, * the γ that was chosen on other draws. Draws are random splits into labelled, unlabelled and (but for
+entities) test instances, and into views.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def runs(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {"agree₀": {"weight": 0.0, "max_iter": 1}}
     for gamma in options.gamma:
         for weight in options.weight:
-            name = f"γ = {gamma:g}" + ("*" if gamma == options.chosen else "") + (f", c = {weight:g}" if len(options.weight) > 1 else "")
+            name = f"γ = {gamma:g}" + "*" * (gamma == options.chosen)
+            name += f", c = {weight:g}" if len(options.weight) > 1 else ""
             made[name] = {"gamma": gamma, "weight": weight, "max_iter": options.rounds}
     return made
 

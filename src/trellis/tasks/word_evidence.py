@@ -96,7 +96,7 @@ ARRAYS = {
     "counts": ArrayOf(np.float64, ("words",), low=1.0, high=1e15),
     "means": ArrayOf(np.float64, ("words",), low=-1e6, high=1e6),
     "records": ArrayOf(np.float64, ("ends",), low=-50.0, high=50.0),
-    "kin": ArrayOf(np.float64, ("kin", "classes"), low=-1e6, high=0.0),
+    "kin": ArrayOf(np.float64, ("kin", "classes"), low=-1e6, high=1.0),
     "lift": ArrayOf(np.float64, (1,), low=0.0, high=1e6),
     "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
     "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
