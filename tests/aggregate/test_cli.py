@@ -8,6 +8,7 @@ import pytest
 
 from tests.aggregate.corpora import drawn
 from tests.hostile.command import run
+from trellis import Aggregator
 
 
 @pytest.fixture
@@ -62,6 +63,18 @@ def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
     assert "Aggregator" in capfd.readouterr().out
     assert run("aggregate", "votes.jsonl", "-m", "m", "--accuracy", "0.5") == 2
     assert "--accuracy has no meaning beside it" in capfd.readouterr().err
+
+
+def test_more_text_is_read_and_what_it_taught_is_saved(votes, capfd):
+    sentences = [" ".join(text.tokens) for text in drawn(60, seed=5)[0]]
+    (votes / "more.txt").write_text("\n".join(sentences) + "\n")
+    given = ["votes.jsonl", "--text", "more.txt", "--text", "more.txt"]
+    assert run("aggregate", *given, "-o", "out.jsonl", "--save", "m", "-q") == 0
+    assert Aggregator.load(votes / "m").words_.kin
+    assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.jsonl") == 0
+    assert (votes / "out.jsonl").read_text() == (votes / "again.jsonl").read_text()
+    assert run("aggregate", *given, "--no-words") == 2
+    assert "--text has no meaning beside it" in capfd.readouterr().err
 
 
 def test_rules_and_coarse_labels(votes, capfd):

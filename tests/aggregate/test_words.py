@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from trellis.tasks import word_vectors as vectors_of
+from trellis.tasks.compounds import Compounds
+from trellis.tasks.random_effects import UNLIKE, Spread, doubted, told
 from trellis.tasks.short_forms import short_forms
-from trellis.tasks.word_evidence import Spread, told
+from trellis.tasks.word_evidence import Unit, _records
+from trellis.tasks.word_vectors import word_vectors
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,55 @@ def test_what_a_word_tells_is_the_ratio_of_densities_between_the_means():
     beyond = told(np.array([-9.0, -3.0, 0.0, 4.0]), np.full(4, 2.0), found, others)
     assert np.all(np.diff(beyond) > 0)
     assert not np.any(told(mean, n, others, found))  # a view by which entities look less like entities tells nothing
+
+
+def test_a_chosen_word_is_doubted_so_far_and_no_further():
+    ratio = np.array([-30.0, -2.0, 0.0, 3.0])
+    np.testing.assert_allclose(np.exp(doubted(ratio)), (1.0 - UNLIKE) * np.exp(ratio) + UNLIKE, rtol=1e-12)
+    assert doubted(np.array([-1e9]))[0] == pytest.approx(np.log(UNLIKE))
+
+
+def test_a_word_has_a_record():
+    units = [Unit(i, 1, 2, "O", False) for i in range(3)] + [Unit(3, 0, 1, "T", True), Unit(4, 0, 2, "T", True)]
+    units += [Unit(0, 2, 3, "O", False), Unit(0, 4, 5, "O", False), Unit(3, 1, 2, "O", True)]
+    found = _records(units, ["fan"] * 5 + ["hums", "hums", "off"])
+    assert {word: round(float(np.exp(log)), 3) for word, log in found.items()} == {"fan": 0.75, "hums": 0.5}
+
+
+def test_vectors_are_singular_vectors_of_the_mutual_information(monkeypatch):
+    """Against a dense computation, word by word; signs of singular vectors are free, products of vectors are not."""
+    rng = np.random.default_rng(0)
+    texts = [[f"W{w}" for w in rng.zipf(1.5, size=12) % 9] for _ in range(30)]
+    monkeypatch.setattr(vectors_of, "SIZE", 4)
+    words, found = word_vectors(texts, min_count=20, always=["w7"])
+    times = {w: sum(word.lower() == w for text in texts for word in text) for w in {f"w{n}" for n in range(9)}}
+    assert set(words) == {w for w, n in times.items() if n >= 20 or (w == "w7" and n)}
+    names = sorted(times)
+    counts = np.zeros((len(words), 4 * len(names)))
+    for text in texts:
+        for t, word in enumerate(text):
+            for d, step in enumerate((-2, -1, 1, 2)):
+                if 0 <= t + step < len(text) and word.lower() in words:
+                    counts[words.index(word.lower()), d * len(names) + names.index(text[t + step].lower())] += 1
+    share = counts.sum(axis=0) ** 0.75 / (counts.sum(axis=0) ** 0.75).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.nan_to_num(np.maximum(np.log(counts / (counts.sum(axis=1, keepdims=True) * share)), 0.0))
+    left, values, _ = np.linalg.svd(table)
+    kept = left[:, :4] * np.sqrt(values[:4])
+    kept /= np.linalg.norm(kept, axis=1, keepdims=True)
+    np.testing.assert_allclose(found @ found.T, kept @ kept.T, atol=1e-8)
+
+
+def test_compounds_are_learned_from_spans_and_kept_in_a_file():
+    texts = [["the", f"mod{i % 4}", f"noun{i % 5}", "is", "Fine"] for i in range(60)]
+    words, vectors = word_vectors([*texts, ["a", "modern", "noun2"], ["the", "modern", "noun3"]] * 3)
+    made = Compounds()
+    assert made.together("mod1", "noun1") < 0
+    made.fit(texts, [[(1, 3, "T")]] * 60, words, vectors)
+    assert made.together("mod9", "noun1") > 0  # never seen: by its form
+    assert made.together("the", "mod1") < 0
+    assert made.together("noun1", "is") < 0
+    again = Compounds()
+    again.restore(*made.learned())
+    pairs = [("mod1", "noun9"), ("The", "modern"), ("what", "is")]
+    assert [again.together(*pair) for pair in pairs] == [made.together(*pair) for pair in pairs]

@@ -27,7 +27,7 @@ PEOPLE = {
     "text.jsonl": "people/gold.jsonl", "gold.jsonl": "people/gold.jsonl",
 }  # fmt: skip
 RELATIONS = {"few.jsonl": "people/few.jsonl", "relations.toml": "people/rules.toml"}
-WEAK = {"votes.jsonl": "weak/votes.jsonl", "new.jsonl": "weak/votes.jsonl"}
+WEAK = {"votes.jsonl": "weak/votes.jsonl", "new.jsonl": "weak/votes.jsonl", "more.txt": "garden/text.en"}
 NAMES = {"pairs.tsv": "names/pairs.tsv"}
 FILES = {
     "README.md": {**BITEXT, **GARDEN, **WEAK, "few.jsonl": "people/few.jsonl", "many.jsonl": "people/many.jsonl"},

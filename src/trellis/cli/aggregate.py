@@ -53,7 +53,8 @@ TRAINING = {
         "accuracy",
         "price",
         "no_words",
-        "doubt",
+        "no_doubt",
+        "text",
         "rounds",
         "gamma",
         "seed",
@@ -78,9 +79,11 @@ def aggregate(
     no_words: Annotated[
         bool, flag("--no-words", help="Do not let words speak where no function votes.", panel=DECODING)
     ] = False,
-    doubt: Annotated[
-        bool, flag("--doubt", help="Let them speak of words with votes too: more precise.", panel=DECODING)
-    ] = False,
+    no_doubt: Annotated[bool, flag("--no-doubt", help="Do not let them speak against votes.", panel=DECODING)] = False,
+    text: Annotated[
+        list[str] | None,
+        file_option("--text", help="More text, which shows what words are alike; repeatable.", panel=KNOWLEDGE),
+    ] = None,
     rounds: Annotated[int, ROUNDS] = 100,
     gamma: Annotated[float, GAMMA] = 1.0,
     seed: Annotated[int, SEED] = 0,
@@ -122,12 +125,13 @@ def aggregate(
     from trellis.data.files import numbered_lines
     from trellis.data.voted_files import read_voted
     from trellis.tasks.aggregate import Aggregator
+    from trellis.tasks.extract_files import read_texts
 
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
     if no_words:
-        refuse_beside(context, "--no-words", "lets no word speak", {"doubt": "--doubt"})
-    read = {"files": files, "--rules": rules, "--model": model}
+        refuse_beside(context, "--no-words", "lets no word speak", {"no_doubt": "--no-doubt", "text": "--text"})
+    read = {"files": files, "--rules": rules, "--model": model, "--text": text}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     kinds, meanings = _listed(labels), _coarse(coarse or [])
@@ -138,12 +142,13 @@ def aggregate(
         made = Aggregator.load(model, n_jobs=jobs(threads))
         found, probabilities = made.predict(texts), made.predict_proba(texts)
     else:
-        text = None if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
+        own = None if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
+        more = [one.sentence.words for path in text or () for one in read_texts(path)]
         made = Aggregator(
-            kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=text, rules_path=rules or "rules",
-            words=not no_words, doubt=doubt, gamma=gamma, max_iter=rounds, random_state=seed, n_jobs=jobs(threads),
-            engine=engine, verbose=not quiet,
-        ).fit(texts)  # fmt: skip
+            kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=own, rules_path=rules or "rules",
+            words=not no_words, doubt=not no_doubt, gamma=gamma, max_iter=rounds, random_state=seed,
+            n_jobs=jobs(threads), engine=engine, verbose=not quiet,
+        ).fit(texts, text=more)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_
         if save is not None:
             made.save(save)

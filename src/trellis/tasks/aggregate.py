@@ -9,11 +9,11 @@ A constraint for each function, and one for silence, hold it to their meaning (p
     E_q[ entities where nobody votes ]  ≤  most missed · tokens where nobody votes         likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
-invalid BIO sequences. Then words speak where no function does: short forms are what their long forms are
-(:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence
+invalid BIO sequences. Then words speak: where no function votes short forms are what their long forms are
+(:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence for it, or against a vote
 (:mod:`trellis.tasks.word_evidence`), which leaves open how many entities functions miss:
 
-    E_q[ entities among words without votes ]  ≥  least missed · words without votes       with what words say
+    E_q[ entities among spans without votes ]  ≥  least missed · spans without votes       with what words say
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -53,7 +53,7 @@ from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import Heard, WordEvidence
 
 OPEN = "open"
-"""Column of a batch: words that nobody votes on and that the votes call "O"."""
+"""Column of a batch: first words of spans that nobody votes on and that are labelled "O"."""
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
 SHORT_FORM = 0.9
@@ -95,13 +95,14 @@ class Aggregator(SavedEstimator):
         not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions may contradict each other
     missed : (least, most) expected share of entities among what functions leave out: most among all tokens on which no
-        function votes, at the same price, and least among words that the votes call "O", once words speak; None: any
+        function votes, at the same price, and least among words and compounds without votes that are labelled "O", once
+        words speak; None: any
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     words : whether words speak where no function votes
-    doubt : whether their company and form speak of words that functions vote on too: more precise, and less complete
+    doubt : whether their company and form speak of words that functions vote on too
     word_weight : what that evidence is multiplied by (:mod:`trellis.tasks.word_evidence`)
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
@@ -126,7 +127,7 @@ class Aggregator(SavedEstimator):
         rules_path: str = "rules",
         files: Mapping[str, str] | None = None,
         words: bool = True,
-        doubt: bool = False,
+        doubt: bool = True,
         word_weight: float = 1.0,
         gamma: float = 1.0,
         max_iter: int = 100,
@@ -165,8 +166,11 @@ class Aggregator(SavedEstimator):
 
     # learning
 
-    def fit(self, X: Iterable[Any], y: object = None) -> Self:
-        """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
+    def fit(self, X: Iterable[Any], y: object = None, *, text: Iterable[Sequence[str]] = ()) -> Self:
+        """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md.
+
+        text : more text, without votes, as lists of tokens: from it too is learned which words are alike
+        """
         self._check_settings()
         texts = _texts(X)
         if not any(len(text) for text in texts):
@@ -194,7 +198,7 @@ class Aggregator(SavedEstimator):
         if self.words:
             texts, labels = self._with_short_forms(texts, labels, found)
             words = self._word_evidence()
-            if words.fit([_heard(text) for text in texts], labels):
+            if words.fit([_heard(one) for one in texts], labels, list(text)):
                 self.words_ = words
             texts = self._lifted(self._with_words(texts, labels), labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
@@ -303,12 +307,12 @@ class Aggregator(SavedEstimator):
         """Texts with what the company and form of their words say, beside the evidence they have."""
         if self.words_ is None:
             return list(texts)
-        said = self.words_.evidence([_heard(text) for text in texts], labels)
+        said = self.words_.evidence([_heard(text) for text in texts], labels, self._inside())
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 
     def _lifted(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
-        """The same, with the least addition to the evidence of open words that makes enough of them entities.
+        """The same, with the least addition to the evidence of open spans that makes enough of them entities.
 
         It is the dual variable of that constraint: texts are projected once more, with what words say.
         """
@@ -319,17 +323,29 @@ class Aggregator(SavedEstimator):
         codes = np.zeros(batch.n_slots, np.int32)
         codes[[batch.offsets[i] + t for i, t in open_words]] = 1
         told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
-        entities = [name for name in self.label_names_ if name != OUTSIDE]
+        begins = [name for name in self.label_names_ if name.startswith("B-")]
         among = column(OPEN) == OPEN
-        row = count(*entities, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
+        row = count(*begins, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
         found = project(self.model_.scores(batch), rows_of(self.model_, told, [row]), self.gamma)
         self.words_.lift = float(found.duals.row.sum())
-        places = [self.label_names_.index(name) for name in entities]
+        places = [self.label_names_.index(name) for name in begins]
         for i, t in open_words:
             evidence = texts[i].evidence
             assert evidence is not None
             evidence[t, places] += self.words_.lift
         return texts
+
+    def _inside(self) -> FloatArray:
+        """What going on costs where nobody votes, against ending: a span is silent as a whole, not word by word."""
+        cost = np.zeros(len(self.label_names_))
+        if self.bio_:
+            number = {name: k for k, name in enumerate(self.label_names_)}
+            silent, o = np.log(self.model_.emission_[:, 0, :]).sum(axis=0), number[OUTSIDE]
+            follow = np.log(np.maximum(self.model_.transition_, 1e-300))
+            for kind in self.kinds_:
+                b, i = number[f"B-{kind}"], number[f"I-{kind}"]
+                cost[i] = silent[o] + follow[b, o] - (silent[i] - self.model_.trust_[-1] + follow[b, i])
+        return cost
 
     # names
 

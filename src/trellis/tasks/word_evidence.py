@@ -1,27 +1,26 @@
-"""What words say about labels beside the votes: the company a word keeps, and how it is formed.
+"""What words say about labels beside the votes: the company a word keeps, how it is formed, and which words are alike.
 
-Two views of a word (Ganchev et al. 2010, sec. 6), classifiers that learn from what the votes gave: *context*, the words
-around a span, and *form*, its beginnings, endings and shape. Neither has ever seen the word that it judges (words are
+Views of a word (Ganchev et al. 2010, sec. 6), classifiers that learn from what the votes gave: *context*, the words
+around a span, *form*, its beginnings, endings and shape, and where there is more text than the votes' own, *kin*, the
+vector of its last word (:mod:`trellis.tasks.word_vectors`). None has ever seen the word that it judges (words are
 divided into folds), for a dictionary that knows a word votes on it everywhere, right or wrong, and a classifier that
 saw it would learn that by heart. Rare words count as much as common ones do, nearly: an occurrence of a word that
 occurs n times weighs n^−½.
 
 Words are entities as a whole, mostly. So a view's log-odds l of an entity, with mean m over the n occurrences of a
-word, are compared with those of other words: found ones (1) vary about μ₁ by τ₁, and by σ₁ from one occurrence to the
-next, and those that are not (0) likewise, a model of random effects,
+word, are compared with those of found words and of the others as random effects (:mod:`trellis.tasks.random_effects`):
 
-    told(word) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
-    evidence   = told by context + (l − m) + told by form
+    evidence = told by context + told by form + told by kin + (l − m)
 
-(more like an entity than entities usually are is not less like one). It is added to the log-odds of the votes where no
-function votes, and with ``doubt`` at all spans that were found. Where entities differ much in the company they keep,
-unusual company tells little against a word. Where no function votes, two things more are added: what the views give a
-type beyond its share, and the record of the word itself,
+It is added to the log-odds of the votes where no function votes, and with ``doubt`` at all spans that were found, where
+the first three together are bounded from below (``doubted``): the word was chosen by somebody, and (l − m) decides
+between its occurrences. Where no function votes, words that belong together (:mod:`trellis.tasks.compounds`) are one
+span, and two things more are added: what the views give a type beyond its share, and the record of its last word,
 
-    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it is an open word
+    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it ends an open span
 
 (Laplace's rule: a word of many texts on which nobody ever votes is one that the authors of the functions left out on
-purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
+purpose). An *open* span is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
 whoever knows how many entities functions miss. Of labels without "O", log p(label) − log share of both views is added
 where no function votes.
 """
@@ -31,14 +30,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
+from itertools import chain
 from typing import Any, NamedTuple, TypedDict
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.voted import OUTSIDE, spans_of_labels
 from trellis.errors import ConvergenceWarning, DataError
@@ -47,14 +47,17 @@ from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.features import feature_matrix, learn_features
 from trellis.models.hints import check_hints
 from trellis.models.saving import from_archive, to_archive
+from trellis.tasks.compounds import Compounds, shape
+from trellis.tasks.random_effects import Spread, doubted, told
+from trellis.tasks.word_vectors import word_vectors
 
 LEAST_TEXTS = 20
 LEAST_ENTITIES = 20
 """With fewer texts, or fewer tokens that are not "O", there is nothing to learn a view from."""
 FOLDS = 4
 L2 = 1.0
-LEAST_SPREAD = 0.01
-"""Least τ²: all words alike are as much an accident of few words as they are a fact."""
+COMMON = 5
+"""Words of more text that occur so often are remembered."""
 NEW = float(np.log(0.5))
 """The record of a word that was not seen: it is open in one text, the new one."""
 VIEWS = ("context", "form")
@@ -64,7 +67,7 @@ Heard = Sequence[tuple[str, str]]
 
 
 class Unit(NamedTuple):
-    """A span that is labelled as an entity, or another token: its text, tokens first to end, type (or "O")."""
+    """A span that is labelled as an entity, or another token or compound: its text, first to end, type (or "O")."""
 
     text: int
     first: int
@@ -77,47 +80,14 @@ class Unit(NamedTuple):
         return self.kind == OUTSIDE and not self.voted
 
 
-@dataclass(frozen=True)
-class Spread:
-    """μ, τ² between words and σ² within a word, of log-odds."""
-
-    mean: float
-    between: float
-    within: float
-
-    @classmethod
-    def of(cls, odds: FloatArray, word: IntArray) -> Spread:
-        """odds : (n,) of occurrences;  word : (n,) which word each is of"""
-        _, of, n = np.unique(word, return_inverse=True, return_counts=True)
-        mean = np.bincount(of, odds) / n
-        within = float(((odds - mean[of]) ** 2).sum() / max(len(odds) - len(n), 1))
-        middle = float(mean.mean())
-        return cls(middle, max(float(((mean - middle) ** 2 - within / n).mean()), LEAST_SPREAD), within)
-
-    def log_density(self, mean: FloatArray, n: FloatArray) -> FloatArray:
-        """Of means over n occurrences, up to a constant."""
-        variance = self.between + self.within / n
-        found: FloatArray = -0.5 * (mean - self.mean) ** 2 / variance - 0.5 * np.log(variance)
-        return found
-
-
-def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> FloatArray:
-    """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
-
-    >>> told(np.array([-3.0, -1.0, 1.0, 9.0]), np.full(4, 5.0), Spread(1, 0.5, 1), Spread(-3, 0.5, 1)).round(1).tolist()
-    [-11.4, 0.0, 11.4, 102.9]
-    """
-    if found.mean <= others.mean:  # the view tells nothing
-        return np.zeros(len(mean))
-    return found.log_density(np.minimum(mean, found.mean), n) - others.log_density(np.maximum(mean, others.mean), n)
-
-
 class _Names(TypedDict):
     """What a file keeps beside the arrays."""
 
     labels: list[str]
     words: list[str]
     ends: list[str]
+    kin: list[str]
+    compounds: dict[str, Any]
     features: list[list[str]]
     models: list[dict[str, Any]]
 
@@ -126,6 +96,7 @@ ARRAYS = {
     "counts": ArrayOf(np.float64, ("words",), low=1.0, high=1e15),
     "means": ArrayOf(np.float64, ("words",), low=-1e6, high=1e6),
     "records": ArrayOf(np.float64, ("ends",), low=-50.0, high=50.0),
+    "kin": ArrayOf(np.float64, ("kin", "classes"), low=-1e6, high=1.0),
     "lift": ArrayOf(np.float64, (1,), low=0.0, high=1e6),
     "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
     "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
@@ -133,7 +104,7 @@ ARRAYS = {
 
 
 class WordEvidence:
-    """Classifiers of context and of form, and what they say of the tokens of a text.
+    """Classifiers of context, form and kin, and what they say of the tokens of a text.
 
     labels : names of all labels;  weight : what the evidence is multiplied by
     doubt : whether there is evidence about spans on which functions vote too
@@ -148,45 +119,75 @@ class WordEvidence:
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
         self.lift = 0.0
+        self.compounds = Compounds(n_jobs)
+        self.kin: dict[str, FloatArray] = {}
         self._features: dict[str, Vocabulary] = {}
         self._models: dict[str, list[MaxEnt]] = {}
 
-    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> bool:
-        """Learn from labelled texts; False: there is too little to learn from."""
+    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], more: Sequence[Sequence[str]] = ()) -> bool:
+        """Learn from labelled texts, and from more text without votes; False: there is too little to learn from."""
         if len(texts) < LEAST_TEXTS or sum(k != OUTSIDE for own in labels for k in own) < LEAST_ENTITIES:
             return False
+        words: list[str] = []
+        vectors = np.zeros((0, 1))
+        if OUTSIDE in self.classes:
+            tokens = [[token for token, _ in text] for text in texts]
+            always = {token.lower() for text in tokens for token in text}
+            words, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
+            if self.bio:
+                self.compounds.fit(tokens, [spans_of_labels(own) for own in labels], words, vectors)
         units = [unit for unit in self._units(texts, labels) if OUTSIDE in self.classes or unit.voted]
         if len(set(_folds(texts, units).tolist())) < 2:
             return False
-        words, one, word = _words(texts, units)
+        names, one, word = _words(texts, units)
         kinds = np.array([self.classes.index(unit.kind) for unit in units])
         heads = [_head(texts, unit) for unit in units]
         times = Counter(zip(heads, kinds.tolist(), strict=True))
         often = [times[pair] for pair in zip(heads, kinds.tolist(), strict=True)]
-        tally = np.zeros((len(words), len(self.classes)))
+        tally = np.zeros((len(names), len(self.classes)))
         np.add.at(tally, (word, kinds), 1.0)
         kind = tally.argmax(axis=1)
         self.shares = (np.bincount(kinds, minlength=len(self.classes)) + 1.0) / (len(units) + len(self.classes))
         by_context = self._learn("context", texts, units, kinds, np.array(often) ** -0.5)
         # form is the same for all occurrences of a word: one row for each, of its most common type
         by_form = self._learn("form", texts, [units[i] for i in one], kind, np.ones(len(one)))
-        self.spreads, self.words, self.records = [], {}, {}
+        self.spreads, self.words, self.records, self.kin = [], {}, {}, {}
         if OUTSIDE not in self.classes:
             return True
-        self.records = self.records_of(texts, labels)
-        odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(words))
+        self.records = _records(units, heads)
+        odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(names))
         found, named = kinds < len(self.kinds), kind < len(self.kinds)
         single = np.array([units[i].end - units[i].first == 1 for i in one])
         groups = [(odds, word, found), (odds, word, ~found), (of_form, each, named & single), (of_form, each, ~named)]
+        if more:
+            groups += self._learn_kin(heads, kinds, words, vectors)
         if not all(mask.any() for _, _, mask in groups):
             return False
         self.spreads = [Spread.of(own[mask], of[mask]) for own, of, mask in groups]
         n = np.bincount(word).astype(np.float64)
-        self.words = dict(zip(words, zip(n.tolist(), (np.bincount(word, odds) / n).tolist(), strict=True), strict=True))
+        self.words = dict(zip(names, zip(n.tolist(), (np.bincount(word, odds) / n).tolist(), strict=True), strict=True))
         return True
 
-    def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[FloatArray]:
-        """(n_tokens, n_labels) for each text, from the labels that the votes gave it."""
+    def _learn_kin(
+        self, heads: Sequence[str], kinds: IntArray, words: Sequence[str], vectors: FloatArray
+    ) -> list[tuple[FloatArray, IntArray, BoolArray]]:
+        """Judge all words by their vectors; log-odds of those that end a unit, for found ones and for the others."""
+        ends = {head: i for i, head in enumerate(dict.fromkeys(heads))}
+        tally = np.zeros((len(ends), len(self.classes)))
+        np.add.at(tally, (np.array([ends[head] for head in heads]), kinds), 1.0)
+        kind = tally.argmax(axis=1)
+        number = {word: i for i, word in enumerate(words)}
+        rows, folds = np.array([number[head] for head in ends]), np.array([_fold(word) for word in words])
+        by_kin = self._judge(self._classifiers(vectors[rows], kind, folds[rows], np.ones(len(rows))), vectors, folds)
+        self.kin = dict(zip(words, by_kin, strict=True))
+        odds, each, named = _odds(by_kin[rows]), np.arange(len(rows)), kind < len(self.kinds)
+        return [(odds, each, named), (odds, each, ~named)]
+
+    def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray) -> list[FloatArray]:
+        """(n_tokens, n_labels) for each text, from the labels that the votes gave it.
+
+        inside : (n_labels,) what the inner words of a compound get for every label, beside the log-odds of belonging
+        """
         made = [np.zeros((len(text), len(self.labels))) for text in texts]
         units = self._units(texts, labels)
         if not units:
@@ -194,6 +195,7 @@ class WordEvidence:
         words, one, word = _words(texts, units)
         by_context = self._view("context", texts, units)
         by_form = self._view("form", texts, [units[i] for i in one])[word]
+        heads = [_head(texts, unit) for unit in units]
         if OUTSIDE not in self.classes:
             added = by_context + by_form - 2.0 * np.log(self.shares)
             for unit, own in zip(units, added, strict=True):
@@ -202,22 +204,30 @@ class WordEvidence:
             return made
         odds, single = _odds(by_context), np.array([unit.end - unit.first == 1 for unit in units])
         n, mean = self._seen(units, words, word, odds)
-        scores = told(mean, n, *self.spreads[:2]) + odds - mean
-        scores += np.where(single, told(_odds(by_form), np.ones(len(units)), *self.spreads[2:]), 0.0)
+        once, by_kin = np.ones(len(units)), np.array([self.kin.get(head, self._usual) for head in heads])
+        views = told(mean, n, *self.spreads[:2])
+        views += np.where(single, told(_odds(by_form), once, *self.spreads[2:4]), 0.0)
+        if self.kin:
+            known = np.array([head in self.kin for head in heads])
+            views += np.where(known, told(_odds(by_kin), once, *self.spreads[4:]), 0.0)
+        scores = odds - mean + np.where([unit.voted for unit in units], doubted(views), views)
         # what each type has beyond its share among the entities
         shares = self.shares[:-1] / self.shares[:-1].sum()
         beyond = sum(
-            view - np.logaddexp.reduce(view, axis=1)[:, None] for view in (by_context[:, :-1], by_form[:, :-1])
+            view - np.logaddexp.reduce(view, axis=1)[:, None] - np.log(shares)
+            for view in (by_context[:, :-1], by_form[:, :-1], by_kin[:, :-1])
         )
-        beyond = beyond - 2.0 * np.log(shares)
-        places = [[i for i, label in enumerate(self.labels) if self._kind(label) == kind] for kind in self.kinds]
-        entities = [i for own in places for i in own]
+        entities = [i for i, label in enumerate(self.labels) if label != OUTSIDE]
+        begins = [self.labels.index(f"B-{kind}" if self.bio else kind) for kind in self.kinds]
+        goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds if self.bio]
         for number, unit in enumerate(units):
             own, score = made[unit.text], self.weight * scores[number]
             if unit.open:
-                score += self.weight * self.records.get(_head(texts, unit), NEW) + self.lift
-                for place, more in zip(places, beyond[number], strict=True):
-                    own[unit.first, place] = score + self.weight * more
+                score += self.weight * self.records.get(heads[number], NEW)
+                own[unit.first, begins] = score + self.weight * beyond[number] + self.lift
+                for t in range(unit.first + 1, unit.end):
+                    pair = texts[unit.text][t - 1][0], texts[unit.text][t][0]
+                    own[t, goes_on] = self.compounds.together(*pair) + inside[goes_on]
             elif unit.kind != OUTSIDE and (self.doubt or not unit.voted):
                 own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
         return made
@@ -225,13 +235,6 @@ class WordEvidence:
     def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Text and token of each."""
         return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
-
-    def records_of(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> dict[str, float]:
-        """log (h + 1) / (n + 1) of all words that end an entity or are open."""
-        units = [unit for unit in self._units(texts, labels) if unit.open or unit.kind != OUTSIDE]
-        times = Counter((head, found) for _, head, found in {(u.text, _head(texts, u), not u.open) for u in units})
-        ends = dict.fromkeys(_head(texts, unit) for unit in units)
-        return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head in ends}
 
     def _seen(
         self, units: Sequence[Unit], words: Sequence[str], word: IntArray, odds: FloatArray
@@ -244,21 +247,35 @@ class WordEvidence:
         chosen = np.where(known[:, :1] > 0, known, here)
         return chosen[:, 0], chosen[:, 1]
 
+    @property
+    def _usual(self) -> FloatArray:
+        """Of a word without a vector: all types in proportion."""
+        found: FloatArray = np.log(self.shares)
+        return found
+
     def _kind(self, label: str) -> str:
         return label[2:] if self.bio and label != OUTSIDE else label
 
     def _units(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[Unit]:
-        """Spans and other tokens; of those without a letter none."""
+        """Spans, and what else there is: tokens, or compounds of tokens without votes; none without a letter."""
         made = []
         for number, (text, own) in enumerate(zip(texts, labels, strict=True)):
             spans = {first: (end, kind) for first, end, kind in spans_of_labels(own)} if self.bio else {}
             at = 0
             while at < len(text):
                 end, kind = spans.get(at, (at + 1, OUTSIDE if self.bio else own[at]))
-                if kind != OUTSIDE or any(sign.isalpha() for sign in text[at][0]):
+                if kind != OUTSIDE or _has_letter(text[at][0]):
+                    while self.bio and kind == OUTSIDE and self._goes_on(text, end, spans):
+                        end += 1
                     made.append(Unit(number, at, end, kind, any(vote for _, vote in text[at:end])))
                 at = end
         return made
+
+    def _goes_on(self, text: Heard, end: int, spans: Mapping[int, Any]) -> bool:
+        """Whether a compound of tokens without votes reaches beyond ``end``."""
+        if end >= len(text) or end in spans or text[end - 1][1] or text[end][1] or not _has_letter(text[end][0]):
+            return False
+        return self.compounds.together(text[end - 1][0], text[end][0]) > 0.0
 
     def _learn(
         self, view: str, texts: Sequence[Heard], units: Sequence[Unit], kinds: IntArray, weights: FloatArray
@@ -267,27 +284,32 @@ class WordEvidence:
         rows = [DESCRIBE[view](texts, unit) for unit in units]
         self._features[view] = learn_features(([(name, 1.0) for name in row] for row in rows), 2)
         matrix, folds = self._matrix(view, rows), _folds(texts, units)
-        self._models[view] = []
+        self._models[view] = self._classifiers(matrix, kinds, folds, weights)
+        return self._judge(self._models[view], matrix, folds)
+
+    def _classifiers(self, matrix: Any, kinds: IntArray, folds: IntArray, weights: FloatArray) -> list[MaxEnt]:
+        """One for each fold, which never saw its words."""
+        made = []
         for fold in range(FOLDS):
             model = MaxEnt(len(self.classes), l2=L2, max_iter=60, tol=1e-5, n_jobs=self.n_jobs)
             seen = np.flatnonzero(folds != fold)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
                 model.fit(matrix[seen], kinds[seen], weights[seen])
-            self._models[view].append(model)
-        return self._judge(view, matrix, folds)
+            made.append(model)
+        return made
 
     def _view(self, view: str, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
         """(n_units, n_classes) log-probabilities by the classifier that never saw the word."""
         rows = [DESCRIBE[view](texts, unit) for unit in units]
-        return self._judge(view, self._matrix(view, rows), _folds(texts, units))
+        return self._judge(self._models[view], self._matrix(view, rows), _folds(texts, units))
 
     def _matrix(self, view: str, rows: Sequence[Sequence[str]]) -> Any:
         return feature_matrix(([(name, 1.0) for name in row] for row in rows), self._features[view])
 
-    def _judge(self, view: str, matrix: Any, folds: IntArray) -> FloatArray:
+    def _judge(self, models: Sequence[MaxEnt], matrix: Any, folds: IntArray) -> FloatArray:
         made = np.zeros((len(folds), len(self.classes)))
-        for fold, model in enumerate(self._models[view]):
+        for fold, model in enumerate(models):
             own = np.flatnonzero(folds == fold)
             if len(own):
                 made[own] = model.predict_log_proba(matrix[own])
@@ -303,10 +325,15 @@ class WordEvidence:
         spreads = np.array([astuple(one) for one in self.spreads], np.float64).ravel()
         arrays |= {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
         arrays |= {"records": np.array(list(self.records.values()), np.float64), "lift": np.array([self.lift])}
+        arrays["kin"] = np.array(list(self.kin.values()), np.float64).reshape(-1, len(self.classes))
+        compounds, of_compounds = self.compounds.learned()
+        arrays |= {f"compounds/{key}": array for key, array in of_compounds.items()}
         names = _Names(
             labels=self.labels,
             words=list(self.words),
             ends=list(self.records),
+            kin=list(self.kin),
+            compounds=compounds,
             features=[list(self._features[view]) for view in VIEWS],
             models=[header for header, _ in archives],
         )
@@ -321,12 +348,16 @@ class WordEvidence:
         sizes = {
             "words": len(words),
             "ends": len(names["ends"]),
+            "kin": len(names["kin"]),
             "classes": len(self.classes),
-            "numbers": 12 if OUTSIDE in self.classes else 0,
+            "numbers": (18 if names["kin"] else 12) if OUTSIDE in self.classes else 0,
         }
         own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
         self.shares, self.lift = own["shares"], float(own["lift"][0])
         self.records = dict(zip(names["ends"], own["records"].tolist(), strict=True))
+        self.kin = dict(zip(names["kin"], own["kin"], strict=True))
+        joined = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith("compounds/")}
+        self.compounds.restore(names["compounds"], joined)
         self.words = dict(zip(words, zip(own["counts"].tolist(), own["means"].tolist(), strict=True), strict=True))
         self.spreads = [Spread(*row) for row in own["spreads"].reshape(-1, 3).tolist()]
         if any(one.between <= 0.0 or one.within < 0.0 for one in self.spreads):
@@ -363,13 +394,30 @@ def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], li
     return list(number), first, np.array(of, np.int64)
 
 
+def _has_letter(token: str) -> bool:
+    return any(sign.isalpha() for sign in token)
+
+
+def _records(units: Sequence[Unit], heads: Sequence[str]) -> dict[str, float]:
+    """log (h + 1) / (n + 1) of all words that end an entity or an open span."""
+    kept = [(unit, head) for unit, head in zip(units, heads, strict=True) if unit.open or unit.kind != OUTSIDE]
+    times = Counter((head, found) for _, head, found in {(unit.text, head, not unit.open) for unit, head in kept})
+    ends = dict.fromkeys(head for _, head in kept)
+    return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head in ends}
+
+
 def _head(texts: Sequence[Heard], unit: Unit) -> str:
     return texts[unit.text][unit.end - 1][0].lower()
 
 
+def _fold(word: str) -> int:
+    """The same in any process."""
+    return crc32(word.encode("utf-8", "replace")) % FOLDS
+
+
 def _folds(texts: Sequence[Heard], units: Sequence[Unit]) -> IntArray:
-    """By the last word alone, the same in any process."""
-    return np.array([crc32(_head(texts, unit).encode("utf-8", "replace")) % FOLDS for unit in units], np.int64)
+    """By the last word alone."""
+    return np.array([_fold(_head(texts, unit)) for unit in units], np.int64)
 
 
 def _odds(view: FloatArray) -> FloatArray:
@@ -402,17 +450,3 @@ def _form(texts: Sequence[Heard], unit: Unit) -> list[str]:
 
 
 DESCRIBE = {"context": _context, "form": _form}
-
-
-def shape(token: str) -> str:
-    """The form of a token, runs cut to two.
-
-    >>> shape("NTG"), shape("beta-2"), shape("Lithium")
-    ('XX', 'xx-d', 'Xxx')
-    """
-    found = ""
-    for sign in token:
-        kind = "X" if sign.isupper() else "x" if sign.islower() else "d" if sign.isdigit() else sign
-        if not found.endswith(kind * 2):
-            found += kind
-    return found

@@ -1,0 +1,71 @@
+"""Words as random effects: what the mean log-odds of a word tell, beside those of words that are known.
+
+Log-odds l of the occurrences of one kind of word vary about μ from word to word by τ, and by σ within a word:
+
+    told(m, n) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
+
+of a word with mean m over n occurrences, found words (1) against others (0); more like an entity than entities usually
+are is not less like one. A word on which functions vote was chosen by somebody: with a share ε such words keep the
+company of the others and are right nevertheless, which bounds what speaks against them,
+
+    doubted = log ( (1 − ε) exp told + ε )
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray
+
+UNLIKE = 0.1
+"""ε: as often as functions are wrong."""
+LEAST_SPREAD = 0.01
+"""Least τ²: all words alike are as much an accident of few words as they are a fact."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """μ, τ² between words and σ² within a word, of log-odds."""
+
+    mean: float
+    between: float
+    within: float
+
+    @classmethod
+    def of(cls, odds: FloatArray, word: IntArray) -> Self:
+        """odds : (n,) of occurrences;  word : (n,) which word each is of"""
+        _, of, n = np.unique(word, return_inverse=True, return_counts=True)
+        mean = np.bincount(of, odds) / n
+        within = float(((odds - mean[of]) ** 2).sum() / max(len(odds) - len(n), 1))
+        middle = float(mean.mean())
+        return cls(middle, max(float(((mean - middle) ** 2 - within / n).mean()), LEAST_SPREAD), within)
+
+    def log_density(self, mean: FloatArray, n: FloatArray) -> FloatArray:
+        """Of means over n occurrences, up to a constant."""
+        variance = self.between + self.within / n
+        found: FloatArray = -0.5 * (mean - self.mean) ** 2 / variance - 0.5 * np.log(variance)
+        return found
+
+
+def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> FloatArray:
+    """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
+
+    >>> told(np.array([-3.0, -1.0, 1.0, 9.0]), np.full(4, 5.0), Spread(1, 0.5, 1), Spread(-3, 0.5, 1)).round(1).tolist()
+    [-11.4, 0.0, 11.4, 102.9]
+    """
+    if found.mean <= others.mean:  # the view tells nothing
+        return np.zeros(len(mean))
+    return found.log_density(np.minimum(mean, found.mean), n) - others.log_density(np.maximum(mean, others.mean), n)
+
+
+def doubted(told: FloatArray) -> FloatArray:
+    """The same of a word that functions vote on: of such words a share ``UNLIKE`` keeps the company of the others.
+
+    >>> doubted(np.array([-9.0, 0.0, 9.0])).round(1).tolist()
+    [-2.3, 0.0, 8.9]
+    """
+    found: FloatArray = np.logaddexp(np.log1p(-UNLIKE) + told, np.log(UNLIKE))
+    return found
