@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from trellis.data.ragged import FloatArray
+from trellis.engine.blas import blas_at_one_thread
 
 SIZE = 100
 CONTEXTS = 4000
@@ -71,7 +72,8 @@ def _singular(matrix: sparse.csr_array) -> FloatArray:
     size = min(SIZE, min(matrix.shape) - 1)
     if size < 1 or matrix.nnz == 0:
         return np.zeros((matrix.shape[0], max(size, 1)))
-    left, values, _ = svds(matrix, k=size, v0=np.random.default_rng(0).random(min(matrix.shape)))
+    with blas_at_one_thread():  # else bits depend on the number of cores
+        left, values, _ = svds(matrix, k=size, v0=np.random.default_rng(0).random(min(matrix.shape)))
     vectors = left * np.sqrt(np.maximum(values, 0.0))
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     found: FloatArray = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 1e-9)
