@@ -110,6 +110,29 @@ def test_sentences_differ_by_a_number():
     assert sorted(a for a, _ in match.alignment if a) == ["7", "Ann", "roses", "sold"]
 
 
+def test_the_thesis_first_guess_and_features_come_back_from_a_file(tmp_path):
+    pairs, answers = sentences(30, seed=3)
+    of_thesis = {"first_guess": "words", "keep_guess": False}
+    matcher = Matcher("sentences", method="two-stage", wordnet="none", n_jobs=1, **of_thesis).fit(pairs, answers)
+    matcher.save(tmp_path / "m")
+    again = load_model(tmp_path / "m", n_jobs=1)
+    fresh, _ = sentences(10, seed=4)
+    np.testing.assert_array_equal(again.decision_function(fresh), matcher.decision_function(fresh))
+    assert again.learner_.C == 0.1
+
+
+def test_two_stages_with_features_that_stand_twice_learn_what_they_learn_with_twice_the_cost():
+    pairs, answers = sentences(30, seed=3)
+    usual = {"method": "two-stage", "wordnet": "none", "n_jobs": 1, "inner_tol": 1e-7}
+    twice, once = (
+        Matcher("sentences", keep_guess=keep_guess, **usual).fit(pairs, answers) for keep_guess in (True, False)
+    )
+    fresh, _ = sentences(10, seed=4)
+    assert (twice.learner_.C, once.learner_.C) == (0.05, 0.1)
+    # The bias has one weight in both, so its price is not halved with the others'.
+    np.testing.assert_allclose(twice.decision_function(fresh), once.decision_function(fresh), atol=0.01)
+
+
 def test_edges_are_those_of_a_parser_where_one_is_given(tmp_path):
     tags = {"sold": "V", "bought": "V", "were": "A", "by": "P"}
     pairs, answers = sentences(30)
@@ -140,6 +163,7 @@ def test_edges_are_those_of_a_parser_where_one_is_given(tmp_path):
      ({"kind": "sentences"}, [("a", "b")], None, "sentences need answers"),
      ({}, [("a", "b"), ("b", "c")], [1, 1], "all 2 answers are"), ({}, [("a", "b")], [1, 1], "expected an answer"),
      ({"negatives": 0}, [("a", "b")], None, "negatives must be"),
+     ({"kind": "sentences", "first_guess": "letters"}, [("a", "b")] * 2, [1, -1], "unknown first_guess 'letters'"),
      ({"kind": "sentences", "parser": Tagger(), "tagger": Tagger()}, [("a", "b")] * 2, [1, -1], "must be a Parser")],
 )  # fmt: skip
 def test_mistakes_are_named(settings, X, z, told):

@@ -49,9 +49,10 @@ def trees(pairs):
     return made
 
 
+@pytest.mark.parametrize("keep_guess", [True, False], ids=["guess", "parts"])
 @pytest.mark.parametrize("pairs", [SENTENCES, trees(SENTENCES)], ids=["words", "trees"])
-def test_features_of_sentences_agree_with_scores(pairs):
-    model = GraphPairs(min_count=1, wordnet="none")
+def test_features_of_sentences_agree_with_scores(pairs, keep_guess):
+    model = GraphPairs(min_count=1, wordnet="none", keep_guess=keep_guess)
     batch = model.encode(pairs, fit=True)
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -86,6 +87,41 @@ def test_every_alignment_has_the_features_of_the_first_guess(pairs):
         model.weights_[:n] = 0.0
         assert not any(one.worth for aligned in model.decode(batch, outputs) for one in aligned)
     assert len(seen) > 1
+
+
+def test_words_that_the_other_sentence_has_too_are_mapped_to_their_copies():
+    pairs = [("planned roses beside the plan", "the plan and the planned roses"), ("a rose a rose", "a roses rose a")]
+    model = GraphPairs(min_count=1, wordnet="none")
+    batch = model.encode(pairs, fit=True)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        model.weights_ = rng.standard_normal(len(model.weights_))
+        first, second = (
+            [(one.left, one.right) for one in aligned if one.left]
+            for aligned in model.decode(batch, model.scores(batch).argmax().outputs)
+        )
+        # "planned" and "plan" are alike, and each is there itself; the second "rose" may be "roses", or go
+        assert first == [(word, word if word != "beside" else "") for word in pairs[0][0].split()]
+        assert [one for one in second if one[0] == "a"] == [("a", "a")] * 2
+        assert ("rose", "rose") in second
+
+
+def test_a_guess_by_words_looks_at_nothing_else():
+    """Both "the" of the second sentence are as like the first's; with edges the one before "cat" is taken."""
+    pairs = [("was the cat", "the dog and the cat")]
+    found = {}
+    for first_guess in ("words", "edges"):
+        model = GraphPairs(min_count=1, wordnet="none", first_guess=first_guess, keep_guess=False)
+        batch = model.encode(pairs, fit=True)
+        model.guess(batch)
+        scores = model.scores(batch)
+        [best] = scores.argmax().outputs
+        other = np.where(best == 0, 3, np.where(best == 3, 0, best))
+        found[first_guess] = best.tolist(), float(scores.score([best])[0] - scores.score([other])[0])
+        assert not any(name.startswith("guessed") for name in model.feature_names_)
+    assert found["words"][1] == 0.0
+    assert found["edges"][0] == [-1, 3, 4]
+    assert found["edges"][1] > 0.0
 
 
 def test_names_of_features_say_what_they_are_about():

@@ -73,7 +73,7 @@ def train(
     ] = Method.JOINT,
     cost: Annotated[
         float | None,
-        number_option("--cost", help="Price of a mistake in training. Default: 10 names, 0.1 sentences.",
+        number_option("--cost", help="Price of a mistake in training. Default: 10, of sentences 0.1 (two-stage 0.05).",
                       panel=LEARNING),
     ] = None,
     negatives: Annotated[

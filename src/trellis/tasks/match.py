@@ -38,6 +38,8 @@ from trellis.tasks.tag import Tagger
 KINDS = ("names", "sentences")
 DEFAULTS = {"names": (10.0, 1e-3, 0.05), "sentences": (0.1, 1e-4, 0.002)}
 """C, ``tol`` and ``inner_tol``, chosen on training data: docs/matching.md."""
+TWICE = 0.5
+"""Of C, for two stages of sentences with the first guess's features: each stands twice, which doubles C."""
 PAIRS_AT_ONCE = 20_000
 """Pairs that are scored together when candidates are ranked."""
 
@@ -62,10 +64,11 @@ class Matcher(SavedEstimator):
 
     kind : "names" (or other short strings) or "sentences"
     method : "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
-    C : price of mistakes; None: 10 for names and 0.1 for sentences
+    C : price of mistakes; None: 10 for names and 0.1 for sentences (0.05 for two stages, whose features stand twice
+        where the guess is kept)
     negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
         not
-    longest : characters of a segment at most;  wordnet : see :class:`GraphPairs`
+    longest : characters of a segment at most;  wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`
     parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
         and not of each word to the next
     max_iter, tol, inner_tol : rounds of LCLR, and how closely all and each are solved; None: 0.001 and 0.05 for
@@ -101,6 +104,8 @@ class Matcher(SavedEstimator):
         negatives: int = 25,
         longest: int = 1,
         wordnet: str = "auto",
+        first_guess: str = "edges",
+        keep_guess: bool = True,
         parser: Any = None,
         tagger: Any = None,
         max_iter: int = 10,
@@ -116,6 +121,8 @@ class Matcher(SavedEstimator):
         self.negatives = negatives
         self.longest = longest
         self.wordnet = wordnet
+        self.first_guess = first_guess
+        self.keep_guess = keep_guess
         self.parser = parser
         self.tagger = tagger
         self.max_iter = max_iter
@@ -139,13 +146,17 @@ class Matcher(SavedEstimator):
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
             answers = signs(z, pairs)
-        model: Any = StringPairs(longest=self.longest) if self.kind == "names" else GraphPairs(wordnet=self.wordnet)
+        model: Any = StringPairs(longest=self.longest)
+        if self.kind == "sentences":
+            model = GraphPairs(wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess)
         batch = model.encode(self._prepared(pairs), fit=True)
         model.guess(batch.take(np.flatnonzero(answers > 0)))
         C, tol, inner_tol = (
             usual if given is None else given
             for given, usual in zip((self.C, self.tol, self.inner_tol), DEFAULTS[self.kind], strict=True)
         )
+        if self.C is None and self.kind == "sentences" and self.method == "two-stage" and self.keep_guess:
+            C *= TWICE
         self.learner_ = LCLR(
             model, C=C, method=self.method, start="model", max_iter=self.max_iter, tol=tol, inner_tol=inner_tol,
             n_jobs=self.n_jobs, verbose=self.verbose,

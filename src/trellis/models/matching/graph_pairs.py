@@ -11,9 +11,12 @@
 
 The last are the same for every alignment h. What speaks against a match is learned there: were it on parts of h alone,
 the best alignment would go around it (words of a phrase that both share would be deleted, only to break its edges).
+The thesis has none of them, and its first guess goes by the likeness of words alone: ``first_guess="words"`` with
+``keep_guess=False``.
 
-Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word that
-stands once in either sentence is mapped to itself: no alignment says that it is gone here and new there.
+Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word of which
+the other sentence has as many copies or more is mapped to one of them, and to nothing else: no alignment says that it
+is gone here and new there, nor that it has become another word which is there as well.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from scipy import sparse
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError
+from trellis.errors import DataError, UnknownNameError
 from trellis.models.arrays import check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
@@ -46,9 +49,9 @@ FAR = 0.5
 N_COMMON = 150
 """So many of the commonest words have features of their own."""
 WORDNETS = ("auto", "none")
-GUESSED = "likeness", "edges"
+GUESSED = {"likeness": 1.0, "edges": 0.1}
 """Features that a first guess of alignments goes by, and their weights there."""
-EDGE_GUESS = 0.1
+GUESSES = ("edges", "words")
 OF_GUESS = "guessed "
 """Before the names of features of the first guess."""
 
@@ -81,6 +84,9 @@ class GraphPairs(PairModel):
 
     min_count : features of fewer parts than this in training are left out
     wordnet : "auto": use WordNet's files where they are installed; "none"; or the folder they are in
+    first_guess : how alignments are guessed at first: "edges": words that are alike, rare ones first, at like places
+        and with their edges; "words": words that are alike, whatever else
+    keep_guess : whether the features of the first guess's alignment are there beside those of the best one
 
     Learned: ``weights_`` and ``feature_names_``, in the same order.
 
@@ -95,9 +101,13 @@ class GraphPairs(PairModel):
     feature_names_: Vocabulary
     _relations: Relations | None
 
-    def __init__(self, *, min_count: int = 5, wordnet: str = "auto") -> None:
+    def __init__(
+        self, *, min_count: int = 5, wordnet: str = "auto", first_guess: str = "edges", keep_guess: bool = True
+    ) -> None:
         self.min_count = min_count
         self.wordnet = wordnet
+        self.first_guess = first_guess
+        self.keep_guess = keep_guess
 
     # text in
 
@@ -108,7 +118,7 @@ class GraphPairs(PairModel):
             return X
         pairs = [_sentences(i, pair) for i, pair in enumerate(X)]
         if fit:
-            self._check_whole(min_count=1)
+            self._check_settings()
             self._open_wordnet()
             self._common = Commonness.of(sentence for pair in pairs for sentence in pair)
         elif self._relations is None:  # it came from a file that was written where there was WordNet
@@ -131,7 +141,14 @@ class GraphPairs(PairModel):
             np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
             self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
+        if not self.keep_guess:
+            return batch
         return replace(batch, features=sparse.hstack([batch.features, self._of_guess(batch)], format="csr"))
+
+    def _check_settings(self) -> None:
+        self._check_whole(min_count=1)
+        if self.first_guess not in GUESSES:
+            raise UnknownNameError("first_guess", self.first_guess, GUESSES)
 
     def _name(self, named: Sequence[Named]) -> None:
         counts: dict[str, int] = dict.fromkeys(GUESSED, self.min_count)
@@ -141,14 +158,15 @@ class GraphPairs(PairModel):
         self._name_all([f for f, n in counts.items() if n >= self.min_count])
 
     def _name_all(self, of_parts: list[str]) -> None:
-        names = [*of_parts, *(OF_GUESS + name for name in of_parts)]
-        self.feature_names_ = Vocabulary(names, kind="feature")
+        of_guess = [OF_GUESS + name for name in of_parts] if self.keep_guess else []
+        self.feature_names_ = Vocabulary([*of_parts, *of_guess], kind="feature")
         self._begin()
 
     @property
     def _of_parts(self) -> list[str]:
-        """Names of the features of parts; those of the first guess follow."""
-        return list(self.feature_names_)[: len(self.feature_names_) // 2]
+        """Names of the features of parts; those of the first guess follow, where they are kept."""
+        names = list(self.feature_names_)
+        return names[: len(names) // 2] if self.keep_guess else names
 
     def _of_guess(self, batch: GraphPairBatch) -> Any:
         """(n_parts, n): features of the first guess's alignment, on all parts of the first word.
@@ -197,7 +215,7 @@ class GraphPairs(PairModel):
         return batch.features[used]
 
     def _worth(self, batch: GraphPairBatch, used: IntArray) -> FloatArray:
-        n = len(self.weights_) // 2
+        n = len(self._of_parts)
         return np.asarray(batch.features[used][:, :n] @ self.weights_[:n])
 
     def sizes(self, batch: GraphPairBatch) -> FloatArray:
@@ -220,13 +238,15 @@ class GraphPairs(PairModel):
         return made, parts
 
     def guess(self, batch: GraphPairBatch) -> None:
-        """Weights that align words which are like each other, rare ones first, and edges with them."""
+        """Weights of a first guess of alignments."""
         self.weights_ = self._guessed()
 
     def _guessed(self) -> FloatArray:
         weights = np.zeros(self._n_weights())
-        for name, weight in zip(GUESSED, (1.0, EDGE_GUESS), strict=True):
-            weights[self.feature_names_.number(name)] = weight
+        by_words = {f"pair {relation}": alike for relation, alike in LIKENESS.items()}
+        for name, weight in (GUESSED if self.first_guess == "edges" else by_words).items():
+            if name in self.feature_names_:
+                weights[self.feature_names_.number(name)] = weight
         return weights
 
     # one file
@@ -246,7 +266,7 @@ class GraphPairs(PairModel):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         check_hints(_file, names, "key")
-        self._check_whole(min_count=1)
+        self._check_settings()
         self._common = Commonness(dict(names["count"]), names["sentences"])
         if not all(1 <= n <= self._common.total for n in self._common.count.values()):
             raise DataError("a word stands in no sentence, or in more than there are")
@@ -288,22 +308,40 @@ class _Described:
         self.kinds = [[common.kind(side, at) for at in range(len(side.words))] for side in pair]
         self.rarity = [[common.rarity(word) for word in side.lower] for side in pair]
         n, m = (len(side.words) for side in pair)
-        self.mapped = [
+        near = [
             (i, j, abs(i / n - j / m), relation)
             for i, j, relation in mapped
             if self.kinds[0][i] != "function" or abs(i / n - j / m) <= FAR
         ]
+        self.shared = self._shared([(i, j) for i, j, _, relation in near if relation == "same"])
+        self.mapped = [
+            one for one in near if one[3] == "same" or not (one[0] in self.shared[0] or one[1] in self.shared[1])
+        ]
         edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
         self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
 
+    def _shared(self, same: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
+        """Places, in either sentence, of words that stand as often or more often in the other: each has a copy there.
+
+        Words with a copy that is too far away to be mapped are left out.
+        """
+        copies = [Counter(side.lower) for side in self.pair]
+        found: tuple[set[int], set[int]] = set(), set()
+        near = Counter(self.pair[0].lower[i] for i, _ in same)
+        for places in same:
+            word = self.pair[0].lower[places[0]]
+            often = [counted[word] for counted in copies]
+            if near[word] == often[0] * often[1]:
+                for side in (0, 1):
+                    if often[side] <= often[1 - side]:
+                        found[side].add(places[side])
+        return found
+
     def closed(self) -> BoolArray:
-        """(n_parts,): the deletion of a word that stands once in either sentence."""
+        """(n_parts,): the deletion of words that have a copy in the other sentence."""
         closed = np.zeros(sum(self.graph.sizes), np.bool_)
-        often = [Counter(side.lower) for side in self.pair]
-        for i, j, _, relation in self.mapped:
-            word = self.pair[0].lower[i]
-            if relation == "same" and often[0][word] == often[1][word] == 1:
-                closed[len(self.mapped) + np.array([i, self.graph.words[0] + j])] = True
+        for side, places in enumerate(self.shared):
+            closed[len(self.mapped) + side * self.graph.words[0] + np.array(sorted(places), np.int64)] = True
         return closed
 
     def features(self) -> Iterator[Named]:
