@@ -86,7 +86,7 @@ def descend(objective: Objective, weights: FloatArray, *, tol: float) -> Iterato
     memory: Memory = deque(maxlen=MEMORY)
     gain = np.inf
     while True:
-        settled = gain <= tol * max(1.0, abs(value)) or np.abs(gradient).max(initial=0.0) <= tol
+        settled = bool(gain <= tol * max(1.0, abs(value)) or np.abs(gradient).max(initial=0.0) <= tol)
         yield Minimum(weights, value, rounds, evaluations, settled)
         if settled:
             return
