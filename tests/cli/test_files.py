@@ -226,7 +226,13 @@ def test_the_history_of_a_run_is_written_where_it_is_asked_for(command, folder):
 def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, capfd):
     assert run(*line(command, "--save", "own"), "-q", "--threads", 1) == 0
     text = ["-s", "s", "-t", "t"] if command == "align" else ["s"]
-    values = {"--constraint": "none", "--method": "em", "--emissions": "table", "--no-variational": None}
+    values = {
+        "--constraint": "none",
+        "--method": "em",
+        "--emissions": "table",
+        "--ascent": "em",
+        "--no-variational": None,
+    }
     files = {"--save", "--history", "--priors", "--closed", "--dictionary", "--labelled"}
     learning = {name for name, flag in flags(command).items() if flag.panel == "Learning"}
     for name in sorted(learning | (files & set(flags(command)))):
