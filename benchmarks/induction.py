@@ -281,7 +281,8 @@ def part_cost(corpora: list[Corpus], args) -> None:
     print(f"\nCost: {corpus.name}, {n:,} tokens, {corpus.n_tags} states, {args.cost_threads} threads")
     short = Inducer(corpus.n_tags, max_iter=2, em_iter=1, random_state=0)
     short.fit(corpus.words[:200])  # compiles
-    costly = {"em": METHODS["EM"], "sparse": METHODS["Sparse (32)"], "features": METHODS["Features"]}
+    costly = {"EM": METHODS["EM"], "sparse": METHODS["Sparse (32)"], "features": METHODS["Features"]}
+    costly["both"] = METHODS["Features + 32"]
     wall: dict[str, list[float]] = {method: [] for method in costly}
     processor: dict[str, list[float]] = {method: [] for method in costly}
     for _ in range(args.repeats):
@@ -292,23 +293,14 @@ def part_cost(corpora: list[Corpus], args) -> None:
             processor[method].append(time.process_time() - begin)
             wall[method].append(sum(r.seconds for r in inducer.history_))
     theirs, theirs_processor = hmmlearn_seconds(corpus, rounds=args.peer_rounds)
-    em, sparse, features = (min(wall[method]) for method in wall)
-    em_processor, sparse_processor, features_processor = (min(processor[method]) for method in processor)
+    best = {method: (min(wall[method]), min(processor[method])) for method in costly}
     print(f"{'':10}{'rounds':>8}{'seconds':>10}{'of processors':>16}{'M tokens/s':>12}")
-    for name, rounds, a, b in (
-        ("EM", args.rounds, em, em_processor),
-        ("sparse", args.rounds, sparse, sparse_processor),
-        ("features", args.rounds, features, features_processor),
-        ("hmmlearn", args.peer_rounds, theirs, theirs_processor),
-    ):
+    rows = [(method, args.rounds, *found) for method, found in best.items()]
+    for name, rounds, a, b in [*rows, ("hmmlearn", args.peer_rounds, theirs, theirs_processor)]:
         print(f"{name:10}{rounds:>8}{a:>10.2f}{b:>16.2f}{n * rounds / a / 1e6:>12.2f}")
-    print(
-        f"sparse / EM: {sparse / em:.2f} by the clock, {sparse_processor / em_processor:.2f} of processors (at most 4)"
-    )
-    print(
-        f"features / EM: {features / em:.2f} by the clock, {features_processor / em_processor:.2f} of processors "
-        "(at most 4)"
-    )
+    em, em_processor = best.pop("EM")
+    for method, (a, b) in best.items():
+        print(f"{method} / EM: {a / em:.2f} by the clock, {b / em_processor:.2f} of processors (at most 4)")
     share = args.rounds / args.peer_rounds
     print(
         f"hmmlearn / EM, a round: {theirs * share / em:.1f} by the clock, "

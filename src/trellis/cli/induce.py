@@ -126,7 +126,7 @@ def induce(
         number_option(
             "--em-rounds",
             min=0,
-            help="How many of the rounds come before sparsity. Default: half; with a table 30.",
+            help="How many of the rounds come before sparsity. Default: 3/4; with a table 30.",
             panel=LEARNING,
         ),
     ] = None,

@@ -59,8 +59,8 @@ class Inducer(Estimator):
     labels : how many states, or their names
     method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
     strength, frequent : σ, and from how many occurrences on a word is regularised
-    max_iter, em_iter : rounds in all, and how many of them are plain EM before sparsity; None: 30 with a table, and
-        half of them with features, which take longer to find their classes
+    max_iter, em_iter : rounds in all, and how many of them come before sparsity; None: 30 with a table, and three
+        quarters of them with features, which take longer to find their classes
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
     emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
         itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
@@ -165,7 +165,7 @@ class Inducer(Estimator):
         constraints = self._constraints()
         plain = self.max_iter
         if constraints:
-            first = EM_ROUNDS if self.emissions_ == "table" else self.max_iter // 2
+            first = EM_ROUNDS if self.emissions_ == "table" else 3 * self.max_iter // 4
             plain = min(first if self.em_iter is None else self.em_iter, self.max_iter)
         rounds: list[Round] = []
         duals = None
