@@ -393,6 +393,6 @@ def test_what_is_no_engine_is_refused(wrong: Any) -> None:
 
 @pytest.mark.slow
 def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_engine, "CONNECTING", 1.0)
+    monkeypatch.setattr(dask_engine, "CONNECTING", 0.1)
     with pytest.raises(DataError, match="no Dask scheduler at 'tcp://127.0.0.1:1'"):
         engine_for(1, "tcp://127.0.0.1:1")

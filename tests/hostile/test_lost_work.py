@@ -32,11 +32,9 @@ def folder(tmp_path_factory):
 COMMANDS = {
     "info": ["info"],
     "help": ["--help"],
-    "version": ["--version"],
     "evaluate": ["evaluate", "gold.tsv", "few.tsv"],
     "evaluate alignment": ["evaluate", "--alignment", "links", "links"],
     "explain": ["explain", "-m", "m", "few.tsv", "--threads", "1"],
-    "explain json": ["explain", "-m", "m", "few.tsv", "--json", "--threads", "1"],
     "predict view": ["predict", "-m", "m", "text.txt", "--format", "view", "--threads", "1"],
     "predict columns": ["predict", "-m", "m", "text.txt", "--threads", "1"],
     "predict json": ["predict", "-m", "m", "text.txt", "--json", "--threads", "1"],
