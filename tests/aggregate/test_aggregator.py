@@ -41,6 +41,7 @@ def test_the_constraints_hold_at_the_end():
     assert free.accuracies_["f2"].accuracy < 0.9
 
 
+@pytest.mark.slow
 def test_new_texts_are_labelled_as_those_of_training_were():
     texts, _ = drawn(200)
     made = Aggregator(words=False).fit(texts)
@@ -141,6 +142,7 @@ def test_words_speak_where_no_function_votes():
     assert with_words.predict([spans("patients took zol99ine daily", f=[])]) == [["O", "O", "B-DRUG", "O"]]
 
 
+@pytest.mark.slow
 def test_functions_miss_some_entities_for_certain():
     """The share holds in expectation over open words, with one addition for all of them, or without if it holds."""
     rng = np.random.default_rng(3)
@@ -199,6 +201,7 @@ def test_compounds_that_nobody_votes_on_are_found_whole():
     assert made.predict(texts) == made.labels_
 
 
+@pytest.mark.slow
 def test_more_text_shows_which_words_are_alike():
     """Nouns that nobody votes on stand in the same places in other text as those that are found."""
     rng, texts, more = np.random.default_rng(4), [], []
@@ -273,6 +276,7 @@ def test_a_file_gives_the_same_labels_and_bits(tmp_path, words):
         assert np.array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_a_bit():
     texts, _ = drawn(120)
     one, two = (Aggregator(n_jobs=n).fit(texts) for n in (1, 2))

@@ -65,6 +65,7 @@ def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
     assert "--accuracy has no meaning beside it" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_more_text_is_read_and_what_it_taught_is_saved(votes, capfd):
     sentences = [" ".join(text.tokens) for text in drawn(60, seed=5)[0]]
     (votes / "more.txt").write_text("\n".join(sentences) + "\n")

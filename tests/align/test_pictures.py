@@ -21,6 +21,7 @@ def test_posterior_grids_are_drawn(tmp_path):
     assert not (tmp_path / "no.png").exists()
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(tmp_path):
     points = precision_recall_curve([{(0, 0): 0.9, (1, 1): 0.3}], [parse_links("0-0 1-1")], [0.2, 0.5])
     plot_precision_recall({"regular, none": points, "regular, symmetric": points}, tmp_path / "curve.png")

@@ -72,6 +72,7 @@ def climb(training: Training, rounds: int = 300) -> UEM:
     return UEM(None, start="model", max_iter=rounds, tol=0.0).train(training, step)
 
 
+@pytest.mark.slow
 def test_it_rises_every_round_and_ends_where_em_has_nothing_to_gain():
     training = started()
     learner = climb(training)
@@ -105,6 +106,7 @@ def test_a_model_without_a_gradient_is_refused_and_so_is_a_schedule():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["em", "sparse"])
 def test_induction_climbs_by_default_and_threads_do_not_matter(method):
     def states(**more):

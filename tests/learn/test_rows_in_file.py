@@ -67,6 +67,7 @@ def test_rows_of_each_shard_are_those_of_the_whole_corpus() -> None:
     assert {one.name for one in fields(heads)} == {one.name for one in fields(whole)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma, generic", [(1.0, False), (0.4, True), (0.0, False)])
 def test_the_e_step_has_the_same_bits(gamma: float, generic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trellis.learn.expectation.SMALL", 10**9 if generic else 0)

@@ -40,6 +40,7 @@ def test_every_answer_comes_with_its_alignment(trained, capfd):
     assert record["alignment"][:2] == [["d", "δ"], ["a", ""]]
 
 
+@pytest.mark.slow
 def test_candidates_are_ranked(trained, capfd):
     (trained / "rank.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in names(20, seed=5)))
     assert run("match", "predict", trained / "rank.tsv", "-m", trained / "m", "--rank", 2) == 0

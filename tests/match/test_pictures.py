@@ -12,6 +12,7 @@ from trellis.tasks.match import Match
 MATCH = Match(True, 0.5, [("sh", "σ"), ("a", ""), ("", "$"), ("n", "ν")], [1.0, -0.2, -0.5, 0.4])
 
 
+@pytest.mark.slow
 def test_what_speaks_for_a_match_is_green_and_thick_where_it_says_much():
     _, axes = new_figure(4.0, 2.0)
     _draw(axes, MATCH, 4.0, 1.0)

@@ -18,6 +18,7 @@ def drawn(**settings):
     return axes.patches
 
 
+@pytest.mark.slow
 def test_every_likely_arc_is_drawn_as_dark_as_it_is_likely():
     patches = drawn()
     assert len(patches) == np.count_nonzero(PROBABILITY >= 0.1)

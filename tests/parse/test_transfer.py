@@ -174,6 +174,7 @@ def test_mistakes_are_told():
         Transfer().fit(source, target, [[] for _ in links])
 
 
+@pytest.mark.slow
 def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
     source, target, links = bitext(60, 4)
     Parser(bits=14, min_count=1).fit(source).save(tmp_path / "en.trellis")
