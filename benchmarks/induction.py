@@ -2,6 +2,7 @@
 
     make bench-induction                                       everything; an hour on two cores, and it resumes
     make bench-induction ARGS="--seeds 2 --corpora bosque"     a quick look
+    make bench-induction ARGS="--parts table --corpora es-pud" treebanks: the names of files of trees/
     make bench-induction ARGS="--parts cost"                   times of EM, sparse and hmmlearn in one run
 
 Runs are kept under --cache, one file each, and are not repeated. Seeds are the same for all methods. Every corpus is
@@ -26,6 +27,7 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from trellis.data.columns import read_columns
+from trellis.data.conllu import read_conllu
 from trellis.metrics.induction import score_induction
 from trellis.tasks.induce import Inducer
 from trellis.tasks.state_features import tag_with_states, train_tagger
@@ -93,9 +95,12 @@ class Corpus:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        folder = data_folder() / "pos"
-        files = [f"bosque-{part}.tsv" for part in ("train", "dev", "test")] if name == "bosque" else ["ptb-sample.tsv"]
-        sentences = [s for file in files for s in read_columns(folder / file)]
+        folder = data_folder()
+        if name.startswith(("en-", "es-")):
+            sentences = list(read_conllu(folder / "trees" / f"{name}.conllu"))
+        else:
+            parts = [f"bosque-{part}" for part in ("train", "dev", "test")] if name == "bosque" else ["ptb-sample"]
+            sentences = [s for part in parts for s in read_columns(folder / "pos" / f"{part}.tsv")]
         self.words = [list(s.words) for s in sentences]
         reduce = {t: short for short, long in REDUCTION.items() for t in long.split()} if name == "ptb17" else {}
         self.tags = [[reduce.get(t, t) for t in s.labels] for s in sentences]
@@ -323,7 +328,7 @@ def hmmlearn_seconds(corpus: Corpus, rounds: int) -> tuple[float, float]:
 
 def part_large(corpora: list[Corpus], args) -> None:
     """The corpus repeated with renamed words, in processes of their own: peak memory and seconds a round."""
-    print("\nSize: Bosque repeated with renamed words; EM 2 rounds then sparse")
+    print("\nSize: Bosque repeated with renamed words; 2 rounds of the gradient, then sparse")
     for copies in args.copies:
         subprocess.run(
             [sys.executable, __file__, "--large-run", str(copies), "--threads", str(args.threads)], check=True
@@ -350,7 +355,7 @@ def large_run(copies: int, threads: int) -> None:
     sparse = np.mean([r.seconds for r in list(inducer.history_)[3:]])
     n = coded.batch.n_slots
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{n:>10,} tokens  peak {peak:.2f} GiB  EM round {plain:.3f} s  sparse round {sparse:.3f} s  "
+    print(f"{n:>10,} tokens  peak {peak:.2f} GiB  plain round {plain:.3f} s  sparse round {sparse:.3f} s  "
           f"({1e9 * plain / n:.0f} and {1e9 * sparse / n:.0f} ns a token)", flush=True)  # fmt: skip
 
 

@@ -134,3 +134,10 @@ def test_what_does_not_go_together_is_said():
     with pytest.raises(DataError, match="gamma=0"):
         Inducer(3, ascent="gradient", gamma=0.0).fit(sentences())
     assert Inducer(3, method="em", gamma=0.0, max_iter=2).fit(sentences()).ascent_ == "em"
+
+
+@pytest.mark.parametrize("text", [[["a"]], [["a", "a"], []], [["the", "dog"], ["the"]]])
+@pytest.mark.parametrize("n_states", [1, 3])
+def test_where_nothing_leads_up_the_climb_ends_at_once(text, n_states):
+    inducer = Inducer(n_states, method="em", start_scale=0.0, max_iter=5, min_count=1, random_state=0).fit(text)
+    assert [len(states) for states in inducer.states()] == [len(words) for words in text]

@@ -37,6 +37,9 @@ class DirectStep:
             raise DataError(f"a {type(inner.training.model).__name__} has no gradient to climb by: train it by EM")
         self.inner, self.training = inner, inner.training
         self.descent: Iterator[Minimum] | None = None
+        self.at: FloatArray
+        """Where the objective was looked at last, and ``last`` what was found there."""
+        self.last: Expectation
 
     @property
     def placed(self) -> list[Placed[Any]]:
@@ -52,15 +55,18 @@ class DirectStep:
     def run(self, gamma: float, duals: Duals | None) -> Expectation:
         model: Any = self.training.model
         with blas_at_one_thread():
+            found = None
             if self.descent is None:
-                self.duals = duals
-                self.gamma = gamma
+                self.duals, self.gamma = duals, gamma
                 self.descent = descend(self._objective, model.vector(), tol=0.0)
-                next(self.descent)
+                found = next(self.descent)
             if gamma != self.gamma:
                 raise DataError("a climb by gradients is one at one γ: give a number in place of a schedule")
-            found = next(self.descent)
-        model.set_vector(found.weights)
+            if found is None or not found.converged:  # nothing leads up from where it begins
+                found = next(self.descent)
+        if found.weights is not self.at:  # the search ended at another point than the one it tried last
+            model.set_vector(found.weights)
+            self.at = found.weights
         return replace(
             self.last, statistics=None, objective=-found.objective - self.training.log_prior(),
             evaluations=found.evaluations, settled=found.converged,
@@ -69,6 +75,7 @@ class DirectStep:
     def _objective(self, vector: FloatArray) -> tuple[float, FloatArray]:
         model: Any = self.training.model
         model.set_vector(vector)
+        self.at = vector
         self.last = self.inner.run(self.gamma, self.duals)
         self.duals = self.last.duals
         return -self.last.objective - self.training.log_prior(), -model.gradient(self.last.statistics)

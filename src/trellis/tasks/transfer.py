@@ -121,13 +121,8 @@ class Transfer(TreeTask):
             start = None
         elif start is None:
             start = self.source_model(pairs)
-        self.eta_ = (
-            ETA[self.model]
-            if self.eta is None
-            else self._found_eta(pairs, start)
-            if self.eta == AUTO
-            else float(self.eta)
-        )
+        given_eta = ETA[self.model] if self.eta is None else self.eta
+        self.eta_ = self._found_eta(pairs, start) if given_eta == AUTO else float(given_eta)
         text = [pair.target for pair in pairs]
         given = [projected(pair) for pair in pairs]
         self.model_ = self._arc_parser(text, given, start) if start is not None else self._dmv(pairs, text, given)
