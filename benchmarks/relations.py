@@ -34,8 +34,9 @@ from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.codl import CoDL
-from trellis.learn.training import Training, rows_of
+from trellis.learn.training import Training
 from trellis.metrics.relations import RelationScores, score_relations
+from trellis.models.model import rows_of
 from trellis.models.relation_model import RelationModel
 from trellis.search import decode
 from trellis.tasks.relate import ANY_NUMBER, Relater, _answers

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.blocks import blocks_of
 from tests.docs.sandbox import ROOT
 from trellis.constraints import parse_rules
-from trellis.learn.penalties import as_constraint
+from trellis.constraints.penalties import as_constraint
 
 BLOCKS = blocks_of((ROOT / "docs" / "constraints.md").read_text(encoding="utf-8"))
 PAIRS = [(a, b) for a, b in pairwise(BLOCKS) if a.language == "toml" and b.language == "python"]

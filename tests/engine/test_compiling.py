@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from trellis.engine import compiling
-from trellis.engine.compiling import Display, Plan, compile_ahead, compile_in_children
+from trellis.engine.compiling import Plan, announced, compile_ahead, compile_in_children
 from trellis.engine.kernel_list import FILE, Kernel, KernelList, numba_type, read_kernels
+from trellis.engine.progress import Progress
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +114,7 @@ def test_no_child_outlives_an_interruption(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compiling, "start_child", start)
-    monkeypatch.setattr(Display, "update", interrupt)
+    monkeypatch.setattr(Progress, "advance", interrupt)
     monkeypatch.setattr(compiling.usable_cores, "__code__", (lambda: 2).__code__)
     with pytest.raises(KeyboardInterrupt):
         compile_in_children(Plan(toy([], []), [0, 1]))
@@ -129,22 +130,26 @@ class Terminal(io.StringIO):
 def test_a_terminal_sees_how_many_are_done(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(compiling, "_silent", False)
-    show = Display(41, 2)
-    show.update(12)
-    assert sys.stderr.getvalue().endswith("12 of 41")
-    show.end(41, 9.6)
-    assert sys.stderr.getvalue().endswith("41 of 41 numerical kernels in 10 s\n")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    with announced(41, 2) as shown:
+        shown.advance(12)
+    assert "Compiling numerical kernels (this happens once)" in sys.stderr.getvalue()
+    assert "12/41" in sys.stderr.getvalue()
 
 
 def test_elsewhere_one_line_says_what_happens_and_quiet_means_none(monkeypatch, capsys):
     monkeypatch.setattr(compiling, "_silent", False)
-    show = Display(41, 2)
-    show.update(12)
-    show.end(41, 9.6)
+    with announced(41, 2) as shown:
+        shown.advance(12)
+        shown.advance(41)
     assert capsys.readouterr().err == "Compiling 41 numerical kernels on 2 cores; this happens once.\n"
     compiling.silence()
-    Display(41, 2).end(41, 9.6)
-    assert capsys.readouterr().err == ""
+    for stderr in (sys.stderr, Terminal()):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with announced(41, 2) as shown:
+            shown.advance(41)
+        assert not stderr.getvalue() if isinstance(stderr, Terminal) else capsys.readouterr().err == ""
 
 
 KERNELS = """

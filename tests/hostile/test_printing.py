@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.hostile.command import RULES, run, train
+from trellis.engine.progress import Progress
 from trellis.learn.history import History, Round
-from trellis.learn.progress import Progress
 from trellis.report.figure import save_figure
 from trellis.report.history import plot_history
 from trellis.report.posteriors import plot_sentence

@@ -11,13 +11,13 @@ import pytest
 
 from tests.learn.corpora import tagged_sentences
 from trellis.constraints import count, each_label, label, starts, transitions, word
+from trellis.constraints.penalties import INFINITE
 from trellis.engine import engine_for
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import CCM, UEM, CoDL
-from trellis.learn.labelling import ConstrainedArgmax
-from trellis.learn.penalties import INFINITE
-from trellis.learn.training import rows_of
+from trellis.learn.labelling import Count, searcher_of
 from trellis.models import CRF, HMM
+from trellis.models.model import rows_of
 
 
 def hmm(**settings):
@@ -170,8 +170,8 @@ def test_counts_of_k_best_outputs_average_those_of_each():
     first = batch.offsets[:-1]
     for place in range(3):
         np.add.at(expected, best.labels[place][first][there[place]], share[place][there[place]])
-    found = ConstrainedArgmax(model, batch, (), engine_for(1)).run(np.zeros(0), k=3, collect=True)
-    np.testing.assert_allclose(found.statistics.start, expected, atol=1e-12)
+    found = searcher_of(model, batch, (), engine_for(1)).run(model.scores, np.zeros(0), k=3, then=Count(model))
+    np.testing.assert_allclose(found.collected.statistics.start, expected, atol=1e-12)
     assert codl.penalties_ == {}
 
 
@@ -254,8 +254,8 @@ def test_counts_over_the_corpus_hold_and_no_labelling_with_such_counts_is_better
     text = [["the", "dog"], ["cat", "sees"], ["dog", "sees", "cat"]]
     model = CoDL(hmm(), (), max_iter=0).fit(*half_labelled(12, 8)[:2]).model_
     batch = model.encode(text).with_labels(None)
-    search = ConstrainedArgmax(model, batch, rules, engine_for(1))
-    found = search.run(np.zeros(len(rules)))
+    search = searcher_of(model, batch, rules, engine_for(1))
+    found = search.run(model.scores, np.zeros(len(rules)))
     scores, rows, coupling = model.scores(batch), rows_of(model, batch, rules), search.coupling
     np.testing.assert_allclose(found.counts, coupling.evaluate(found.labels))
     assert np.all(coupling.excess(found.counts) <= 1e-9)

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from trellis.constraints import count, each_label, exists, few_labels_per, label, shares, starts, transitions, word
+from trellis.constraints import rows_in_file as of_rows
 from trellis.constraints.rows import Rows
+from trellis.constraints.rows_in_file import rows_in_file
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.errors import InfeasibleError
 from trellis.learn import CCM
-from trellis.learn import training as of_training
 from trellis.learn.expectation import ProjectedStep, Solving
-from trellis.learn.training import Training, rows_in_file, rows_of
+from trellis.learn.training import Training
 from trellis.models import HMM
+from trellis.models.model import rows_of
 
 from .corpora import LABELS, tagged_sentences
 
@@ -41,6 +43,10 @@ def training(engine: Any = None) -> Training:
     return made
 
 
+def in_file(made: Training, parts: Any, rules: Any, memory: Any) -> Any:
+    return rows_in_file(rules, parts, lambda part: rows_of(made.model, part, rules), memory, lambda rows: rows)
+
+
 def assert_equal(one: Any, other: Any) -> None:
     for name in ("start", "part", "coefficient", "bound", "equality", "instance", "group", "constraint"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
@@ -54,7 +60,7 @@ def assert_equal(one: Any, other: Any) -> None:
 def test_rows_of_each_shard_are_those_of_the_whole_corpus() -> None:
     made = training()
     assert len(made.free_parts) > 2
-    stored = rows_in_file(made.model, made.free_parts, LOCAL, 0, lambda rows: rows)
+    stored = in_file(made, made.free_parts, LOCAL, 0)
     assert stored is not None
     whole = rows_of(made.model, made.free_batch, LOCAL).canonical()
     for shard, rows in zip(made.free_shards, stored[1], strict=True):
@@ -70,7 +76,7 @@ def test_rows_of_each_shard_are_those_of_the_whole_corpus() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma, generic", [(1.0, False), (0.4, True), (0.0, False)])
 def test_the_e_step_has_the_same_bits(gamma: float, generic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trellis.learn.expectation.SMALL", 10**9 if generic else 0)
+    monkeypatch.setattr("trellis.projection.projector.SMALL", 10**9 if generic else 0)
     rules = [rule for rule in LOCAL if gamma > 0.0 or "squared" not in rule.describe().lower()][:4]
     found = []
     for memory, engine in (("100G", None), (0, None), (0, ThreadEngine(2))):
@@ -82,7 +88,7 @@ def test_the_e_step_has_the_same_bits(gamma: float, generic: bool, monkeypatch: 
         found.append(
             (one.objective, two.objective, one.statistics.transition, two.statistics.transition, two.duals.row)
         )
-        assert step.pulls(two.duals)
+        assert two.duals.pulls(step.projector.rows)
     for other in found[1:]:
         for mine, theirs in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -114,19 +120,19 @@ def test_every_method_learns_the_same_from_disk(method: str) -> None:
 )
 def test_what_ties_instances_together_stays_in_memory(rule: Any) -> None:
     made = training()
-    assert rows_in_file(made.model, made.free_parts, [*LOCAL, rule], 0, lambda rows: rows) is None
+    assert in_file(made, made.free_parts, [*LOCAL, rule], 0) is None
 
 
 def test_rows_that_fit_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     made = training()
-    monkeypatch.setattr(of_training, "MANY_ENTRIES", 10**9)
+    monkeypatch.setattr(of_rows, "MANY_ENTRIES", 10**9)
     n = len(rows_of(made.model, made.free_batch, LOCAL).part)
     for times, stays in ((1.3, True), (0.7, False)):
-        memory = int(times * n * of_training.ENTRY_BYTES / of_training.SHARE)
-        found = rows_in_file(made.model, made.free_parts, LOCAL, memory, lambda rows: rows)
+        memory = int(times * n * of_rows.ENTRY_BYTES / of_rows.SHARE)
+        found = in_file(made, made.free_parts, LOCAL, memory)
         assert (found is None) is stays
-    assert rows_in_file(made.model, made.free_parts[:1], LOCAL, 0, lambda rows: rows) is None
-    assert rows_in_file(made.model, made.free_parts, (), 0, lambda rows: rows) is None
+    assert in_file(made, made.free_parts[:1], LOCAL, 0) is None
+    assert in_file(made, made.free_parts, (), 0) is None
 
 
 def test_an_instance_that_cannot_be_is_named_by_its_number_in_the_text() -> None:

@@ -15,9 +15,9 @@ from trellis.data.related import Mention, RelatedText, Relation, read_related, w
 from trellis.data.sentence import Sentence
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
-from trellis.learn.labelling import ConstrainedArgmax
-from trellis.learn.training import rows_of
+from trellis.learn.labelling import searcher_of
 from trellis.metrics.relations import score_relations
+from trellis.models.model import rows_of
 from trellis.search.prices import penalised_value
 from trellis.tasks.relate import ANY_NUMBER, Relater
 from trellis.tasks.tag import Tagger
@@ -64,10 +64,10 @@ def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
     assert made.score(GOLD).strict.total.f1 > 0.8
     assert max(made.history_[-1].violation.values()) == 0.0
     batch = made._batch(MANY)
-    search = ConstrainedArgmax(made._tied(ANY_NUMBER), batch, made.constraints_, SerialEngine())
-    found = search.run(np.zeros(len(made.constraints_)))
+    model = made._tied(ANY_NUMBER)
+    search = searcher_of(model, batch, made.constraints_, SerialEngine())
+    found = search.run(model.scores, np.zeros(len(made.constraints_)))
     assert np.all(search.coupling.excess(found.counts) <= 1e-9)
-    model = search.model
     assert np.all(penalised_value(model.scores(batch), made._rows(model, batch), found.labels) > -np.inf)
 
 

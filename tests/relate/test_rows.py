@@ -23,7 +23,7 @@ from trellis.constraints import (
 from trellis.constraints.expression import read_constraints, write_constraints
 from trellis.data.related import Mention, RelatedText
 from trellis.errors import ConstraintError, UnknownNameError
-from trellis.learn.training import rows_of
+from trellis.models.model import rows_of
 from trellis.models.relation_model import RelationModel
 from trellis.projection import project
 from trellis.search import decode

@@ -88,7 +88,7 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
     from rich.table import Table
     from rich.text import Text
 
-    from trellis.learn.penalties import INFINITE
+    from trellis.constraints.penalties import INFINITE
 
     for rule in rules:
         said = Text.assemble((visible(rule.name), "bold"), "  ", visible(rule.sentence))

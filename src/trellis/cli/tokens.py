@@ -35,7 +35,6 @@ def tokens(
     from dataclasses import replace
     from itertools import chain, islice
 
-    from trellis.constraints import read_rules
     from trellis.data.columns import write_columns
     from trellis.data.jsonlines import write_jsonlines
     from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
@@ -44,7 +43,11 @@ def tokens(
     check_files({"text": text, "--rules": rules}, {"--output": output}, labels=("--output",), force=force)
     if rules is not None and by is not None:
         raise DataError("--rules and --by both say how texts are cut: give one of them")
-    tokeniser = WORDS if rules is None else read_rules(rules).tokeniser
+    tokeniser = WORDS
+    if rules is not None:
+        from trellis.constraints import read_rules  # with the compiler, a second
+
+        tokeniser = read_rules(rules).tokeniser
     if by is not None:
         tokeniser = Tokeniser(by) if by in TOKENISERS else Tokeniser("pattern", by)
     texts, blank = stream_texts(text, tokeniser=tokeniser), []

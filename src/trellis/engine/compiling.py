@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from trellis.engine.kernel_list import Kernel, KernelList, read_kernels
+from trellis.engine.progress import Progress
 from trellis.engine.threads import usable_cores
 
 WORTH_IT = 2.0
@@ -115,29 +116,28 @@ class Plan:
 
 def compile_in_children(plan: Plan) -> int:
     """Carry out a plan with a process for each core, and show how far it is; returns how many kernels were compiled."""
-    started = time.monotonic()
     n_children = min(usable_cores(), plan.total)
-    show = Display(plan.total, n_children)
     children: list[subprocess.Popen[str]] = []
     threads: list[threading.Thread] = []
-    try:
-        for _ in range(n_children):
-            children.append(start_child())
-            threads.append(threading.Thread(target=_drive, args=(children[-1], plan), daemon=True))
-            threads[-1].start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.1)
-                show.update(plan.n_done)
-    finally:  # after Ctrl-C too
-        for child in children:
-            child.kill()
-        for thread in threads:
-            thread.join()
-        for child in children:
-            with suppress(OSError), child:  # closes what leads to it
-                pass
-        show.end(plan.n_done, time.monotonic() - started)
+    with announced(plan.total, n_children) as shown:
+        try:
+            for _ in range(n_children):
+                children.append(start_child())
+                threads.append(threading.Thread(target=_drive, args=(children[-1], plan), daemon=True))
+                threads[-1].start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.1)
+                    shown.advance(plan.n_done)
+        finally:  # after Ctrl-C too
+            for child in children:
+                child.kill()
+            for thread in threads:
+                thread.join()
+            for child in children:
+                with suppress(OSError), child:  # closes what leads to it
+                    pass
+        shown.advance(plan.n_done)
     return plan.n_done
 
 
@@ -177,28 +177,12 @@ def _drive(child: subprocess.Popen[str], plan: Plan) -> None:
         plan.finish(number)
 
 
-class Display:
-    """How many kernels are done: on a terminal a line that changes, elsewhere one line at the beginning."""
-
-    def __init__(self, total: int, n_children: int) -> None:
-        self.total, self._shown = total, -1
-        self._terminal = not _silent and sys.stderr.isatty()
-        if not _silent and not self._terminal:
-            cores = "1 core" if n_children == 1 else f"{n_children} cores"
-            self._write(f"Compiling {total} numerical kernels on {cores}; this happens once.\n")
-
-    def update(self, n_done: int) -> None:
-        if self._terminal and n_done != self._shown:
-            self._shown = n_done
-            self._write(f"\rCompiling numerical kernels (this happens once): {n_done} of {self.total}")
-
-    def end(self, n_done: int, seconds: float) -> None:
-        if self._terminal:
-            self._write(f"\r\x1b[KCompiled {n_done} of {self.total} numerical kernels in {seconds:.0f} s\n")
-
-    def _write(self, text: str) -> None:
-        try:
-            sys.stderr.write(text)
+def announced(total: int, n_children: int) -> Progress:
+    """How many kernels are done: on a terminal a bar, elsewhere one line at the beginning."""
+    terminal = sys.stderr.isatty()
+    if not _silent and not terminal:
+        cores = "1 core" if n_children == 1 else f"{n_children} cores"
+        with suppress(OSError, ValueError):  # nobody listens
+            sys.stderr.write(f"Compiling {total} numerical kernels on {cores}; this happens once.\n")
             sys.stderr.flush()
-        except (OSError, ValueError):  # a broken terminal must not stop the work
-            self._terminal = False
+    return Progress("Compiling numerical kernels (this happens once)", total, terminal and not _silent)

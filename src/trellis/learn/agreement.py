@@ -14,8 +14,8 @@ from typing import Any
 from trellis.data.ragged import IntArray
 from trellis.engine import Piece, Placed, place_batch
 from trellis.learn.expectation import Expectation
-from trellis.learn.training import Training, scores_of
-from trellis.models.model import bare
+from trellis.learn.training import Training
+from trellis.models.model import bare, scores_of
 from trellis.models.views import Views
 from trellis.projection import Agreement, Duals, agree
 

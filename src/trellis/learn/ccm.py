@@ -15,24 +15,27 @@ argmax.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
+from trellis.constraints.penalties import with_penalties
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.codl import CoDL, starting_penalties
-from trellis.learn.penalties import with_penalties
-from trellis.learn.prediction import CCMPrediction
+from trellis.learn.codl import CoDL
+from trellis.learn.prediction import CCMPrediction, Dev
 from trellis.learn.schedule import gamma_at
 from trellis.learn.uem import UEM
+
+L = TypeVar("L")
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
@@ -75,27 +78,23 @@ class CCM(CCMPrediction):
     memory: int | str | None = None
     verbose: bool = False
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None) -> Self:
         """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""
         self._check_settings(dev)
         compile_ahead(f"train-{self.method}")
         training = self._training(X, y, sample_weight)
-        model = training.model
-        rho = starting_penalties(
-            model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
-        )  # fmt: skip
-        self.model_ = model
+        self.model_, rho = training.model, self._learned_penalties(training)
         self.penalties_ = dict(zip([c.name for c in named(self.constraints)], rho.tolist(), strict=True))
         self.duals_: dict[str, float] = {}
         score = None if dev is None else lambda: float(self.score(*dev))
         learner: CoDL | UEM
         if self.method == "codl":
-            learner = codl = self._by_argmax(self.constraints, self.max_iter)
+            learner = codl = self._like(CoDL)
             judge = None if dev is None else lambda: codl.score(*dev)
             codl.train(training, rho=rho, score=judge, memory=self.memory)
             self.penalties_ = codl.penalties_
         elif self.method in ("hard-em", "supervised"):
-            learner = self._by_argmax((), 0 if self.method == "supervised" else self.max_iter)
+            learner = self._like(CoDL, constraints=(), max_iter=0 if self.method == "supervised" else self.max_iter)
             learner.train(training, rho=np.zeros(0), score=score)
         else:
             learner = uem = self._by_projection(rho, None if training.use_labelled else self.beta)
@@ -114,38 +113,15 @@ class CCM(CCMPrediction):
         learner.model_ = self.model_
         return learner.labels(batch)
 
-    def _by_argmax(self, constraints: Sequence[Constraint | Rule], rounds: int) -> CoDL:
-        return CoDL(
-            self.model,
-            constraints,
-            beta=self.beta,
-            max_iter=rounds,
-            hard=self.hard,
-            k_best=self.k_best,
-            smoothing=self.smoothing,
-            beam=self.beam,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-            engine=self.engine,
-            verbose=self.verbose,
-        )
-
     def _by_projection(self, rho: FloatArray, beta: float | None) -> UEM:
-        return UEM(
-            self.model,
-            with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else (),
-            gamma=self.gamma_,
-            beta=beta,
-            max_iter=self.max_iter,
-            tol=0.0,
-            projection_tol=self.projection_tol,
-            max_evaluations=self.max_evaluations,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-            engine=self.engine,
-            track_likelihood=False,
-            verbose=self.verbose,
-        )
+        rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()
+        return self._like(UEM, constraints=rules, gamma=self.gamma_, beta=beta, tol=0.0, track_likelihood=False)
+
+    def _like(self, kind: Callable[..., L], **settings: Any) -> L:
+        """A learner of another kind, with the settings that the two have in common but for these."""
+        names = inspect.signature(kind).parameters
+        own = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return kind(**{**own, **settings})
 
     @property
     def gamma_(self) -> float:

@@ -7,7 +7,7 @@ generator, so these are what a checkpoint holds; the best restart so far goes al
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -22,7 +22,6 @@ from trellis.learn.history import History
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.model import Model
-from trellis.models.row_counts import RowCounts
 from trellis.models.saving import reading
 from trellis.projection import Duals
 
@@ -49,35 +48,6 @@ class Checkpoint:
     converged: bool = False
     best: Checkpoint | None = None
     statistics: dict[str, FloatArray] | None = None
-
-
-_TABLES = ("parameters", "kept", "supervised", "statistics")
-
-
-def flattened(statistics: Any, name: str = "") -> dict[str, FloatArray]:
-    """The arrays of a model's statistics by the names of their fields."""
-    if isinstance(statistics, RowCounts):
-        return {name: statistics.table()}
-    if not is_dataclass(statistics):
-        return {name: np.asarray(statistics, dtype=np.float64)}
-    found: dict[str, FloatArray] = {}
-    for one in fields(statistics):
-        found.update(flattened(getattr(statistics, one.name), f"{name}.{one.name}"))
-    return found
-
-
-def unflattened(like: Any, arrays: dict[str, FloatArray], name: str = "") -> Any:
-    """Statistics of the same class as ``like``, from their arrays."""
-    if isinstance(like, RowCounts):
-        return RowCounts.of_table(unflattened(like.table(), arrays, name))
-    if not is_dataclass(like):
-        if name not in arrays or arrays[name].shape != np.shape(like):
-            raise DataError(
-                f"the checkpoint's statistics{name} must have shape {np.shape(like)}: they are of another run"
-            )
-        return arrays[name] if isinstance(like, np.ndarray) else float(arrays[name])
-    values = {f.name: unflattened(getattr(like, f.name), arrays, f"{name}.{f.name}") for f in fields(like)}
-    return replace(like, **values)  # type: ignore[type-var]
 
 
 def write_checkpoint(path: FilePath, run: Checkpoint, best: Checkpoint | None, fingerprint: dict[str, Any]) -> None:
@@ -117,7 +87,7 @@ def read_checkpoint(path: FilePath, fingerprint: dict[str, Any], model: Model, d
 
 
 class _Entry(TypedDict):
-    """What the header keeps of a run; of tables the names, of duals how many arrays there are."""
+    """What the header keeps of a run; of tables the names of their arrays."""
 
     restart: int
     criterion: float | None
@@ -130,10 +100,11 @@ class _Entry(TypedDict):
     kept: list[str]
     supervised: list[str] | None
     statistics: list[str] | None
-    duals: dict[str, Any] | None
+    duals: list[str] | None
 
 
 _NUMBERS = ("restart", "criterion", "best_round", "n_steps", "converged", "rng_state")
+_TABLES = ("parameters", "kept", "supervised", "statistics", "duals")
 
 
 def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -142,19 +113,9 @@ def _pack(prefix: str, run: Checkpoint, arrays: dict[str, NDArray[Any]]) -> dict
     entry["history"] = run.history.to_json()
     for table in _TABLES:
         values = getattr(run, table)
+        values = values.arrays() if isinstance(values, Duals) else values
         entry[table] = None if values is None else list(values)
-        for name, value in (values or {}).items():
-            arrays[f"{prefix}.{table}.{name}"] = value
-    entry["duals"] = None
-    if run.duals is not None:
-        arrays[f"{prefix}.duals.row"] = run.duals.row
-        kept = [c is not None for c in run.duals.memory]
-        entry["duals"] = {"sparsity": len(run.duals.sparsity), "memory": kept}
-        for i, value in enumerate(run.duals.sparsity):
-            arrays[f"{prefix}.duals.sparsity{i}"] = value
-        for i, memory in enumerate(run.duals.memory):
-            if memory is not None:
-                arrays[f"{prefix}.duals.memory{i}"] = memory
+        arrays.update({f"{prefix}.{table}.{name}": value for name, value in (values or {}).items()})
     return entry
 
 
@@ -162,57 +123,42 @@ def _unpack(
     prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]], model: Model, like: Duals
 ) -> Checkpoint:
     check_hints(_Entry, entry, "figure")
-    tables = {
+    tables: dict[str, Any] = {
         table: None if entry[table] is None else {n: arrays[f"{prefix}.{table}.{n}"] for n in entry[table]}
         for table in _TABLES
     }
-    own = model.parameters()
+    own = {name: ArrayOf(value.dtype, value.shape) for name, value in model.parameters().items()}
     for name in ("kept", "supervised", "parameters"):
-        table = tables[name]
-        if table is not None:
-            of = {n: ArrayOf(value.dtype, value.shape) for n, value in own.items()}
-            model.set_parameters(check_arrays(of, table))
+        if tables[name] is not None:
+            model.set_parameters(check_arrays(own, tables[name]))
     for name, value in (tables["statistics"] or {}).items():
         ArrayOf(np.float64, value.shape, low=0.0).check(f"statistics{name}", value, {})
-    duals = None
-    if entry["duals"] is not None:
-        duals = Duals(
-            arrays[f"{prefix}.duals.row"],
-            tuple(arrays[f"{prefix}.duals.sparsity{i}"] for i in range(entry["duals"]["sparsity"])),
-            tuple(
-                arrays[f"{prefix}.duals.memory{i}"] if kept else None for i, kept in enumerate(entry["duals"]["memory"])
-            ),
-        )
-        duals = _checked_duals(duals, like)
+    tables["duals"] = None if tables["duals"] is None else _checked_duals(tables["duals"], like)
     history = History.from_json(entry["history"])
     if min(entry["restart"], entry["n_steps"]) < 0 or (not len(history) and (entry["converged"] or prefix == "best")):
         raise DataError("counts of rounds that cannot be")
     np.random.default_rng().bit_generator.state = entry["rng_state"]  # raises where it is none
     numbers = {name: entry[name] for name in _NUMBERS}
     numbers["criterion"] = -np.inf if numbers["criterion"] is None else numbers["criterion"]
-    return Checkpoint(**numbers, **tables, history=history, duals=duals)  # type: ignore[arg-type]
+    return Checkpoint(**numbers, **tables, history=history)
 
 
-def _checked_duals(duals: Duals, like: Duals) -> Duals:
-    """The same as kernels want them; those of other rows than these are refused.
+def _checked_duals(arrays: dict[str, NDArray[Any]], like: Duals) -> Duals:
+    """Duals as kernels want them; those of other rows than these are refused.
 
-    Hessians may be of any length, since a wrong one is dropped.
+    What solvers remember may be of any length, since a wrong Hessian is dropped; but few dual steps keep their speed
+    and γ there, and levels.
     """
-    few = any(c is not None for c in like.memory)  # few dual steps keep their speed and γ there, and levels
-    given = [duals.row, *duals.sparsity, *(c for c in duals.memory if c is not None)]
-    shapes: list[Any] = [a.shape for a in (like.row, *like.sparsity, *(c for c in like.memory if c is not None))]
+    few = any(one is not None for one in like.memory)
+    n_shards = len(like.memory) or sum(name.startswith("memory") for name in arrays)
+    shapes: dict[str, Any] = {name: one.shape for name, one in like.arrays().items()}
     if not few:
-        shapes += [("any",)] * (len(given) - len(shapes))
-    if like.memory and len(duals.memory) != len(like.memory):
-        raise DataError(f"expected the memory of {len(like.memory)} shards but found that of {len(duals.memory)}")
-    if len(duals.sparsity) != len(like.sparsity) or len(given) != len(shapes):
-        raise DataError(f"expected {len(shapes)} arrays of duals but found {len(given)}")
-    kinds = [np.float32 if few and one.dtype == np.float32 else np.float64 for one in given]
-    made = iter([ArrayOf(k, s).check("duals", one, {}) for k, s, one in zip(kinds, shapes, given, strict=True)])
-    checked = Duals(
-        next(made), tuple(next(made) for _ in duals.sparsity),
-        tuple(None if c is None else next(made) for c in duals.memory),
-    )  # fmt: skip
-    if few and not np.all((np.asarray(checked.memory[0]) > 1e-12) & (np.asarray(checked.memory[0]) < 1e12)):
+        shapes.update(
+            {name: (f"numbers in {name}",) for name in map("memory{}".format, range(n_shards)) if name in arrays}
+        )
+    single = {name for name, one in arrays.items() if few and one.dtype == np.float32}
+    table = {n: ArrayOf(np.float32 if n in single else np.float64, shape) for n, shape in shapes.items()}
+    duals = Duals.of_arrays(check_arrays(table, arrays), n_shards)
+    if few and not np.all((np.asarray(duals.memory[0]) > 1e-12) & (np.asarray(duals.memory[0]) < 1e12)):
         raise DataError("few dual steps with a speed or γ that cannot be")
-    return checked
+    return duals

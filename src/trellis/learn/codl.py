@@ -4,7 +4,7 @@
     2   repeat:   ŷ = argmax_y  w·Φ(x, y) − Σ_k ρ_k d_k(x, y)      for every unlabelled x
                   (w, ρ) = β (w₀, ρ₀) + (1 − β) learn({(x, ŷ)})                              (Chang 2011, algorithm 8)
 
-learn is the model's own M-step and algorithm 7 for ρ (:mod:`trellis.learn.penalties`). In the picture of unified EM
+learn is the model's own M-step and algorithm 7 for ρ (:mod:`trellis.constraints.penalties`). In unified EM
 it is γ = −∞: the posterior is one output that obeys the constraints.
 
     no constraints        hard EM
@@ -21,25 +21,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule, compile_constraints
-from trellis.data.batch import Batch
+from trellis.constraints import Constraint, Rule
 from trellis.data.files import FilePath
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConstraintError, DataError
-from trellis.learn.fingerprint import fingerprint
 from trellis.learn.labelling import ArgmaxStep
 from trellis.learn.loop import Loop, Settings
-from trellis.learn.penalties import INFINITE, as_constraint, count_violations, is_learned, soft_rows
-from trellis.learn.prediction import CCMPrediction
+from trellis.learn.prediction import CCMPrediction, Dev
 from trellis.learn.training import Training
-from trellis.models.model import Model
 from trellis.projection import Duals
-
-NO_LABELS = (
-    "there are no fully labelled instances to learn the strength of {names} from: give some labels, a penalty of your "
-    "own for these rules, or make them all strict (hard=True, --hard)"
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -88,15 +78,7 @@ class CoDL(CCMPrediction):
     checkpoint_every: int = 1
     verbose: bool = False
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        dev: tuple[Any, Any] | None = None,
-        resume: bool = False,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None, resume: bool = False) -> Self:
         """Train a model like the one given; the score on ``dev`` = (X, y) of each round goes into the history and
         changes nothing else."""
         self._check_settings(dev)
@@ -117,17 +99,14 @@ class CoDL(CCMPrediction):
 
         memory : what the run may use, None: half of what is free; rules that take too much of it are kept on disk
         """
-        model, beta = training.model, None if training.use_labelled else self.beta
+        beta = None if training.use_labelled else self.beta
         training.check(needs_labels=False)
-        if rho is None:
-            rho = starting_penalties(
-                model, training.labelled_batch, self.constraints, hard=self.hard, smoothing=self.smoothing
-            )
+        rho = self._learned_penalties(training) if rho is None else rho
         step = ArgmaxStep(
             training, self.constraints, rho, beam=self.beam, k_best=self.k_best, beta=beta,
             relearn=self.relearn and not self.hard, smoothing=self.smoothing, memory=memory,
         )  # fmt: skip
-        self.model_, self._names = model, step.search.names
+        self.model_, self._names = training.model, step.search.names
         self._take(rho)
         settings = Settings(
             -np.inf, beta, "auto", self.start_scale, max_iter=self.max_iter if len(training.free) else 0,
@@ -139,59 +118,16 @@ class CoDL(CCMPrediction):
             self._take(duals.row)
             return 0.0 if score is None else score()
 
-        known = self._fingerprint(training.batch, rho) if self.checkpoint is not None else None
+        known = None if self.checkpoint is None else self._known(training.batch, penalties=rho)
         run = Loop(training, step, settings, score=None if score is None else judge, known=known).run(resume=resume)
         self._take(rho if run.duals is None else run.duals.row)
-        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
+        self._take_run(run)
         return self
 
     def _take(self, rho: FloatArray) -> None:
         self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))
 
-    def _fingerprint(self, batch: Batch, rho: FloatArray) -> dict[str, str]:
-        may_change = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose"}
-        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in may_change}
-        return {**settings, "data": fingerprint(batch, self.model_.label_names_), "penalties": fingerprint(rho)}
-
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)
         self._check_whole(max_iter=0, k_best=1, random_state=0, checkpoint_every=1)
         self._check_within(beta=(0.0, 1.0), smoothing=(0.0, np.inf), start_scale=(0.0, np.inf))
-
-
-def starting_penalties(
-    model: Model, labelled: Batch, constraints: Sequence[Constraint | Rule], *, hard: bool, smoothing: float
-) -> FloatArray:
-    """ρ₀ (n_constraints,) from labelled instances; 0 for constraints with a strength of their own."""
-    to_learn = is_learned(constraints)
-    if not np.any(to_learn):
-        return np.zeros(len(constraints))
-    _refuse_coupling(model, labelled, constraints, to_learn)
-    if hard:
-        return np.where(to_learn, INFINITE, 0.0)
-    if len(labelled) == 0:
-        names = [c.name for c in constraints if isinstance(c, Constraint) and is_learned([c])[0]]
-        more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
-        raise DataError(NO_LABELS.format(names=", ".join(map(repr, names[:3])) + more))
-    seen = count_violations(soft_rows(constraints, labelled, model), labelled)
-    return np.where(to_learn, seen.penalties(smoothing), 0.0)
-
-
-def _refuse_coupling(
-    model: Model, labelled: Batch, constraints: Sequence[Constraint | Rule], to_learn: BoolArray
-) -> None:
-    """A constraint over the corpus has one violation, and no share of tokens that would price it."""
-    if len(labelled) == 0:
-        return
-    rows = compile_constraints(
-        [as_constraint(c).learned() for c, learn in zip(constraints, to_learn, strict=True) if learn],
-        labelled,
-        model.label_names_,
-        model.parts(labelled),
-    ).coupling()
-    if len(rows):
-        name = rows.names[int(rows.constraint[0])]
-        raise ConstraintError(
-            f"the price of {name!r} cannot be learned, since it is about the whole corpus and not about single "
-            "instances: give it a penalty or slack of its own, or make it hard"
-        )

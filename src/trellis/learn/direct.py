@@ -35,7 +35,7 @@ class DirectStep:
     def __init__(self, inner: ProjectedStep) -> None:
         if not hasattr(inner.training.model, "gradient"):
             raise DataError(f"a {type(inner.training.model).__name__} has no gradient to climb by: train it by EM")
-        self.inner, self.training = inner, inner.training
+        self.inner, self.training, self.rows = inner, inner.training, inner.rows
         self.descent: Iterator[Minimum] | None = None
         self.at: FloatArray
         """Where the objective was looked at last, and ``last`` what was found there."""

@@ -24,13 +24,12 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.price import expected_price
 from trellis.constraints.rows import Rows
-from trellis.data.batch import Batch
+from trellis.constraints.rows_in_file import rows_in_file
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.engine import Engine, Placed
-from trellis.engine.compiling import compile_ahead
+from trellis.engine import Placed
 from trellis.errors import DataError, InfeasibleError
-from trellis.learn.training import Training, rows_in_file, rows_of, scores_of
-from trellis.models.model import Model, bare
+from trellis.learn.training import Training
+from trellis.models.model import Model, bare, rows_of, scores_of
 from trellis.projection import CorpusProjection, Duals, Item, Projector, ShardAnswer, ShardRows
 from trellis.projection.kernels import fast_path
 
@@ -115,29 +114,6 @@ class Solving:
     memory: object = None
 
 
-SMALL = 20_000
-"""Slots and rows of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
-
-
-def projector_of(
-    rows: Rows,
-    parts: Sequence[Batch],
-    engine: Engine,
-    solving: Solving,
-    shard_rows: Sequence[ShardRows] | None = None,
-) -> Projector:
-    """Rows over a corpus, ready to be projected onto, with the instances of each shard as its data."""
-    generic = not rows.implicit and max(len(rows), sum(part.n_slots for part in parts)) < SMALL
-    if len(rows) and not generic:
-        compile_ahead(f"fast-{rows.parts.kind}")
-    return Projector(
-        rows, np.cumsum([0, *map(len, parts)]), data=parts,
-        weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]), engine=engine,
-        tolerance=solving.tolerance, most_evaluations=solving.evaluations, most_rounds=solving.evaluations,
-        generic=generic, shard_rows=shard_rows,
-    )  # fmt: skip
-
-
 class ProjectedStep:
     """The E-step at a γ ≥ 0 of the free instances under their constraints, compiled once for all rounds.
 
@@ -157,21 +133,19 @@ class ProjectedStep:
         solving = Solving() if solving is None else solving
         model, shard_rows = training.model, None
         parts = training.free_parts
-        stored = rows_in_file(model, parts, constraints, solving.memory, lambda rows: ShardRows(rows).prepared())
+        compiled = partial(rows_of, model, constraints=constraints)
+        stored = rows_in_file(constraints, parts, compiled, solving.memory, lambda rows: ShardRows(rows).prepared())
         if stored is None:
-            self.rows = rows_of(model, training.free_batch, constraints)
+            self.rows = compiled(training.free_batch)
         else:
             self.rows, shard_rows = Rows.of_shards(model.parts(training.free_batch), stored[0]), stored[1]
         fast = None if solving.few_dual_steps is None else fast_path(self.rows.parts.kind, "few steps")
         if solving.few_dual_steps is not None and fast is None:
             raise DataError(f"few_dual_steps knows nothing of {self.rows.parts.outputs_are}: leave it out")
-        self.projector = projector_of(
-            self.rows if fast is None else replace(self.rows, sparsity=()),
-            parts,
-            training.engine,
-            solving,
-            shard_rows,
-        )
+        self.projector = Projector.of_batches(
+            self.rows if fast is None else replace(self.rows, sparsity=()), parts, training.engine,
+            tolerance=solving.tolerance, most_evaluations=solving.evaluations, shard_rows=shard_rows,
+        )  # fmt: skip
         self.few: Any = None
         if fast is not None:
             self.few = fast.FewStepsProjector(
@@ -188,15 +162,6 @@ class ProjectedStep:
         """λ = 0 everywhere, in the form that this step begins with."""
         none: Duals = self.projector.no_duals() if self.few is None else self.few.no_duals(gamma)
         return none
-
-    def pulls(self, duals: Duals | None) -> dict[str, float]:
-        """The mean of |λ| over each constraint's rows."""
-        rows = self.projector.rows
-        if duals is None or len(duals.row) != len(rows):
-            return {}
-        total = np.bincount(rows.constraint, np.abs(duals.row), minlength=len(rows.names))
-        n = np.bincount(rows.constraint, minlength=len(rows.names))
-        return dict(zip(rows.names, (total / np.maximum(n, 1)).tolist(), strict=True))
 
     def run(self, gamma: float, duals: Duals | None = None, *, warn: bool = False) -> Expectation:
         """One E-step at the model's current parameters."""

@@ -32,8 +32,9 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.expectation import Expectation
 from trellis.learn.prediction import ProjectedPrediction
-from trellis.learn.training import STARTS, Training, rows_of, scores_of
+from trellis.learn.training import STARTS, Training
 from trellis.learn.uem import UEM
+from trellis.models.model import rows_of, scores_of
 from trellis.projection import Duals, Item
 
 GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}

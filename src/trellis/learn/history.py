@@ -78,10 +78,10 @@ class History:
     @classmethod
     def load(cls, path: str | Path) -> History:
         """Read what ``save`` wrote."""
-        entries = []
+        history = cls()
         for number, line in numbered_lines(path):
             try:
-                entries.append(Round(**check_hints(Round, json.loads(line), "figure")))
+                history.rounds.extend(cls.from_json([json.loads(line)]))
             except (TypeError, ValueError) as error:
                 raise DataError(f"not a round of a history: {error}", path=path, line=number) from None
-        return cls(entries)
+        return history

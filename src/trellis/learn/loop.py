@@ -20,11 +20,11 @@ import numpy as np
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
+from trellis.engine.progress import Progress
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.learn.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from trellis.learn.expectation import Expectation
 from trellis.learn.history import Round
-from trellis.learn.progress import Progress
 from trellis.learn.schedule import Gamma, gamma_at, is_constant_from
 from trellis.projection import Duals
 
@@ -118,17 +118,15 @@ class Loop:
     def run(self, *, resume: bool = False) -> Checkpoint:
         """All restarts; the best one's parameters are the model's in the end."""
         settings, model = self.settings, self.training.model
-        state = self._resumed() if resume else None
-        best = None if state is None else state.best
-        first = 0 if state is None else state.restart
-        for restart in range(first, settings.n_init):
-            run = self._begin(restart) if state is None else state
-            state = None
+        run = self._resumed() if resume else None
+        run = self._begin(0) if run is None else run
+        best = run.best
+        while True:
             run = self._rounds(run, best)
-            if best is None or run.criterion > best.criterion:
-                best = run
-        if best is None:
-            raise DataError(f"n_init must be at least 1, got {settings.n_init}")
+            best = run if best is None or run.criterion > best.criterion else best
+            if run.restart + 1 >= settings.n_init:
+                break
+            run = self._begin(run.restart + 1)
         if self.keeps:
             model.set_parameters(best.kept)
         return best

@@ -17,9 +17,11 @@ from trellis.constraints import Constraint, Rule
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.errors import ConstraintError, DataError
-from trellis.learn.checkpoint import Checkpoint, flattened, unflattened
+from trellis.learn.checkpoint import Checkpoint
 from trellis.learn.expectation import Expectation, ProjectedStep, Solving
-from trellis.learn.training import Training, rows_of
+from trellis.learn.training import Training
+from trellis.models.model import rows_of
+from trellis.models.statistics import flattened, unflattened
 from trellis.projection import Duals
 
 
@@ -38,8 +40,8 @@ class StepwiseStep:
     ) -> None:
         if not 0.5 < power <= 1.0:
             raise DataError(f"step_power must lie in (0.5, 1] for stepwise EM to settle, got {power}")
-        rows = rows_of(training.model, training.free_batch, constraints)
-        if len(rows.canonical().coupling()) or rows.sparsity:
+        whole = rows_of(training.model, training.free_batch, constraints)
+        if len(whole.canonical().coupling()) or whole.sparsity:
             raise ConstraintError("online learning sees a few instances at a time: constraints must be per instance")
         self.training, self.power = training, power
         batch = training.free_batch
@@ -51,6 +53,7 @@ class StepwiseStep:
             )
             for cut in cuts
         ]  # fmt: skip
+        self.rows = [step.rows for step in self.steps]
         self.rng = np.random.default_rng()
         self.n_steps = 0
         self.statistics: Any = None

@@ -17,21 +17,27 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.expression import read_constraints, write_constraints
+from trellis.constraints.penalties import check_penalties, count_violations, learn_penalties, soft_rows
 from trellis.data.batch import Batch
-from trellis.data.ragged import LabelArray
+from trellis.data.fingerprint import fingerprint
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import engine_for, shards_of, threads_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.expectation import Solving, projector_of
+from trellis.learn.checkpoint import Checkpoint
 from trellis.learn.history import History
-from trellis.learn.labelling import ConstrainedArgmax, Labelling
-from trellis.learn.penalties import check_penalties, count_violations, soft_rows
+from trellis.learn.labelling import searcher_of
 from trellis.learn.schedule import Gamma, gamma_at
-from trellis.learn.training import Training, rows_of, scores_of
-from trellis.models.model import bare, own_model
+from trellis.learn.training import Training
+from trellis.models.model import bare, own_model, rows_of, scores_of
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
+from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
 
+Dev = tuple[Any, Any] | None
+"""Instances and their labels that a run is judged on, (X, y)."""
+MAY_CHANGE = ("max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose")
+"""Settings that a run may be gone on from with others."""
 DECODINGS = ("viterbi", "posterior")
 
 
@@ -74,6 +80,11 @@ class Prediction(SavedEstimator):
         batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
         return batch
 
+    @property
+    def _scores(self) -> Any:
+        """Scores of a shard, by the model that was learned."""
+        return partial(scores_of, bare(self.model_))
+
     def _training(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> Training:
         """Instances in the codes of a model like the one given; with ``learned``, of that model as it is.
 
@@ -83,6 +94,20 @@ class Prediction(SavedEstimator):
         batch = model.encode(X, y, sample_weight, fit=not learned)
         mixes = self.beta is not None and bool(np.any(batch.complete))
         return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
+
+    def _known(self, batch: Any, **content: Any) -> dict[str, str]:
+        """Fingerprints of what must be the same for a checkpoint to be gone on from: settings and data.
+
+        content : further things, some of them in place of a setting whose content they are
+        """
+        settings = self.get_params(deep=False)
+        same = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+        known = {**same, "data": (batch, self.model_.label_names_), **content}
+        return {name: fingerprint(value) for name, value in known.items()}
+
+    def _take_run(self, run: Checkpoint) -> None:
+        """What a run leaves behind beside the model."""
+        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
 
     def _check_settings(self, dev: Any = None) -> None:
         """Refuse settings that cannot be, when learning begins and when a file is read."""
@@ -173,14 +198,10 @@ class ProjectedPrediction(Prediction):
             self._scores, self._gamma(constrained), warn=False, at=lambda item: shards[item.data.first].part,
             then=lambda item, answer: shards[item.data.first].expect(answer.posterior),
         )  # fmt: skip
-        violated, coupling = np.zeros(len(rows.names)), np.zeros(len(rows.coupling()))
-        for mine, expected in zip(shards.values(), found.results, strict=True):
-            excess, names = mine.excess(expected)[: mine.n_local], mine.constraint[: mine.n_local]
-            violated += np.bincount(names, excess > 2 * self.projection_tol, minlength=len(violated))
-            coupling += expected[mine.n_local :]
-        tying = rows.coupling()
-        excess = tying.excess(coupling)
-        violated += np.bincount(tying.constraint, excess > 2 * self.projection_tol, minlength=len(violated))
+        mine = list(zip(shards.values(), found.results, strict=True))
+        coupling = sum((expected[own.n_local :] for own, expected in mine), np.zeros(len(rows) - rows.n_local))
+        excess = rows.excess(np.concatenate([*(expected[: own.n_local] for own, expected in mine), coupling]))
+        violated = np.bincount(rows.constraint, excess > 2 * self.projection_tol, minlength=len(rows.names))
         n_rows = np.maximum(np.bincount(rows.constraint, minlength=len(violated)), 1)
         return dict(zip(rows.names, (violated / n_rows).tolist(), strict=True))
 
@@ -193,16 +214,14 @@ class ProjectedPrediction(Prediction):
         outcome = self._projector(batch, constrained).run(self._scores, gamma, then=best)
         return np.concatenate([np.zeros(0, np.int32), *outcome.results])
 
-    @property
-    def _scores(self) -> Any:
-        return partial(scores_of, bare(self.model_))
-
     def _projector(self, batch: Batch, constrained: bool) -> Projector:
         batch = batch.with_labels(None)
         rows = rows_of(self.model_, batch, self.constraints if constrained else ()).canonical()
         rows = replace(rows.local(), sparsity=()) if constrained else rows
         parts = [shard.of(batch) for shard in shards_of(batch)]
-        return projector_of(rows, parts, threads_for(self.n_jobs), Solving(self.projection_tol, self.max_evaluations))
+        return Projector.of_batches(
+            rows, parts, threads_for(self.n_jobs), tolerance=self.projection_tol, most_evaluations=self.max_evaluations
+        )
 
     def _gamma(self, constrained: bool) -> float:
         """γ of the last round; without constraints the model's own posterior, 1."""
@@ -217,6 +236,8 @@ class CCMPrediction(Prediction):
 
     has_penalties = True
     beam: int
+    hard: bool
+    smoothing: float
     penalties_: dict[str, float]
 
     def predict(self, X: Any, *, constrained: bool = True) -> list[list[str]]:
@@ -234,15 +255,22 @@ class CCMPrediction(Prediction):
         """How often the outputs (without ``constrained`` the model's own) violate each constraint, per token."""
         batch = self._encoded(X).with_labels(None)
         labels = self.decode(batch, constrained=constrained).labels
-        rows = soft_rows(self.constraints, batch, self.model_)
+        rows = soft_rows(self.constraints, batch, self.model_.label_names_, self.model_.parts(batch))
         seen = count_violations(rows, batch.with_labels(labels))
         return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
 
+    def _learned_penalties(self, training: Training) -> FloatArray:
+        """ρ₀ (n_constraints,), from the labelled instances."""
+        labelled, model = training.labelled_batch, training.model
+        return learn_penalties(
+            self.constraints, labelled, model.label_names_, model.parts(labelled), hard=self.hard,
+            smoothing=self.smoothing,
+        )  # fmt: skip
+
     def decode(self, batch: Batch, *, constrained: bool = True) -> Labelling:
         """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
-        constraints = self.constraints if constrained else ()
-        step = ConstrainedArgmax(
-            self.model_, batch.with_labels(None), constraints, threads_for(self.n_jobs), beam=self.beam,
-            local_only=True,
+        search = searcher_of(
+            self.model_, batch.with_labels(None), self.constraints if constrained else (), threads_for(self.n_jobs),
+            beam=self.beam, local_only=True,
         )  # fmt: skip
-        return step.run(np.array([self.penalties_[name] for name in step.names]))
+        return search.run(self._scores, np.array([self.penalties_[name] for name in search.names]))

@@ -6,30 +6,19 @@ E-step finds a posterior for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule, compile_constraints
-from trellis.constraints.compilation import named
-from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.engine import Engine, Piece, Placed, place_batch, shards_of
 from trellis.errors import DataError
 from trellis.models.model import Model, bare
-from trellis.structures import Structure
 
-T = TypeVar("T")
-
-ENTRY_BYTES = 24
-"""Of an entry of a row, and of what is made of it."""
-MANY_ENTRIES = 1_000
-"""Of a slot. Where so many fit into memory, it is not looked how many there are."""
 STARTS = ("auto", "random", "uniform", "labelled", "model")
 
 
@@ -121,50 +110,6 @@ class Training:
             raise DataError("start='labelled' and beta need fully labelled instances, but there are none in y")
         if len(self.batch) == 0:
             raise DataError("there are no instances to learn from")
-
-
-def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]) -> Rows:
-    """The constraints over the parts of a batch."""
-    parts = model.parts(batch)
-    if not constraints:
-        return Rows.none(parts)
-    return compile_constraints(list(constraints), batch, model.label_names_, parts)
-
-
-def rows_in_file(
-    model: Model,
-    parts: Sequence[Batch],
-    constraints: Sequence[Constraint | Rule],
-    memory: object,
-    make: Callable[[Rows], T],
-) -> tuple[list[Rows], Sequence[T]] | None:
-    """The heads of the rows of each shard, and what ``make`` makes of these rows, in a file; None: memory suffices.
-
-    memory : what the run may use, of which rows have a quarter; how many they are is guessed from the first shard
-    Constraints that tie instances together need all instances at once, and stay in memory.
-    """
-    budget, n_slots = SHARE * bytes_of(memory), sum(part.n_slots for part in parts)
-    if len(parts) < 2 or ENTRY_BYTES * MANY_ENTRIES * n_slots <= budget:
-        return None
-    if not constraints or any(one.ties_instances for one in named(constraints)):
-        return None
-    if ENTRY_BYTES * len(rows_of(model, parts[0], constraints).part) * (n_slots / parts[0].n_slots) <= budget:
-        return None
-    heads: list[Rows] = []
-
-    def each() -> Iterator[T]:
-        for part in parts:
-            rows = rows_of(model, part, constraints).canonical()
-            heads.append(rows.head())
-            yield make(rows)
-
-    return heads, Spilled(each())
-
-
-def scores_of(model: Model, part: Batch) -> Structure:
-    """Scores of a shard, known labels clamped."""
-    scores = model.scores(part)
-    return scores.clamp(part.outputs) if part.known else scores
 
 
 # pure work on a shard, see trellis.engine

@@ -67,22 +67,20 @@ def tune(
         raise DataError("without constraints there is nothing to be satisfied: give dev=(X, y) to tune on")
     kept, watched = _split(len(X), 0.0 if dev is not None else held_out, random_state)
     text, labels = [X[i] for i in kept], None if y is None else [y[i] for i in kept]
-    trials, best, best_score = [], None, -np.inf
+    trials: list[Trial] = []
     for gamma, strength in grid:
         made = _with(learner, gamma, strength).fit(text, labels)
         if dev is not None:
             score = made.score(*dev, constrained=constrained)
         else:
             score = -float(np.mean(list(made.violations([X[i] for i in watched], constrained=False).values())))
+        if not trials or score > max(trial.score for trial in trials):
+            best = made
         trials.append(Trial(gamma, strength, score))
-        if best is None or score > best_score:
-            best, best_score = made, score
-    if best is None:
-        raise DataError("there is nothing to choose from: give gammas or strengths")
     tuned = Tuned(best, tuple(trials))
-    if dev is None:
-        tuned = Tuned(_with(learner, tuned.best.gamma, tuned.best.strength).fit(X, y), tuned.trials)
-    return tuned
+    if dev is not None:
+        return tuned
+    return Tuned(_with(learner, tuned.best.gamma, tuned.best.strength).fit(X, y), tuned.trials)
 
 
 def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:

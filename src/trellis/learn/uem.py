@@ -13,7 +13,7 @@ model.variational     variational Bayes EM (Graça et al. 2009, sec. 4)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +25,9 @@ from trellis.data.storage import UNBOUNDED
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
-from trellis.learn.fingerprint import fingerprint
 from trellis.learn.loop import EStep, Loop, Settings
 from trellis.learn.online import StepwiseStep
-from trellis.learn.prediction import ProjectedPrediction
+from trellis.learn.prediction import Dev, ProjectedPrediction
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import STARTS, Training
 from trellis.projection.shard import PATIENT
@@ -96,15 +95,7 @@ class UEM(ProjectedPrediction):
     track_likelihood: bool = True
     verbose: bool = False
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        dev: tuple[Any, Any] | None = None,
-        resume: bool = False,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None, resume: bool = False) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
         self._check_settings(dev)
         if self.patience is not None and dev is None:
@@ -117,7 +108,7 @@ class UEM(ProjectedPrediction):
     def train(
         self,
         training: Training,
-        step: EStep | None = None,
+        step: Any = None,
         *,
         score: Callable[[], float] | None = None,
         resume: bool = False,
@@ -125,35 +116,32 @@ class UEM(ProjectedPrediction):
     ) -> Self:
         """Train the model of a training in place, for learners and tasks that prepare it themselves.
 
-        step : an E-step over it that is compiled already;  score : the development metric
+        step : an E-step over it that is compiled already, which has ``rows``;  score : the development metric
         """
         training.check(needs_labels=self.start == "labelled" or self.beta is not None)
         step = self.step_of(training) if step is None else step
         self.model_ = training.model
-        known = self._fingerprint(training.batch, step) if self.checkpoint is not None else None
+        known = None if self.checkpoint is None else self._known(training.batch, constraints=step.rows)
         metric = None if score is None else lambda _: score()
         run = Loop(training, step, self._settings(keep_best), score=metric, known=known).run(resume=resume)
-        self.history_, self.duals_ = run.history, run.duals
-        self.objective_ = run.history[-1].objective
-        self.n_iter_, self.converged_ = len(run.history), run.converged
-        self.pulls_ = step.pulls(run.duals) if isinstance(step, ProjectedStep) else {}
+        self._take_run(run)
+        self.duals_, self.objective_ = run.duals, run.history[-1].objective
+        projected = isinstance(step, ProjectedStep)
+        self.pulls_ = run.duals.pulls(step.projector.rows) if projected and run.duals is not None else {}
         return self
 
     def step_of(self, training: Training, memory: object = None) -> EStep:
         """The E-step that these settings ask for; memory : what the run may use, None: half of what is free."""
         # A checkpoint knows rows by their content, so that all of it must be at hand.
         memory = memory if self.checkpoint is None else UNBOUNDED
-        constraints, solving = tuple(self.constraints), replace(self._solving, memory=memory)
+        constraints = tuple(self.constraints)
+        solving = Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps, memory)
         if self.online is not None:
             return StepwiseStep(
                 training, constraints, solving, size=self.online, power=self.step_power,
                 likelihood=self.track_likelihood,
             )  # fmt: skip
         return ProjectedStep(training, constraints, solving, alpha=self.alpha, likelihood=self.track_likelihood)
-
-    @property
-    def _solving(self) -> Solving:
-        return Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps)
 
     def _settings(self, keep_best: bool) -> Settings:
         return Settings(
@@ -187,27 +175,11 @@ class UEM(ProjectedPrediction):
         if self.online is not None and self.model.discriminative:
             raise DataError("online (stepwise) EM is for generative models; a CRF takes stochastic steps by itself")
 
-    def _fingerprint(self, batch: Batch, step: Any) -> dict[str, str]:
-        """What must be the same for a checkpoint to be gone on from, each by its content."""
-        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}
-        rows = getattr(step, "rows", None)
-        if rows is None:
-            rows = [one.rows for one in step.steps]
-        data = {"data": fingerprint(batch, self.model_.label_names_), "constraints": fingerprint(rows)}
+    def _known(self, batch: Batch, **content: Any) -> dict[str, str]:
         if self.start == "model":
-            data["parameters to start from"] = fingerprint(self.model_.parameters())
-        return {**settings, **data, "gamma": fingerprint([gamma_at(self.gamma, r) for r in range(MOST_COMPARED)])}
+            content["parameters to start from"] = self.model_.parameters()
+        return super()._known(batch, gamma=[gamma_at(self.gamma, r) for r in range(MOST_COMPARED)], **content)
 
 
 MOST_COMPARED = 1_000
 """Rounds whose γ two runs must have in common."""
-_MAY_CHANGE = {
-    "max_iter",
-    "n_jobs",
-    "engine",
-    "checkpoint",
-    "checkpoint_every",
-    "verbose",
-    "constraints",
-    "gamma",
-}

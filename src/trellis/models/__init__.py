@@ -7,11 +7,12 @@ from trellis.models.crf_objective import CRFStatistics
 from trellis.models.dmv import DMV, DMVStatistics
 from trellis.models.hmm import HMM, HMMStatistics
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
-from trellis.models.model import Model, Statistics
+from trellis.models.model import Model
 from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
 from trellis.models.relation_model import RelationModel
 from trellis.models.saving import load_model
 from trellis.models.semi_crf import SemiCRF
+from trellis.models.statistics import Statistics
 
 __all__ = [
     "CRF", "DMV", "HMM", "ArcLabeller", "ArcParser", "ArcStatistics", "CRFStatistics", "DMVStatistics",

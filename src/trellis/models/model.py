@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
+from trellis.constraints import Constraint, Rule, compile_constraints
+from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.structures import Parts, Structure
-
-
-class Statistics(Protocol):
-    """Expected sufficient statistics: sums over shards, and scaled ones for stepwise updates."""
-
-    def __add__(self, other: Any, /) -> Self: ...
-    def __mul__(self, factor: float, /) -> Self: ...
 
 
 class Model(Protocol):
@@ -97,3 +92,17 @@ def own_model(model: Any, *, learned: bool) -> Model:
     twin: Model = copy.copy(model)
     twin.set_parameters(model.parameters())
     return twin
+
+
+def rows_of(model: Model, batch: Batch, constraints: Sequence[Constraint | Rule]) -> Rows:
+    """The constraints over the parts of a batch."""
+    parts = model.parts(batch)
+    if not constraints:
+        return Rows.none(parts)
+    return compile_constraints(list(constraints), batch, model.label_names_, parts)
+
+
+def scores_of(model: Model, part: Batch) -> Structure:
+    """Scores of a shard, known labels clamped."""
+    scores = model.scores(part)
+    return scores.clamp(part.outputs) if part.known else scores

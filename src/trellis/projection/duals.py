@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,6 +30,29 @@ class Duals:
     def none(cls) -> Duals:
         """Those of an E-step without rows."""
         return cls(np.zeros(0), (), ())
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """All that there is, by name; what is not remembered is left out."""
+        memory = {f"memory{i}": one for i, one in enumerate(self.memory) if one is not None}
+        return {"row": self.row, **{f"sparsity{i}": one for i, one in enumerate(self.sparsity)}, **memory}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, FloatArray], n_shards: int) -> Duals:
+        """What :meth:`arrays` gave, with a memory for so many shards."""
+        n_blocks = sum(name.startswith("sparsity") for name in arrays)
+        return cls(
+            arrays["row"],
+            tuple(arrays[f"sparsity{i}"] for i in range(n_blocks)),
+            tuple(arrays.get(f"memory{i}") for i in range(n_shards)),
+        )
+
+    def pulls(self, rows: Rows) -> dict[str, float]:
+        """The mean of |λ| over each constraint's rows."""
+        if len(self.row) != len(rows):
+            return {}
+        total = np.bincount(rows.constraint, np.abs(self.row), minlength=len(rows.names))
+        n = np.bincount(rows.constraint, minlength=len(rows.names))
+        return dict(zip(rows.names, (total / np.maximum(n, 1)).tolist(), strict=True))
 
     def by_name(self, rows: Rows) -> dict[str, FloatArray]:
         """λ of each constraint's rows; an l1/linf block gives its (n, K) array."""

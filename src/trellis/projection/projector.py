@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trellis.constraints.rows import Rows
+from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
+from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict
@@ -32,6 +34,8 @@ from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
 
+SMALL = 20_000
+"""Slots and rows of a corpus below which fast paths save less in all rounds than their kernels take to compile."""
 OF_PRICE = 0.01
 """Share of the smallest price below which a residual is small."""
 
@@ -90,6 +94,28 @@ class Projector:
         ]
         """Of each l1/linf block, (n_shards + 1,) the occurrences that belong to each shard."""
         self._left: Duals | None = None
+
+    @classmethod
+    def of_batches(
+        cls,
+        rows: Rows,
+        batches: Sequence[Batch],
+        engine: Engine,
+        *,
+        tolerance: float,
+        most_evaluations: int,
+        shard_rows: Sequence[ShardRows] | None = None,
+    ) -> Projector:
+        """Rows over a corpus whose shards are these batches, by the way that suits its size."""
+        generic = not rows.implicit and max(len(rows), sum(batch.n_slots for batch in batches)) < SMALL
+        if len(rows) and not generic:
+            compile_ahead(f"fast-{rows.parts.kind}")
+        return cls(
+            rows, np.cumsum([0, *map(len, batches)]), data=batches,
+            weights=np.concatenate([np.zeros(0), *(batch.weights for batch in batches)]), engine=engine,
+            tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_evaluations, generic=generic,
+            shard_rows=shard_rows,
+        )  # fmt: skip
 
     @property
     def couples(self) -> bool:

@@ -14,10 +14,10 @@ import numpy as np
 
 from trellis.constraints import Constraint, Rule, compile_constraints, learned
 from trellis.constraints.few_labels import FewLabels
+from trellis.constraints.penalties import as_constraint
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray
-from trellis.learn.penalties import as_constraint
-from trellis.learn.training import rows_of
+from trellis.models.model import rows_of
 from trellis.projection import project
 from trellis.report.page import table
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from trellis.constraints.penalties import with_penalties
 from trellis.data.tokens import Text, fields_of
 from trellis.learn.ccm import LARGEST_DUAL
-from trellis.learn.penalties import with_penalties
 from trellis.metrics.fields import score_fields
 from trellis.report.effects import Effects, effects, effects_table
 from trellis.report.judged import Judged, calibration_curves, threshold_curves

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from trellis.constraints.penalties import with_penalties
 from trellis.data.ragged import FloatArray
-from trellis.learn.penalties import with_penalties
 from trellis.learn.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, calibration_curves, threshold_curves

@@ -1,8 +1,9 @@
 """Constrained argmax: beam search, A*, integer programming, Lagrangian relaxation."""
 
+from trellis.search.corpus import Labelling, Searcher
 from trellis.search.decode import decode, decode_kbest
 from trellis.search.plan import Plan
 from trellis.search.prices import penalised_value
 from trellis.search.progress import Decoded, DecodedKBest
 
-__all__ = ["Decoded", "DecodedKBest", "Plan", "decode", "decode_kbest", "penalised_value"]
+__all__ = ["Decoded", "DecodedKBest", "Labelling", "Plan", "Searcher", "decode", "decode_kbest", "penalised_value"]

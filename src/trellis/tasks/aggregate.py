@@ -44,8 +44,9 @@ from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
-from trellis.learn.training import Training, rows_of
+from trellis.learn.training import Training
 from trellis.models.hints import check_hints
+from trellis.models.model import rows_of
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.projection import project

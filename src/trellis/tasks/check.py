@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trellis.constraints import Constraint, RulesFile
+from trellis.constraints.penalties import count_violations, soft_rows
 from trellis.constraints.rows import Rows
 from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
@@ -20,7 +21,6 @@ from trellis.data.ragged import IntArray
 from trellis.data.tokens import Text
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
-from trellis.learn.penalties import count_violations, soft_rows
 from trellis.models import HMM
 
 NO_SLOT = -1
@@ -59,8 +59,8 @@ def check_rules(rules: RulesFile, texts: Sequence[Text], label_names: Vocabulary
     broken = None
     whole = batch.take(np.flatnonzero(batch.complete))
     if len(whole):
-        broken = count_violations(soft_rows(constraints, whole, model), whole).excess
-    rows, words = soft_rows(constraints, batch, model), batch.column("word").strings()
+        broken = count_violations(soft_rows(constraints, whole, model.label_names_, model.parts(whole)), whole).excess
+    rows, words = soft_rows(constraints, batch, model.label_names_, model.parts(batch)), batch.column("word").strings()
     slots = _slots(rows)
     found = []
     for number, constraint in enumerate(constraints):

@@ -17,15 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from trellis.constraints.penalties import with_penalties
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.tokens import Text, fields_of
 from trellis.engine import shards_of, threads_for
 from trellis.learn.ccm import LARGEST_DUAL
-from trellis.learn.expectation import Solving, projector_of
-from trellis.learn.penalties import with_penalties
-from trellis.learn.training import rows_of, scores_of
-from trellis.models.model import bare
-from trellis.projection import Item, ShardAnswer
+from trellis.models.model import bare, rows_of, scores_of
+from trellis.projection import Item, Projector, ShardAnswer
 from trellis.tasks.extract import Extractor
 
 AGAINST = 60.0
@@ -116,7 +114,9 @@ def field_probabilities(
         low, high = shard.instances.start, shard.instances.stop
         mine = table[(table[:, 0] >= low) & (table[:, 0] < high)]
         runs[low] = Runs(mine[:, 0] - low, mine[:, 1], mine[:, 2], mine[:, 3])
-    projector = projector_of(rows, [s.of(batch) for s in shards], threads_for(extractor.n_jobs), Solving(1e-2, 50))
+    projector = Projector.of_batches(
+        rows, [s.of(batch) for s in shards], threads_for(extractor.n_jobs), tolerance=1e-2, most_evaluations=50
+    )
     temperature = float(getattr(ccm.model_, "copies", 1))
     outcome = projector.run(partial(scores_of, bare(ccm.model_)), temperature, then=_OfShard(runs), warn=False)
     q = np.concatenate([np.zeros(0), *outcome.results]).reshape(-1, 4)

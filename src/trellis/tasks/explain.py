@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.constraints import Constraint
+from trellis.constraints.penalties import count_violations, soft_rows
 from trellis.constraints.strength import Kind
 from trellis.data.bio import unmarked
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.tokens import Text
 from trellis.errors import DataError, InfeasibleError
-from trellis.learn.penalties import count_violations, soft_rows
 from trellis.tasks.extract import Extractor
 from trellis.tasks.relaxed import predict_relaxed
 
@@ -64,7 +64,7 @@ def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
     names = extractor.label_names_
     heard = {label for t in texts for label in unmarked(t.sentence.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
-    rows = soft_rows(constraints, batch, model)
+    rows = soft_rows(constraints, batch, model.label_names_, model.parts(batch))
 
     def violations(labels: LabelArray) -> FloatArray:
         return count_violations(rows, batch.with_labels(labels)).excess
@@ -118,7 +118,7 @@ def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) 
         return {}
     model = extractor.ccm_.model_
     batch = extractor.batch(given)
-    seen = count_violations(soft_rows(strict, batch, model), batch)
+    seen = count_violations(soft_rows(strict, batch, model.label_names_, model.parts(batch)), batch)
     return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}
 
 

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, parse_rules, starts
 from trellis.constraints.compilation import named
+from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
@@ -52,14 +53,13 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
 from trellis.learn.history import History
-from trellis.learn.labelling import Labelling
-from trellis.learn.penalties import check_penalties
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
 from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
+from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
 from trellis.tasks.token_features import TokenFeatures, boundary_features
 from trellis.tasks.usual_fields import usual_fields

@@ -44,9 +44,10 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
 from trellis.learn.history import History
-from trellis.learn.training import Training, rows_of
+from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.relations import RelationScores, score_relations
+from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.projection import project

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trellis.constraints import Constraint
+from trellis.constraints.penalties import INFINITE, as_constraint, soft_rows
 from trellis.constraints.strength import Kind
 from trellis.data.tokens import Text
 from trellis.errors import ConstraintError, InfeasibleError
-from trellis.learn.penalties import INFINITE, as_constraint, soft_rows
 from trellis.tasks.extract import Extractor
 
 STRICT = (Kind.HARD, Kind.SLACK)
@@ -133,7 +133,7 @@ def _broken(extractor: Extractor, texts: Sequence[Text], labels: list[list[str]]
     model = extractor.ccm_.model_
     batch = extractor.batch(texts, labels=False)
     codes = extractor.codes(labels)
-    rows = soft_rows(strict, batch, model)
+    rows = soft_rows(strict, batch, model.label_names_, model.parts(batch))
     if not len(rows):
         return {}
     over = rows.excess(rows.evaluate(batch.with_labels(codes).labels))

@@ -23,8 +23,7 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine, Placed, Shard
 from trellis.learn.margin.scorer import sizes_of
-from trellis.learn.training import rows_of
-from trellis.models.model import bare
+from trellis.models.model import bare, rows_of
 from trellis.search import Plan, decode
 from trellis.search.prices import prices
 from trellis.structures import Parts, Structure

@@ -14,7 +14,6 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.fingerprint import fingerprint
 from trellis.learn.loop import Loop, Settings
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
@@ -23,7 +22,6 @@ from trellis.learn.prediction import Prediction, accuracy
 from trellis.models.model import own_model
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
-_MAY_CHANGE = {"max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", "verbose", "constraints"}
 
 
 @dataclass(eq=False, repr=False)
@@ -145,11 +143,11 @@ class MarginLearner(Prediction):
             return float(self.score(*dev))  # type: ignore[misc]
 
         step.kept = self.checkpoint is not None
-        known = self._fingerprint(batch) if step.kept else None
+        known = self._known(batch, constraints=[repr(one) for one in self.constraints]) if step.kept else None
         score: Callable[..., float] | None = None if dev is None else judge
         run = Loop(MarginTraining(weights), step, settings, score=score, known=known).run(resume=resume)
         self.bias_ = weights.bias
-        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
+        self._take_run(run)
         self.objective_ = run.history[-1].objective
         return self
 
@@ -157,11 +155,6 @@ class MarginLearner(Prediction):
     def _rounds(self) -> int:
         """Rounds at most."""
         return self.max_iter
-
-    def _fingerprint(self, batch: Any) -> dict[str, str]:
-        settings = {k: fingerprint(v) for k, v in self.get_params(deep=False).items() if k not in _MAY_CHANGE}
-        rules = fingerprint([repr(one) for one in self.constraints])
-        return {**settings, "data": fingerprint(batch, self.model_.label_names_), "constraints": rules}
 
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)

@@ -26,7 +26,7 @@ from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.group import best_outputs, losses, with_loss
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
-from trellis.learn.training import rows_of
+from trellis.models.model import rows_of
 from trellis.projection import Duals
 from trellis.search import Plan, decode_kbest
 from trellis.search.prices import prices

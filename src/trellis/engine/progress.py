@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Progress:
-    """Rounds as they end, with a line of figures.
+    """Rounds of learning, or other steps, as they end, with a line of figures.
 
     show : True: a bar if standard error is a terminal, else a line now and then; False: silence
     """
@@ -40,8 +40,8 @@ class Progress:
                 self._bar = None
         return self
 
-    def advance(self, done: int, figures: str) -> None:
-        """Say that ``done`` rounds are over."""
+    def advance(self, done: int, figures: str = "") -> None:
+        """Say that so many are over."""
         if not self.show:
             return
         try:

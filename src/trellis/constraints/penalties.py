@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule, compile_constraints, learned
+from trellis.constraints.compilation import compile_constraints
+from trellis.constraints.constraint import Constraint
 from trellis.constraints.few_labels import FewLabels
 from trellis.constraints.rows import Groups, Rows
-from trellis.constraints.strength import Kind, Norm, Strength
+from trellis.constraints.rule import Rule
+from trellis.constraints.strength import Kind, Norm, Strength, learned
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
-from trellis.errors import DataError
-from trellis.models.model import Model
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, DataError
+from trellis.structures import Parts
 
 INFINITE = 1e6
 """What ρ = ∞ is decoded with: no difference of log-probabilities outweighs it, so the output with the fewest violations
@@ -82,12 +85,54 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
     )
 
 
-def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, model: Model) -> Rows:
-    """Rows of constraints over a batch as if all of them could be violated: none becomes forbidden parts."""
+def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
+    """Rows inside the instances of a batch as if all of them could be violated: none becomes forbidden parts."""
+    return _inside(_loosened(constraints, batch, labels, parts))
+
+
+def _loosened(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
     loose = [as_constraint(c) for c in constraints]
     loose = [c if isinstance(c, FewLabels) else c.with_strength(learned()) for c in loose]
-    rows = compile_constraints(loose, batch, model.label_names_, model.parts(batch))
+    return compile_constraints(loose, batch, labels, parts)
+
+
+def _inside(rows: Rows) -> Rows:
     return replace(rows.local().canonical(), sparsity=())
+
+
+def learn_penalties(
+    constraints: Sequence[Constraint | Rule],
+    labelled: Batch,
+    labels: Vocabulary,
+    parts: Parts,
+    *,
+    hard: bool = False,
+    smoothing: float = 0.5,
+) -> FloatArray:
+    """ρ (n_constraints,) from labelled instances; 0 for constraints with a strength of their own.
+
+    hard : ρ = ∞ for all that would be learned
+    """
+    to_learn = is_learned(constraints)
+    if not np.any(to_learn):
+        return np.zeros(len(constraints))
+    rows = _loosened(constraints, labelled, labels, parts)
+    tying = rows.coupling().constraint
+    for number in tying[to_learn[tying]][:1].tolist():
+        raise ConstraintError(
+            f"the price of {rows.names[number]!r} cannot be learned, since it is about the whole corpus and not about "
+            "single instances: give it a penalty or slack of its own, or make it hard"
+        )
+    if hard:
+        return np.where(to_learn, INFINITE, 0.0)
+    if len(labelled) == 0:
+        names = [repr(name) for name, learn in zip(rows.names, to_learn, strict=True) if learn]
+        more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
+        raise DataError(
+            f"there are no fully labelled instances to learn the strength of {', '.join(names[:3])}{more} from: give "
+            "some labels, a penalty of your own for these rules, or make them all strict (hard=True, --hard)"
+        )
+    return np.where(to_learn, count_violations(_inside(rows), labelled).penalties(smoothing), 0.0)
 
 
 def as_constraint(item: Constraint | Rule) -> Constraint:
