@@ -15,10 +15,9 @@ argmax.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,8 +33,6 @@ from trellis.learn.codl import CoDL
 from trellis.learn.prediction import CCMPrediction, Dev
 from trellis.learn.schedule import gamma_at
 from trellis.learn.uem import UEM
-
-L = TypeVar("L")
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
@@ -116,12 +113,6 @@ class CCM(CCMPrediction):
     def _by_projection(self, rho: FloatArray, beta: float | None) -> UEM:
         rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()
         return self._like(UEM, constraints=rules, gamma=self.gamma_, beta=beta, tol=0.0, track_likelihood=False)
-
-    def _like(self, kind: Callable[..., L], **settings: Any) -> L:
-        """A learner of another kind, with the settings that the two have in common but for these."""
-        names = inspect.signature(kind).parameters
-        own = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        return kind(**{**own, **settings})
 
     @property
     def gamma_(self) -> float:

@@ -18,6 +18,7 @@ regularization (eq. 35) GE is what remains when q must be the model itself. The 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -186,6 +187,7 @@ def _refuse(rows: Rows, distance: str | None) -> None:
             )
 
 
+@dataclass(eq=False, repr=False)
 class GE(ProjectedPrediction):
     """Learn a log-linear model from target expectations, labelled and unlabelled instances.
 
@@ -212,42 +214,24 @@ class GE(ProjectedPrediction):
     [['D', 'N']]
     """
 
-    beta = None
+    model: Any
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    method: str = "ge"
+    distance: str | None = None
+    start: str = "auto"
+    max_iter: int = 20
+    tol: float = 1e-5
+    projection_tol: float = 1e-3
+    max_evaluations: int = 200
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 1
+    verbose: bool = False
 
-    def __init__(
-        self,
-        model: Any,
-        constraints: Sequence[Constraint | Rule] = (),
-        *,
-        method: str = "ge",
-        distance: str | None = None,
-        start: str = "auto",
-        max_iter: int = 20,
-        tol: float = 1e-5,
-        projection_tol: float = 1e-3,
-        max_evaluations: int = 200,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.constraints = constraints
-        self.method = method
-        self.distance = distance
-        self.start = start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.projection_tol = projection_tol
-        self.max_evaluations = max_evaluations
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
+    beta = None
 
     def fit(
         self,
@@ -266,12 +250,7 @@ class GE(ProjectedPrediction):
         if start == "auto":
             start = "uniform" if training.supervised is None else "labelled"
         constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
-        learner = UEM(
-            self.model, constraints, gamma=GAMMAS[self.method], start=start, max_iter=self.max_iter, tol=self.tol,
-            projection_tol=self.projection_tol, max_evaluations=self.max_evaluations, random_state=self.random_state,
-            n_jobs=self.n_jobs, engine=self.engine, checkpoint=self.checkpoint,
-            checkpoint_every=self.checkpoint_every, verbose=self.verbose,
-        )  # fmt: skip
+        learner = self._like(UEM, constraints=constraints, gamma=GAMMAS[self.method], start=start)
         step = ExpectationStep(training, self.constraints, self.distance) if self.method == "ge" else None
         self.model_ = training.model
         score = None if dev is None else lambda: float(self.score(*dev))

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from trellis.errors import DataError, NotFittedError, UnknownNameError
+
+E = TypeVar("E")
 
 LARGEST = 2**62
 """Whole numbers beyond this are no counts of anything, and no compiled kernel takes them."""
@@ -61,6 +64,12 @@ class Estimator:
         for name, values in nested.items():
             getattr(self, name).set_params(**values)
         return self
+
+    def _like(self, kind: Callable[..., E], **settings: Any) -> E:
+        """An estimator of another class, with the parameters that the two have in common but for these."""
+        names = inspect.signature(kind).parameters
+        own = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return kind(**{**own, **settings})
 
     def __repr__(self) -> str:
         defaults = self._parameter_defaults()

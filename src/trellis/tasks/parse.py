@@ -7,7 +7,7 @@ An :class:`~trellis.models.arc_parser.ArcParser` finds the heads, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class ScoresTrees:
         return self.attachment(X).plain.uas
 
 
+@dataclass(eq=False, repr=False)
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
@@ -57,31 +58,19 @@ class Parser(ScoresTrees, SavedEstimator):
     (('2', '0'), ('nsubj', 'root'))
     """
 
-    arcs_: ArcParser
-    labeller_: ArcLabeller | None
+    _: KW_ONLY
+    solver: str = "margin"
+    max_iter: int = 5
+    learning_rate: float = 0.02
+    min_count: int = 2
+    bits: int = 22
+    l2: float = 0.1
+    label_passes: int = 4
+    random_state: int | None = 0
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        *,
-        solver: str = "margin",
-        max_iter: int = 5,
-        learning_rate: float = 0.02,
-        min_count: int = 2,
-        bits: int = 22,
-        l2: float = 0.1,
-        label_passes: int = 4,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.solver = solver
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.min_count = min_count
-        self.bits = bits
-        self.l2 = l2
-        self.label_passes = label_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    arcs_: ArcParser = field(init=False)
+    labeller_: ArcLabeller | None = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")
@@ -95,10 +84,7 @@ class Parser(ScoresTrees, SavedEstimator):
         self._check_whole(label_passes=0)
         compile_ahead("parse")
         text, heads = tagged(trees), [heads_of(s) for s in trees]
-        arcs = ArcParser(
-            solver=self.solver, max_iter=self.max_iter, learning_rate=self.learning_rate, min_count=self.min_count,
-            bits=self.bits, l2=self.l2, random_state=self.random_state, n_jobs=self.n_jobs,
-        ).fit(text, heads)  # fmt: skip
+        arcs = self._like(ArcParser).fit(text, heads)
         self.labeller_ = None
         relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
         if self.label_passes and any(r is not None for own in relations if own for r in own):
