@@ -23,7 +23,7 @@ from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.structures.functionals import Functionals
 from trellis.structures.parts import Parts
 from trellis.structures.results import Posterior
@@ -137,7 +137,7 @@ class Rows:
     @property
     def entry_row(self) -> IntArray:
         """(n_entries,): the row of each entry."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
+        return owners(self.start)
 
     @cached_property
     def entry_instance(self) -> IntArray:
@@ -202,13 +202,12 @@ class Rows:
 
     def reorder(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order; of rows that stand together entries are views."""
-        lengths = self.start[numbers + 1] - self.start[numbers]
-        start = offsets_of(lengths)
         entries: IntArray | slice
         if len(numbers) and np.all(np.diff(numbers) == 1):
-            entries = slice(int(self.start[numbers[0]]), int(self.start[numbers[-1] + 1]))
+            start = self.start[numbers[0] : numbers[-1] + 2]
+            start, entries = start - start[0], slice(int(start[0]), int(start[-1]))
         else:
-            entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
+            start, entries = take_rows(self.start, numbers)
         return replace(
             self,
             start=start,

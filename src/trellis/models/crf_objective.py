@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.engine import Piece, Placed, summed
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
@@ -86,7 +86,7 @@ class Layout:
         """(n_instances, n_weights): how often each sentence, so labelled, has what each weight is for."""
         k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
         sentence = np.repeat(np.arange(len(batch)), batch.lengths)
-        token = np.repeat(np.arange(batch.n_slots), np.diff(batch.features.indptr))
+        token = owners(batch.features.indptr)
         place = log_linear.find_pairs(batch.features.indices, y[token], self.first_pair, self.pair_label)
         has = place >= 0
         inner = np.flatnonzero(np.diff(sentence) == 0)

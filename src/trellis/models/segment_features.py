@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.models.crf_objective import Layout, RowFeatures, checked_features
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -75,7 +75,7 @@ class SegmentLayout(Layout):
     def rows(self, features: Any) -> tuple[Any, Any, Any, IntArray, Any]:
         """Features of tokens, of beginnings and of ends (n, n_features); cells (slot · L + length − 1), and theirs."""
         n = features.shape[0]
-        row = np.repeat(np.arange(n, dtype=np.int64), np.diff(features.indptr))
+        row = owners(features.indptr)
         role = self.role[features.indices]
 
         def chosen(mine: Any, at: IntArray, n_rows: int) -> Any:

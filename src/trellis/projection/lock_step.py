@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, offsets_of
+from trellis.data.ragged import FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.projection.kernels import lock_step as kernel
 from trellis.projection.kernels import solver
 from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
@@ -68,8 +68,8 @@ def project_rows(
     active = np.flatnonzero(n_rows)
     while len(active):
         moving = scores.take(active) if len(active) < n else scores
-        entry = _ranges(entries.start[active], entries.start[active + 1])
-        place = np.repeat(np.arange(len(active)), (entries.start[active + 1] - entries.start[active]))
+        first_entry, entry = take_rows(entries.start, active)
+        place = owners(first_entry)
         part = moving.parts.join(place, entries.local[entry])
         q = moving.add(part, rows.pull(solving.trial)[entry]).infer(at=part)
         marginal = np.zeros(len(rows.part))
@@ -88,10 +88,3 @@ def project_rows(
         ending=solving.ending,
         value=scaled.values(q.log_partition, theta, table),
     )
-
-
-def _ranges(start: IntArray, stop: IntArray) -> IntArray:
-    """start[0] .. stop[0] − 1, start[1] .. stop[1] − 1, and so on, one after the other."""
-    length = stop - start
-    offsets = offsets_of(length)
-    return np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], length)

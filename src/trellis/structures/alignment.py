@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners, take_rows
 from trellis.errors import DataError
 from trellis.structures.alignment_parts import NULL, AlignmentParts
 from trellis.structures.chain import Chain
@@ -181,10 +181,10 @@ class Alignment(Structure):
 
     def take(self, numbers: IntArray) -> Alignment:
         p, w = self._parts, self.words
-        offsets = (offsets_of(np.diff(o)[numbers]) for o in (p.source_offsets, p.target_offsets))
-        parts = AlignmentParts(next(offsets), next(offsets), p.forward)
-        links = _chosen(p.link_offsets, numbers)
-        source, target = _chosen(p.source_offsets, numbers), _chosen(p.target_offsets, numbers)
+        (of_source, source), (of_target, target), (_, links) = (
+            take_rows(offsets, numbers) for offsets in (p.source_offsets, p.target_offsets, p.link_offsets)
+        )
+        parts = AlignmentParts(of_source, of_target, p.forward)
         observed, other = (target, source) if p.forward else (source, target)
         if self._is_table:
             words = w._replace(cells=w.cells[links], observed=w.observed[observed], other=w.other[other])
@@ -296,7 +296,7 @@ class Alignment(Structure):
         width = np.maximum(np.diff(p.target_offsets)[instance], 1)
         place = np.where(part < p.n_links, local // width if p.forward else local % width, NULL).astype(np.int32)
         # An output names each observed word once: by words, its parts are its path.
-        order = np.lexsort((p.place_of(part), np.repeat(np.arange(len(used)), np.diff(start))))
+        order = np.lexsort((p.place_of(part), owners(start)))
         filled = np.flatnonzero(np.diff(start))
         return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], weights,
                            log_partition)  # fmt: skip
@@ -438,10 +438,3 @@ def _scored(link: FloatArray, null: FloatArray) -> Words:
     return Words(
         link, null, np.zeros((0, 2), np.float32), 0, _NO_CODES, _NO_CODES, _NO_CODES, _NO_TABLE, _NO_TABLE, _NO_TABLE
     )
-
-
-def _chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
-    """The entries of the instances with these numbers, one after the other."""
-    lengths = np.diff(offsets)[numbers]
-    new = offsets_of(lengths)
-    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.errors import DataError
 from trellis.structures.kernels.align_work import Pairs
 from trellis.structures.parts import Parts, check_change, check_parts
@@ -140,7 +140,7 @@ class AlignmentParts(Parts):
     def of(self, outputs: LabelArray) -> IntArray:
         """outputs : (n_observed,) the place of each word in the other sentence, counted in its pair, or −1."""
         places = self.check(outputs).astype(np.int64)
-        pair = np.repeat(np.arange(self.n_instances), np.diff(self.observed_offsets))
+        pair = owners(self.observed_offsets)
         within = np.arange(self.n_observed) - self.observed_offsets[pair]
         width = np.diff(self.target_offsets)[pair]
         i, j = (places, within) if self.forward else (within, places)

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, take_rows
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts
 from trellis.structures.chain_polytope import chain_polytope
@@ -142,10 +142,7 @@ class Chain(Structure):
         return some
 
     def take(self, numbers: IntArray) -> Chain:
-        lengths = np.diff(self.offsets)[numbers]
-        offsets = offsets_of(lengths)
-        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
-        some = self._of_slots(offsets, slots)
+        some = self._of_slots(*take_rows(self.offsets, numbers))
         some.numbers = numbers_of(numbers, self.first, self.numbers)
         return some
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
@@ -206,7 +206,7 @@ class ChainParts(Parts):
         return PartSet.union([PartSet.of(nodes), edges]), np.ones(len(margin), dtype=np.bool_)
 
     def _layout(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[Any, ...]:
-        instance = np.repeat(np.arange(self.n_instances, dtype=np.int64), np.diff(self.offsets))
+        instance = owners(self.offsets)
         first_edge = first_transitions(start, part, self.n_node_parts)
         return start, first_edge, part, coefficient, self.offsets, instance, self.n_node_parts, self.n_labels
 
@@ -264,9 +264,7 @@ def patterns_of(
         return pattern, np.zeros(2, np.int64), within, value
     first, which, example = alike(slot, within, value)
     pattern[slot[first]] = which + 1
-    length = np.diff(np.append(first, len(slot)))[example]
-    start = offsets_of(length)
-    chosen = np.arange(start[-1]) + np.repeat(first[example] - start[:-1], length)
+    start, chosen = take_rows(np.append(first, len(slot)), example)
     return pattern, np.append(0, start), within[chosen], value[chosen]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, take_rows
 from trellis.structures.parts import Parts, check_change, check_parts
 from trellis.structures.results import PartPosterior
 from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
@@ -107,6 +107,4 @@ class FlatScores(Structure):
 
 def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
     """The entries of the instances with these numbers, one after the other."""
-    lengths = np.diff(offsets)[numbers]
-    new = offsets_of(lengths)
-    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)
+    return take_rows(offsets, numbers)[1]

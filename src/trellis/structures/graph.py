@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError, InfeasibleError
 from trellis.structures.branching import best_assignment, relaxed_bound
 from trellis.structures.elimination import Eliminated, Order, eliminate, log_sum, order_of
@@ -166,7 +166,7 @@ class Graph(Structure):
             summed = mass.sum(axis=1)
             with np.errstate(divide="ignore"):
                 value = top + np.log(summed)
-            total += np.bincount(_owners(block.offsets), value, minlength=len(self))
+            total += np.bincount(owners(block.offsets), value, minlength=len(self))
             np.divide(mass, np.where(summed > 0, summed, 1.0)[:, None], out=out)
         refuse_impossible(total, self.first, self.numbers)
         return PartPosterior(marginal, total)
@@ -177,7 +177,7 @@ class Graph(Structure):
         marginal = np.concatenate([members.marginal, np.empty(self._parts.n_parts - len(members.marginal))])
         cut, n = self._cut(marginal), len(self._parts.variables)
         for number, family in enumerate(self._parts.factors):
-            owner, share = _owners(family.offsets), np.ones((len(family.scope), 1))
+            owner, share = owners(family.offsets), np.ones((len(family.scope), 1))
             for position, kind in enumerate(family.kinds):
                 own = cut[kind][self._parts.variables[kind].offsets[owner] + family.scope[:, position]]
                 share = (share[:, :, None] * own[:, None, :]).reshape(len(share), share.shape[1] * own.shape[1])
@@ -306,7 +306,7 @@ class Graph(Structure):
         best = self.argmax().score
         made = []
         for block, table in zip(self._parts.variables, self.tables, strict=True):
-            made.append((table - table.max(axis=1, keepdims=True) + best[_owners(block.offsets)][:, None]).reshape(-1))
+            made.append((table - table.max(axis=1, keepdims=True) + best[owners(block.offsets)][:, None]).reshape(-1))
         return np.concatenate(made)
 
     def polytope(self, closed: IntArray) -> Polytope:
@@ -370,7 +370,7 @@ class _Message:
         family = parts.factors[number]
         sizes = [parts.variables[kind].size for kind in family.kinds]
         whole = table.reshape(len(table), *sizes)
-        owner, slots = _owners(family.offsets), []
+        owner, slots = owners(family.offsets), []
         for position, kind in enumerate(family.kinds):
             slot = parts.variables[kind].offsets[owner] + family.scope[:, position]
             slots.append((kind, slot))
@@ -423,7 +423,7 @@ def _leaves(parts: GraphParts) -> list[tuple[int, ...]]:
     seen = [np.zeros(int(block.offsets[-1]), np.int64) for block in parts.variables]
     slots = []
     for family in parts.factors:
-        owner = _owners(family.offsets)
+        owner = owners(family.offsets)
         own = [parts.variables[k].offsets[owner] + family.scope[:, p] for p, k in enumerate(family.kinds)]
         slots.append(own)
         for kind, slot in zip(family.kinds, own, strict=True):
@@ -440,7 +440,7 @@ def _shapes(parts: GraphParts, leaves: list[tuple[int, ...]]) -> list[Shape]:
     """Instances sorted by what their graphs look like."""
     gone = [np.zeros(int(block.offsets[-1]), np.bool_) for block in parts.variables]
     for family, away in zip(parts.factors, leaves, strict=True):
-        owner = _owners(family.offsets)
+        owner = owners(family.offsets)
         for p in away:
             kind = family.kinds[p]
             gone[kind][parts.variables[kind].offsets[owner] + family.scope[:, p]] = True
@@ -475,7 +475,3 @@ def _shape(parts: GraphParts, leaves: list[tuple[int, ...]], gone: list[Any], in
     return Shape(
         instances, sizes, at, kinds, tuple(scopes), tuple(families), listed, order_of(sizes, scopes)
     )  # fmt: skip
-
-
-def _owners(offsets: IntArray) -> IntArray:
-    return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts
 from trellis.structures.part_set import PartSet
@@ -253,7 +253,7 @@ class SegmentParts(Parts):
     ) -> tuple[BoolArray, FloatArray, IntArray]:
         """Which rows (n_rows,) are over labels of one slot; of these the value of every label, and the slot."""
         n_rows, k = len(start) - 1, self.n_labels
-        row = np.repeat(np.arange(n_rows), np.diff(start))
+        row = owners(start)
         slot = np.where(part < self.n_slots * k, part // k, -1)
         one = np.full(n_rows, -1, dtype=np.int64)
         one[row] = slot  # of several, the last

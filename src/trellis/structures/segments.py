@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, take_rows
 from trellis.errors import DataError
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
@@ -167,9 +167,7 @@ class Segments(Structure):
         return SegmentParts(self.offsets, self.n_labels, self.longest)
 
     def take(self, numbers: IntArray) -> Segments:
-        lengths = np.diff(self.offsets)[numbers]
-        offsets = offsets_of(lengths)
-        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        offsets, slots = take_rows(self.offsets, numbers)
         some = self._over(self.tables.of_slots(slots), offsets)
         some.first, some.numbers = 0, numbers_of(numbers, self.first, self.numbers)
         return some

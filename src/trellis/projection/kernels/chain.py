@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners
 from trellis.projection import lock_step
 from trellis.projection.kernels import chain_edges, chain_rows, solver
 from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
@@ -56,13 +56,12 @@ class Layout:
 
     def edges(self, chain: Chain) -> chain_edges.Edges:
         """Beside the matrices of a chain: those that its boundaries have when rows tilt them."""
-        lengths = np.diff(chain.offsets)
-        instance = np.repeat(np.arange(len(lengths)), lengths)
+        instance = owners(chain.offsets)
         slot = np.flatnonzero(self.has_edges[instance] & chain.parts.has_boundary())
         n_patterns, n_own = np.int64(len(self.start) - 1), np.int64(chain.tables.n_matrices)
         code = (instance[slot] * n_patterns + self.pattern[slot]) * n_own + chain.edge_index[slot]
         matrix, number = np.unique(code, return_inverse=True)
-        first = np.searchsorted(matrix, np.arange(len(lengths) + 1) * n_patterns * n_own)
+        first = np.searchsorted(matrix, np.arange(len(chain.offsets)) * n_patterns * n_own)
         index = np.zeros(chain.n_slots, np.int32)
         index[slot] = number - first[instance[slot]]
         return chain_edges.Edges(
@@ -171,7 +170,7 @@ def project_rows(
             tolerance=tolerance, most_evaluations=most_evaluations,
             at=np.array([chain.n_slots * k]) if keep_edges else None,
         )  # fmt: skip
-        slots = np.isin(np.repeat(np.arange(n), np.diff(chain.offsets)), left)
+        slots = np.isin(owners(chain.offsets), left)
         out.posterior[slots] = found.posterior.node
         if found_edges is not None:
             found_edges = found_edges.with_others(slots, found.posterior.transitions)
