@@ -265,20 +265,10 @@ class Alignment(Structure):
         made.numbers = self.numbers
         return made
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> AlignmentPosterior:
+    def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> AlignmentPosterior:
         """Without the moves of an HMM, which links do not tell: see :meth:`average`."""
-        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
         n_links = self._parts.n_links
-        top = np.zeros(len(self)) if log_partition is None else log_partition
-        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], top)
+        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], log_partition)
 
     def average(
         self,

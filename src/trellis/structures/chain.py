@@ -30,6 +30,7 @@ from trellis.structures.structure import (
     Structure,
     check_alike,
     check_gamma,
+    check_k,
     check_number_of_samples,
     check_weights,
     expect_scores,
@@ -236,8 +237,7 @@ class Chain(Structure):
 
     def kbest(self, k: int) -> KBest:
         """The k best outputs of each instance, best first."""
-        if k < 1:
-            raise DataError(f"k must be at least 1, got {k}")
+        check_k(k)
         tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
@@ -279,10 +279,6 @@ class Chain(Structure):
         scores = np.empty(len(self))
         chain_max.score_outputs(*self._arrays(), y, scores)
         return scores
-
-    def log_prob(self, labels: LabelArray) -> FloatArray:
-        """log p(y) of each instance; rounding never makes it positive."""
-        return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
 
     def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
         t, lengths = self.tables, np.diff(self.offsets)

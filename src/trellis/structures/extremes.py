@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 
 if TYPE_CHECKING:
     from trellis.structures.structure import Structure
+
+
+def some_rows(
+    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The rows that are chosen (n_rows,) of rows in compressed form."""
+    length = np.diff(start)
+    entries = np.repeat(chosen, length)
+    return offsets_of(length[chosen]), part[entries], coefficient[entries]
 
 
 @dataclass(frozen=True)

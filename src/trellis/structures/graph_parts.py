@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, owners, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.errors import DataError, UnknownNameError
-from trellis.structures.extremes import parts_never_least, row_extremes
+from trellis.structures.extremes import parts_never_least, row_extremes, some_rows
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.parts import Parts, check_labels, check_parts, dense_change
 
 if TYPE_CHECKING:
     from trellis.structures.graph import Graph
@@ -291,13 +291,9 @@ class GraphParts(Parts):
             code = code * own.size + labels[kind][own.offsets[owner] + family.scope[:, position]]
         return code
 
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        if len(outputs) != self.offsets[-1]:
-            raise DataError(f"expected a label for each of {self.offsets[-1]} variables but got {len(outputs)}")
-        return np.split(outputs, self.offsets[1:-1]) if self.n_instances else []
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+    @property
+    def output_offsets(self) -> IntArray:
+        return self.offsets
 
     # scores
 
@@ -307,9 +303,7 @@ class GraphParts(Parts):
         return Graph(self, np.zeros(self.n_parts))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64) if len(part) else None
+        return dense_change(part, value, self.n_parts)
 
     # rows: variables are free of each other, so that a row is the sum of what it says of each place
 
@@ -320,7 +314,7 @@ class GraphParts(Parts):
             np.add.at(low, row, value.min(axis=1))
             np.add.at(high, row, value.max(axis=1))
         if np.any(tied):
-            low[tied], high[tied] = row_extremes(self.zeros(), *_chosen(tied, start, part, coefficient))
+            low[tied], high[tied] = row_extremes(self.zeros(), *some_rows(tied, start, part, coefficient))
         return low, high
 
     def never_least(
@@ -332,8 +326,8 @@ class GraphParts(Parts):
             over = (value > value.min(axis=1, keepdims=True) + margin[row][:, None]) & ~tied[row][:, None]
             found.append((first[:, None] + np.arange(size))[over])
         if np.any(tied):
-            chosen = _chosen(tied, start, part, coefficient)
-            some, settled[tied] = parts_never_least(self.zeros(), *chosen, margin[tied])
+            rows = some_rows(tied, start, part, coefficient)
+            some, settled[tied] = parts_never_least(self.zeros(), *rows, margin[tied])
             found.append(some)
         return PartSet.of(np.unique(np.concatenate(found))), settled
 
@@ -366,13 +360,6 @@ def _of_slots(block: Variables | Factors, offsets: IntArray, slots: Any) -> Vari
     if isinstance(block, Factors):
         return replace(block, offsets=offsets, scope=block.scope[slots])
     return replace(block, offsets=offsets, arguments=None if block.arguments is None else block.arguments[slots])
-
-
-def _chosen(
-    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
-    entries = np.repeat(chosen, np.diff(start))
-    return offsets_of(np.diff(start)[chosen]), part[entries], coefficient[entries]
 
 
 def factors_over(variables: Sequence[Variables], kinds: Sequence[str], scope: IntArray, offsets: IntArray) -> Factors:

@@ -61,7 +61,7 @@ def project_rows(
     upper = np.repeat(np.where(table.kind == Kind.HARD, np.inf, table.amount), np.diff(table.start))
     lower = np.where(rows.equality, -upper, 0.0)
     theta = np.clip(state.theta * scaled.scale, lower, upper)
-    score = scores.flat_scores + np.bincount(rows.part, rows.pull(theta), minlength=len(scores.flat_scores))
+    score = scores.value + np.bincount(rows.part, rows.pull(theta), minlength=len(scores.value))
     residual, sweeps, ending = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
     graph_rows.project_graphs(
         scaled.instance_rows, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
