@@ -239,8 +239,14 @@ class ChainChange:
         mask[boundaries.at // (k * k)] = of_piece + 1
         if self.pattern is None:
             return ChainChange(self.node, mask, masks)
-        pair, pattern = np.unique(self.pattern * np.int64(len(masks)) + mask, return_inverse=True)
-        return ChainChange(self.node, pattern, self.patterns[pair // len(masks)] + masks[pair % len(masks)])
+        own, of_masks, pattern = pair_up(self.pattern, mask, len(masks))
+        return ChainChange(self.node, pattern, self.patterns[own] + masks[of_masks])
+
+
+def pair_up(one: Any, other: Any, n_other: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The distinct pairs of two indexes (n_slots,): of each pair both its members; and the pair of each slot."""
+    pair, index = np.unique(one * np.int64(n_other) + other, return_inverse=True)
+    return pair // n_other, pair % n_other, index
 
 
 def first_transitions(start: IntArray, part: IntArray, n_node: int) -> IntArray:
