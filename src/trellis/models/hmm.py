@@ -27,7 +27,7 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine, Placed
+from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
@@ -65,7 +65,7 @@ NEVER = 1e-12
 
 
 @dataclass(frozen=True)
-class HMMStatistics:
+class HMMStatistics(Additive):
     """Expected counts.
 
     start : (K,) of first labels;  transition : (K, K) of label pairs, or with ``after`` (n_contexts, K, K)
@@ -75,14 +75,6 @@ class HMMStatistics:
     start: FloatArray
     transition: FloatArray
     emission: RowCounts
-
-    def __add__(self, other: HMMStatistics) -> HMMStatistics:
-        return HMMStatistics(
-            self.start + other.start, self.transition + other.transition, self.emission + other.emission
-        )
-
-    def __mul__(self, factor: float) -> HMMStatistics:
-        return HMMStatistics(self.start * factor, self.transition * factor, self.emission * factor)
 
 
 class HMM(SequenceModel):
@@ -416,7 +408,8 @@ class HMM(SequenceModel):
         start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].reshape(-1, k).T)
         if self._log_linear is not None:
             self.weights_ = tables["weights"]
-            self._set_weights(_summing_to_one("start", start), _summing_to_one("rows of transition", transition))
+            self._check_sums(start=start, transition=transition)
+            self._set_weights(start, transition)
             return
         emission = tables["emission"]
         if self._allowed is not None and np.any(emission[~self._allowed]):
@@ -424,9 +417,13 @@ class HMM(SequenceModel):
         if self.variational:
             self._set_concentrations(start, transition, emission)
             return
-        for name, given in (("start", start), ("rows of transition", transition), ("columns of emission", emission)):
-            _summing_to_one(name, given)
+        self._check_sums(start=start, transition=transition, emission=emission)
         self._set_probabilities(start, transition, emission)
+
+    def _check_sums(self, **tables: FloatArray) -> None:
+        names = {"transition": "rows of transition", "emission": "columns of emission"}
+        for name, table in tables.items():
+            dirichlet.check_sums(names.get(name, name), table, may_be_empty=True)
 
     def vector(self) -> FloatArray:
         """Weights of features and logarithms of transitions and first labels, one after the other, all of them free."""
@@ -640,14 +637,6 @@ def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, w
         return Batch.from_sentences(X, y, label_names=names, weights=weights)
     except TypeError as error:
         raise DataError(f"words must be strings: {error}") from error
-
-
-def _summing_to_one(name: str, columns: FloatArray) -> FloatArray:
-    sums = columns.sum(axis=0)
-    wrong = (np.abs(sums - 1.0) > 1e-6) & (sums != 0.0)
-    if np.any(wrong):
-        raise DataError(f"{name} must sum to 1 (got {sums[wrong][0]:.6g})")
-    return columns
 
 
 def _log(probabilities: FloatArray) -> FloatArray:

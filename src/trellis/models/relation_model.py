@@ -233,7 +233,7 @@ class RelationModel(SavedEstimator):
             side.classes_ = np.array(self.types_[kind])
             side.label_names_ = Vocabulary(self.types_[kind], kind="label")
             side.n_features_in_ = len(self._features[kind])
-            side._prepare()
+            side.reset()
             made.append(side)
         self.sides_ = (made[0], made[1])
         self.label_names_ = _label_names(self.types_)

@@ -15,12 +15,13 @@ before inference gathers them pair by pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners, take_rows
+from trellis.engine import Additive
 from trellis.errors import DataError
 from trellis.structures.alignment_parts import NULL, AlignmentParts
 from trellis.structures.chain import Chain
@@ -47,7 +48,7 @@ WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0
 
 
 @dataclass(frozen=True)
-class PlaceCounts:
+class PlaceCounts(Additive):
     """Expected moves between places, of all pairs together, each counted as often as its weight says.
 
     jumps : (2 L + 1,) expected jumps by width, at [L + d], the one to the end of a sentence too;  firsts : (L + 1,)
@@ -60,12 +61,6 @@ class PlaceCounts:
     firsts: FloatArray
     first_weight: FloatArray
     log_norm: float
-
-    def __add__(self, other: PlaceCounts) -> PlaceCounts:
-        return PlaceCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __mul__(self, factor: float) -> PlaceCounts:
-        return PlaceCounts(*(getattr(self, f.name) * factor for f in fields(self)))
 
 
 @dataclass(frozen=True)
