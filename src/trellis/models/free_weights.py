@@ -16,7 +16,7 @@ from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.emissions import LogLinearEmissions
-from trellis.models.saving import SavedEstimator
+from trellis.models.estimator import Estimator
 
 if TYPE_CHECKING:
     from trellis.models.hmm import HMMStatistics
@@ -25,7 +25,7 @@ NEVER = 1e-12
 """A transition of probability 0 has this one in a vector of logarithms."""
 
 
-class FreeWeights(SavedEstimator):
+class FreeWeights(Estimator):
     """The vector of an HMM, which brings the tables."""
 
     label_names_: Vocabulary
