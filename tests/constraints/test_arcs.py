@@ -153,7 +153,7 @@ def test_labels_are_refused_of_trees_and_arcs_of_labels():
 def test_given_arcs_must_be_arcs_of_the_sentences():
     with pytest.raises(DataError, match="sentence 2 has 2 words, so it has no arc from 3 to 1"):
         compiled(arcs([[], [(3, 1)]]).per("corpus") >= 1)
-    with pytest.raises(DataError, match="given for 1 sentences, but there are 2"):
+    with pytest.raises(DataError, match="given for 1 sentences, but the batch has 2"):
         compiled(arcs([[]]).per("corpus") >= 1)
     with pytest.raises(ConstraintError, match="not the number of a head"):
         compiled(arcs(column("p")).per("corpus") >= 1, p=[["x"] * 4, ["_"] * 2])

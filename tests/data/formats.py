@@ -1,4 +1,4 @@
-"""The four formats as reader and writer pairs, and sentences that each can hold."""
+"""The three formats with labels as reader and writer pairs, and sentences that each can hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from trellis.data.columns import read_columns, write_columns
 from trellis.data.conllu import NAMES, read_conllu, write_conllu
 from trellis.data.jsonlines import read_jsonlines, write_jsonlines
 from trellis.data.sentence import Sentence
-from trellis.data.text import read_text, write_text
 
 Reader = Callable[[Any], Iterator[Sentence]]
 Writer = Callable[[Any, Iterable[Sentence]], None]
@@ -90,11 +89,6 @@ FORMATS: dict[str, Format] = {
         partial(read_conllu, columns=(*_conllu_columns, "head")),
         write_conllu,
         st.lists(_sentence(_tabbed, labelled=True, columns=_conllu_columns).map(_headed), max_size=3),
-    ),
-    "text": Format(
-        read_text,
-        write_text,
-        st.lists(_sentence(_spaced, labelled=False, empty=True), max_size=4),
     ),
     "jsonlines": Format(
         partial(read_jsonlines, columns=("pos",)),

@@ -95,11 +95,8 @@ def test_byte_order_mark_crlf_and_missing_last_end_change_nothing(name: str, dat
     expected = read(name, plain)
     assert read(name, b"\xef\xbb\xbf" + plain) == expected
     assert read(name, plain.replace(b"\n", b"\r\n")) == expected
-    if name != "text":
-        assert read(name, plain + b"\n \t\n\r\n") == expected
-        assert read(name, plain.rstrip(b"\n")) == expected
-    elif plain.rstrip(b"\n") != plain and not plain.endswith(b"\n\n") and plain != b"\n":
-        assert read(name, plain.removesuffix(b"\n")) == expected
+    assert read(name, plain + b"\n \t\n\r\n") == expected
+    assert read(name, plain.rstrip(b"\n")) == expected
 
 
 @every_format
@@ -109,7 +106,6 @@ def test_bytes_that_are_not_utf8_are_named_with_line_and_byte(name: str) -> None
         "jsonlines": b'{"tokens": ["dog"], "pos": ["N"]}\n',
         "columns": b"N\tdog\t_\tx\n",
         "words alone": b"dog\n",
-        "text": b"dog\n",
     }
     good = lines.get(name, b"dog\tN\n")
     with scratch("file", good * 2 + good.replace(b"dog", b"d\xe9g")) as path:

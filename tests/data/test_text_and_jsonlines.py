@@ -9,7 +9,7 @@ import pytest
 
 from trellis.data.jsonlines import read_jsonlines, write_jsonlines
 from trellis.data.sentence import Sentence
-from trellis.data.text import read_text, write_text
+from trellis.data.text import read_text
 from trellis.errors import DataError
 
 
@@ -24,13 +24,6 @@ def test_empty_lines_of_text_are_empty_sentences(file: Path) -> None:
     assert [s.words for s in sentences] == [("the", "dog", "barks"), (), (), ("no\u00a0break",)]
     assert [(s.line, s.labels) for s in sentences] == [(1, None), (2, None), (3, None), (4, None)]
     assert sentences[0].line_of(2) == 1
-
-
-@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\n", "a\r"])
-def test_text_refuses_words_it_would_part(file: Path, word: str) -> None:
-    with pytest.raises(DataError, match="sentence 1 cannot be written"):
-        write_text(file, [Sentence(("a",)), Sentence((word,))])
-    assert not file.exists()
 
 
 def test_missing_and_null_labels_are_unknown(file: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from trellis.errors import ConvergenceWarning
 from trellis.projection import Duals, project
-from trellis.projection.local import LocalState
-from trellis.projection.shard import Asked, ShardRows
+from trellis.projection.local import Asked, LocalState
+from trellis.projection.shard import ShardRows
 
 from .cases import HARD, KINDS, STRENGTHS, EachKind, Problem, build_problem, name_of, random_case
 from .oracle import enumerate_outputs

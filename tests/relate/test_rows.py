@@ -123,7 +123,7 @@ def primal(batch, scores, rows, gamma):
     """The E-step over independent variables, by cvxpy: marginals of every variable and their entropies."""
     parts = scores.parts
     q = cp.Variable(parts.n_parts)
-    flat = scores.flat_scores
+    flat = scores.value
     held = [q >= 0]
     for kind in (0, 1):
         size = parts.variables[kind].size
@@ -186,7 +186,7 @@ def test_members_under_rows_bound_the_exact_value_and_meet_it_where_tight(gamma,
     model, batch, scores = case([2, 3], tied=3, seed=seed)
     exact_rows = rows_of(model, batch, rules).canonical()
     free, _, members = case([2, 3], seed=seed)
-    np.testing.assert_array_equal(members.flat_scores, scores.members().flat_scores)
+    np.testing.assert_array_equal(members.value, scores.members().value)
     relaxed = project(members, rows_of(free, batch, rules).canonical(), gamma, tolerance=1e-6, most_evaluations=2000)
     exact = project(scores, exact_rows, gamma)
     assert relaxed.value <= exact.value + 1e-5

@@ -41,7 +41,7 @@ def test_entropy_clamps_and_best_lists_agree_with_enumeration(data):
     np.testing.assert_allclose(graph.score(found.labels[0]), found.score[0], atol=1e-9)
     best = graph.argmax().outputs
     known = np.where(np.arange(len(best)) % 2 == 0, best, -1)
-    clamped = listed(case.parts, graph.clamp(known).flat_scores)
+    clamped = listed(case.parts, graph.clamp(known).value)
     np.testing.assert_allclose(graph.clamp(known).infer().log_partition, clamped.log_partition, atol=1e-9)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.checks import check_files, refuse_beside
+from trellis.cli.checks import check_files, flags, refuse_beside
 from trellis.cli.console import plain_console, visible
 from trellis.cli.options import (
     DECODING,
@@ -43,24 +43,10 @@ if TYPE_CHECKING:
     from trellis.tasks.aggregate import Aggregator
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
-TRAINING = {
-    name: "--" + name.replace("_", "-")
-    for name in (
-        "save",
-        "rules",
-        "labels",
-        "coarse",
-        "accuracy",
-        "price",
-        "no_words",
-        "no_doubt",
-        "text",
-        "rounds",
-        "gamma",
-        "seed",
-        "history",
-    )
-}
+TRAINING = flags(
+    "save", "rules", "labels", "coarse", "accuracy", "price", "no_words", "no_doubt", "text", "rounds", "gamma", "seed",
+    "history",
+)  # fmt: skip
 """Options that training alone reads."""
 
 
@@ -122,7 +108,7 @@ def aggregate(
     `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels
     the texts; `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.
     """
-    from trellis.data.files import numbered_lines
+    from trellis.data.files import text_of
     from trellis.data.voted_files import read_voted
     from trellis.tasks.aggregate import Aggregator
     from trellis.tasks.extract_files import read_texts
@@ -130,7 +116,7 @@ def aggregate(
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
     if no_words:
-        refuse_beside(context, "--no-words", "lets no word speak", {"no_doubt": "--no-doubt", "text": "--text"})
+        refuse_beside(context, "--no-words", "lets no word speak", flags("no_doubt", "text"))
     read = {"files": files, "--rules": rules, "--model": model, "--text": text}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
@@ -142,7 +128,7 @@ def aggregate(
         made = Aggregator.load(model, n_jobs=jobs(threads))
         found, probabilities = made.predict(texts), made.predict_proba(texts)
     else:
-        own = None if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
+        own = None if rules is None else text_of(rules)
         more = [one.sentence.words for path in text or () for one in read_texts(path)]
         made = Aggregator(
             kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=own, rules_path=rules or "rules",

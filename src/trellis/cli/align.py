@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.bitext import ParallelText
-from trellis.cli.checks import check_files, refuse_beside
+from trellis.cli.checks import check_files, flags, refuse_beside, was_typed
 from trellis.cli.options import (
     DECODING,
     FORMAT,
@@ -179,7 +179,7 @@ def align(
 
     text = ParallelText(source, target, joined)
     targets = {"--output": output, "--forward-links": forward_links, "--reverse-links": reverse_links}
-    if output == "-" and not _was_typed(context, "output") and (forward_links or reverse_links):
+    if output == "-" and not was_typed(context, "output") and (forward_links or reverse_links):
         targets["--output"] = None  # eflomal's habit: these two files are all that is wanted
     _check_model_name(model)
     if model is not None:
@@ -246,9 +246,8 @@ def align(
 
 
 TRAINING = {
-    "save": "--save", "constraint": "--constraint; at decoding it is --decode-constraint", "gamma": "--gamma",
-    "rounds": "--rounds", "model1_rounds": "--model1-rounds", "prefix": "--prefix", "mean": "--no-variational",
-    "priors": "--priors", "alike": "--alike", "history": "--history", "memory": "--memory",
+    **flags("save", "gamma", "rounds", "model1_rounds", "prefix", "priors", "alike", "history", "memory"),
+    "constraint": "--constraint; at decoding it is --decode-constraint", "mean": "--no-variational",
 }  # fmt: skip
 """Options that training alone reads."""
 
@@ -272,11 +271,6 @@ def _first_links(
     if gold:
         typer.echo(f"threshold {aligner.threshold_:g}, chosen on {len(gold)} pairs", err=True)
     return links
-
-
-def _was_typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_model_name(model: str | None) -> None:

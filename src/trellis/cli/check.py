@@ -34,13 +34,13 @@ def check(
     from json import dumps
 
     from trellis.constraints import parse_rules
-    from trellis.data.files import numbered_lines
+    from trellis.data.files import text_of
     from trellis.tasks.check import check_rules
     from trellis.tasks.extract import label_names
     from trellis.tasks.extract_files import read_either
 
     check_files({"rules": rules, "text": text}, {"--output": output})
-    parsed = parse_rules("\n".join(line for _, line in numbered_lines(rules)) + "\n", rules)
+    parsed = parse_rules(text_of(rules), rules)
     texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
     found = check_rules(parsed, texts, label_names(parsed, texts))
     if wants_json(output, json):

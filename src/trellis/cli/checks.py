@@ -90,14 +90,28 @@ def check_writable_file(option: str, path: str) -> None:
         )
 
 
+def was_typed(context: typer.Context, name: str) -> bool:
+    """Whether a parameter of the command was given, and not left to its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def flags(*names: str) -> dict[str, str]:
+    """Parameters of a command, and what is typed for them.
+
+    >>> flags("min_count")
+    {'min_count': '--min-count'}
+    """
+    return {name: "--" + name.replace("_", "-") for name in names}
+
+
 def refuse_beside(context: typer.Context, option: str, why: str, names: Mapping[str, str]) -> None:
     """Refuse options that have no meaning beside another one.
 
     names : parameter of the command -> the flag that the user typed, with a hint after a semicolon where there is one
     """
     for name, typed in names.items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if was_typed(context, name):
             flag, _, hint = typed.partition(";")
             more = f";{hint}" if hint else ""
             raise DataError(f"{option} {why}, so {flag} has no meaning beside it{more}")

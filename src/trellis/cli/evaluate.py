@@ -8,7 +8,7 @@ and output to rows (name, value) for people, and the same figures for JSON, shar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,8 +62,7 @@ def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.alignment import read_links, score_links
 
     truth, links = read_links(gold), read_links(output)
-    if len(links) != len(truth):
-        raise DataError(f"{output} has {len(links)} lines but {gold} has {len(truth)}")
+    _check_as_many(gold, output, truth, links, "lines")
     if not any(row.possible for row in truth):
         raise DataError(f"{gold}: there are no links in it to compare with")
     scores = score_links((row.possible for row in links), truth)
@@ -74,6 +73,19 @@ def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
         ("F", f"{100 * scores.f:.2f}"),
         ("links", f"{scores.n_links} ({scores.n_sure} sure in gold)"),
     ], asdict(scores)
+
+
+def _check_as_many(gold: str, output: str, truth: Sized, found: Sized, what: str) -> None:
+    if len(truth) != len(found):
+        raise DataError(f"{output} has {len(found)} {what} but {gold} has {len(truth)}")
+
+
+def _check_same_sentences(gold: str, output: str, truth: list[Sentence], found: list[Sentence], remedy: str) -> None:
+    _check_as_many(gold, output, truth, found, "sentences")
+    for one, other in zip(truth, found, strict=True):
+        if one.words != other.words:
+            where = f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}"
+            raise DataError(f"{where}: {remedy}")
 
 
 def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
@@ -114,16 +126,10 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
 
     truth, found = _tagged(gold), _tagged(output)
-    if len(truth) != len(found):
-        raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
+    _check_same_sentences(gold, output, truth, found, f"induce from the words of {gold} itself")
     states: list[str] = []
     tags: list[str] = []
     for one, other in zip(truth, found, strict=True):
-        if one.words != other.words:
-            raise DataError(
-                f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}: induce "
-                f"from the words of {gold} itself"
-            )
         for tag, state in zip(one.labels or (), other.labels or (), strict=True):
             if tag is not None and state is not None:
                 tags.append(tag)
@@ -162,14 +168,7 @@ def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.tasks.parse import COLUMNS, compare
 
     truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))
-    if len(truth) != len(found):
-        raise DataError(f"{output} has {len(found)} sentences but {gold} has {len(truth)}")
-    for one, other in zip(truth, found, strict=True):
-        if one.words != other.words:
-            raise DataError(
-                f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}: parse "
-                f"{gold} itself"
-            )
+    _check_same_sentences(gold, output, truth, found, f"parse {gold} itself")
     scores = compare(truth, found)
     shown = [("no punct.", scores.plain), ("all words", scores.total)]
     shown += [(f"up to {n}", own) for n, own in scores.up_to.items()]

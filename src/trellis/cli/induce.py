@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trellis.cli.checks import check_files, refuse_beside
+from trellis.cli.checks import check_files, flags, refuse_beside
 from trellis.cli.options import (
     DECODING,
     GAMMA,
@@ -213,14 +213,11 @@ def induce(
     _write(output, islice(inducer.tagged(), len(known), None), wants_json(output, json))
 
 
-TRAINING = {
-    name: "--" + name.replace("_", "-")
-    for name in (
-        "states", "save", "method", "emissions", "ascent", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
-        "emission_prior", "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary",
-        "history", "memory",
-    )
-}  # fmt: skip
+TRAINING = flags(
+    "states", "save", "method", "emissions", "ascent", "strength", "frequent", "rounds", "em_rounds", "dual_steps",
+    "emission_prior", "transition_prior", "min_count", "gamma", "seed", "labelled", "closed", "dictionary", "history",
+    "memory",
+)  # fmt: skip
 """Options that training alone reads."""
 
 

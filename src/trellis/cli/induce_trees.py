@@ -52,7 +52,7 @@ def induce_trees(
     `trellis induce-trees text.conllu --rules rules.toml -o trees.conllu`
     """
     from trellis.data.conllu import NAMES, read_conllu, write_conllu
-    from trellis.data.files import numbered_lines
+    from trellis.data.files import text_of
     from trellis.tasks.induce_trees import TreeInducer
 
     check_files(
@@ -65,7 +65,7 @@ def induce_trees(
     if model is not None:
         inducer = TreeInducer.load(model, n_jobs=jobs(threads))
     else:
-        written = "" if rules is None else "\n".join(line for _, line in numbered_lines(rules)) + "\n"
+        written = "" if rules is None else text_of(rules)
         inducer = TreeInducer(
             rules=written, rules_path=rules or "rules.toml", longest=longest,
             max_iter=rounds, gamma=gamma, prior=prior, n_jobs=jobs(threads), engine=engine, verbose=not quiet,

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
+from trellis.data.jsonlines import is_json_lines
+
 LEARNING = "Learning"
 KNOWLEDGE = "What is known"
 DECODING = "Decoding"
@@ -124,4 +126,4 @@ def jobs(threads: int | None) -> int:
 
 def wants_json(output: str, json: bool) -> bool:
     """Whether an output is JSON lines: it was asked for, or the name of the file says so."""
-    return json or output.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    return json or is_json_lines(output)

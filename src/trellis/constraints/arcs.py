@@ -14,23 +14,20 @@ or key of the child.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.condition import Key
-from trellis.constraints.context import Context
+from trellis.constraints.context import NOT_GIVEN, Context
 from trellis.constraints.entries import Entries
 from trellis.constraints.linear_count import Count, Term
-from trellis.constraints.rule import Always, And, Observed, Patterns, Rule
+from trellis.constraints.rule import Always, And, Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, IntArray
-from trellis.errors import ConstraintError, DataError
+from trellis.errors import ConstraintError
 
 DIRECTIONS = ("left", "right")
-NOT_GIVEN = ("", "_", "-", "?")
-"""Strings of a column of heads that stand for "not given"."""
 
 
 class Root(Observed):
@@ -67,13 +64,7 @@ class GivenArcs:
         return np.unique(np.array(found, dtype=np.int64))
 
     def _of_list(self, context: Context) -> list[list[tuple[int, int]]]:
-        source, origin = self.source, context.batch.origin
-        if origin is not None and len(source) == origin.n_instances:
-            # Constraints act on sentences whose trees are not known, and lists are given for all.
-            source = [source[i] for i in origin.instances.tolist()]
-        if len(source) != len(context.batch):
-            raise DataError(f"arcs are given for {len(source)} sentences, but there are {len(context.batch)}")
-        return [[(int(h), int(c)) for h, c in own] for own in source]
+        return [[(int(h), int(c)) for h, c in own] for own in context.given_here(self.source, "arcs", "sentences")]
 
     def _of_column(self, context: Context) -> list[list[tuple[int, int]]]:
         codes, strings = self.source.types(context)
@@ -110,8 +101,10 @@ class HasGivenArc(Observed):
         return f"{'no' if negated else 'a'} head is given"
 
 
-class ChosenArcs(Rule):
+class ChosenArcs(Unobserved):
     """The word hangs on a head by an arc that is chosen."""
+
+    is_leaf = True
 
     def __init__(
         self,
@@ -122,13 +115,6 @@ class ChosenArcs(Rule):
         distance: tuple[int, int] | None,
     ) -> None:
         self.given, self.head, self.child, self.direction, self.distance = given, head, child, direction, distance
-
-    @property
-    def observed(self) -> bool:
-        return False
-
-    def leaves(self) -> Iterator[Rule]:
-        yield self
 
     def table(self, patterns: Patterns) -> BoolArray:
         raise ConstraintError(f"{self.code()} counts arcs: it cannot be joined with rules about labels")

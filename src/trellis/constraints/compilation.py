@@ -19,7 +19,7 @@ from trellis.constraints.rule import Rule
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Strength
 from trellis.data.batch import Batch
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, UnknownNameError
 from trellis.structures.part_set import PartSet
@@ -136,18 +136,13 @@ class _Assembly:
         instance, constraint = np.concatenate(self.instance), np.concatenate(self.constraint)
         n_instances = len(self.context.batch)
         order = np.argsort(np.where(instance == COUPLING, n_instances, instance), kind="stable")
-        lengths = np.concatenate(self.lengths)
-        start = np.cumsum(lengths) - lengths
-        sorted_lengths = lengths[order]
-        new_start = np.concatenate(([0], np.cumsum(sorted_lengths))).astype(np.int64)
-        entry = np.arange(int(new_start[-1]), dtype=np.int64)
-        entry += np.repeat(start[order] - new_start[:-1], sorted_lengths)
+        start, entry = take_rows(offsets_of(np.concatenate(self.lengths)), order)
         instance, constraint = instance[order], constraint[order]
         pair, group = np.unique(constraint * (n_instances + 1) + instance + 1, return_inverse=True)
         return Rows(
             parts=self.context.parts,
             names=self.names,
-            start=new_start,
+            start=start,
             part=np.concatenate(self.part)[entry],
             coefficient=np.concatenate(self.coefficient)[entry],
             bound=np.concatenate(self.bound)[order],

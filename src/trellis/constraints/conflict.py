@@ -15,7 +15,7 @@ import numpy as np
 
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray
+from trellis.data.ragged import BoolArray, offsets_of
 from trellis.errors import InfeasibleError
 
 
@@ -90,27 +90,11 @@ def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
     """
     own = rows.forbidden.only(constraints)
     parts = [some.listed() for some in own.sets]
-    numbers = np.asarray(own.by, dtype=np.int64)
-    lengths = np.array([len(some) for some in parts], dtype=np.int64)
-    n, n_groups = len(numbers), len(rows.groups)
-    zeros, new = np.zeros(n), np.arange(n)
+    n, start = len(parts), offsets_of(map(len, parts))
     alone = rows.parts.n_instances == 1 and not np.any(rows.instance == COUPLING)
-    instance = np.full(n, 0 if alone else COUPLING)
-    return replace(
-        rows,
-        start=np.concatenate((rows.start, rows.start[-1] + np.cumsum(lengths))),
-        part=np.concatenate((rows.part, *parts)),
-        coefficient=np.concatenate((rows.coefficient, np.ones(lengths.sum()))),
-        bound=np.concatenate((rows.bound, zeros)),
-        equality=np.concatenate((rows.equality, zeros > 0)),
-        instance=np.concatenate((rows.instance, instance)),
-        group=np.concatenate((rows.group, n_groups + new)),
-        constraint=np.concatenate((rows.constraint, numbers)),
-        row_number=np.concatenate((rows.row_number, len(rows) + new)),
-        groups=Groups(
-            np.concatenate((rows.groups.kind, np.full(n, Kind.HARD, np.int8))),
-            np.concatenate((rows.groups.norm, np.full(n, Norm.LINF, np.int8))),
-            np.concatenate((rows.groups.amount, zeros)),
-        ),
-        forbidden=rows.forbidden.without(constraints),
-    )
+    closed = Rows(
+        rows.parts, rows.names, start, np.concatenate([np.zeros(0, np.int64), *parts]), np.ones(int(start[-1])),
+        np.zeros(n), np.zeros(n, np.bool_), np.full(n, 0 if alone else COUPLING), np.arange(n),
+        np.asarray(own.by, dtype=np.int64), np.arange(n), Groups.alike(n, Kind.HARD, Norm.LINF, 0.0),
+    )  # fmt: skip
+    return replace(rows.followed_by(closed), forbidden=rows.forbidden.without(constraints))

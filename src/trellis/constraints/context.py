@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +14,10 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.structures.parts import Parts
+
+T = TypeVar("T")
+NOT_GIVEN = ("", "_", "-", "?")
+"""Strings of a column of labels or heads that stand for "not given"."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,18 @@ class Context:
     @cached_property
     def is_first(self) -> BoolArray:
         return np.asarray(self.from_start == 0)
+
+    def given_here(self, given: Sequence[T], what: str, instances: str = "instances") -> Sequence[T]:
+        """What is given for every instance, for those of the batch; both words are for messages.
+
+        Lists speak of all the data that a learner has, and constraints act on instances that are not known in full.
+        """
+        origin = self.batch.origin
+        if origin is not None and len(given) == origin.n_instances:
+            return [given[i] for i in origin.instances.tolist()]
+        if len(given) != len(self.batch):
+            raise DataError(f"{what} are given for {len(given)} {instances}, but the batch has {len(self.batch)}")
+        return given
 
     def label_set(self, names: tuple[str, ...]) -> BoolArray:
         """(n_labels,): whether each label is one of ``names``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from trellis.constraints.condition import Key, word
 from trellis.constraints.context import Context
 from trellis.constraints.labels import label_names
-from trellis.constraints.rule import Patterns, Rule
+from trellis.constraints.rule import Patterns, Unobserved
 from trellis.data.ragged import BoolArray, IntArray
 from trellis.errors import ConstraintError
 
@@ -18,8 +18,10 @@ WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
 """Whether dictionaries print whole, for files, and not their first entries, for people."""
 
 
-class InDictionary(Rule):
+class InDictionary(Unobserved):
     """The label is one that the dictionary allows for the key's string; strings it does not list are free."""
+
+    is_leaf = True
 
     def __init__(self, allowed: Mapping[str, tuple[str, ...]], key: Key, *, ignore_case: bool) -> None:
         self.key, self.ignore_case = key, ignore_case
@@ -28,13 +30,6 @@ class InDictionary(Rule):
         self.sets = tuple(dict.fromkeys(self.allowed.values()))
         number = {names: i + 1 for i, names in enumerate(self.sets)}
         self.set_of = {entry: number[names] for entry, names in self.allowed.items()}
-
-    @property
-    def observed(self) -> bool:
-        return False
-
-    def leaves(self) -> Iterator[Rule]:
-        yield self
 
     def codes(self, context: Context) -> IntArray:
         """(n_slots,): the number of the label set of each slot's string, 0 where it is not listed."""

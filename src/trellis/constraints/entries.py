@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Patterns, Rule
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,7 @@ def _compact(codes: IntArray) -> IntArray:
 def _gather(code: IntArray, table: NDArray[np.int8]) -> tuple[IntArray, IntArray, FloatArray]:
     """Slot, column and value of the nonzero entries of table[code], without ever making it dense."""
     pattern, column = np.nonzero(table)
-    length = np.bincount(pattern, minlength=len(table)).astype(np.int64)
-    if not length.any():
+    if not len(pattern):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-    start = np.cumsum(length) - length
-    of_slot = length[code]
-    slot = np.repeat(np.arange(len(code), dtype=np.int64), of_slot)
-    within = np.arange(len(slot), dtype=np.int64) - np.repeat(np.cumsum(of_slot) - of_slot, of_slot)
-    source = start[code][slot] + within
-    return slot, column[source], table[pattern[source], column[source]].astype(np.float64)
+    start, source = take_rows(offsets_of(np.bincount(pattern, minlength=len(table))), code)
+    return owners(start), column[source], table[pattern[source], column[source]].astype(np.float64)

@@ -7,7 +7,7 @@ trusted(links=..., at_least=0.9)     the given links of a word hold at least so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,14 @@ import numpy as np
 from trellis.constraints.amounts import is_number
 from trellis.constraints.condition import Key
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
+from trellis.constraints.context import NOT_GIVEN, Context
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.links import TrustedLinks
-from trellis.constraints.rule import Observed, Patterns, Rule
+from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.batch import UNKNOWN
 from trellis.data.ragged import BoolArray, IntArray
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.structures.parts import check_labels
-
-NOT_GIVEN = ("", "_", "-", "?")
-"""Strings of a column of labels that stand for "not given"."""
 
 
 class GivenLabels:
@@ -61,14 +58,9 @@ class GivenLabels:
         return context.labels.number(name)
 
     def _flatten(self, source: Sequence[Sequence[str | None] | None], context: Context) -> list[int]:
-        lengths, origin = context.batch.lengths.tolist(), context.batch.origin
-        if origin is not None and len(source) == origin.n_instances:
-            # Constraints act on instances that are not fully labelled, and lists are given for all.
-            source = [source[i] for i in origin.instances.tolist()]
-        if len(source) != len(lengths):
-            raise DataError(f"labels are given for {len(source)} instances, but the batch has {len(lengths)}")
         flat: list[int] = []
-        for i, (labels, n) in enumerate(zip(source, lengths, strict=True)):
+        here = zip(context.given_here(source, "labels"), context.batch.lengths.tolist(), strict=True)
+        for i, (labels, n) in enumerate(here):
             if labels is None:
                 flat.extend([UNKNOWN] * n)
                 continue
@@ -102,18 +94,13 @@ class IsGiven(Observed):
         return f"{'no' if negated else 'a'} label is given by {self.given.english()}"
 
 
-class IsAsGiven(Rule):
+class IsAsGiven(Unobserved):
     """The label is the one given; false where none is."""
+
+    is_leaf = True
 
     def __init__(self, given: GivenLabels) -> None:
         self.given = given
-
-    @property
-    def observed(self) -> bool:
-        return False
-
-    def leaves(self) -> Iterator[Rule]:
-        yield self
 
     def codes(self, context: Context) -> IntArray:
         return self.given.numbers(context) + 1

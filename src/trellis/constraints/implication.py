@@ -21,7 +21,7 @@ from trellis.constraints.context import Context
 from trellis.constraints.entries import Entries, entries_of
 from trellis.constraints.reduction import extremes
 from trellis.constraints.rule import Rule
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.errors import ConstraintError
 
 
@@ -126,12 +126,8 @@ def _for_each_token(context: Context, block: Block, entries: Entries, gap: Float
 
 def _repeat_rows(block: Block, wanted: IntArray) -> tuple[IntArray, IntArray]:
     """Entries of the wanted rows one after the other: the number in ``wanted`` and the entry, (n,) each."""
-    length = np.bincount(block.row, minlength=len(block))
-    start = np.cumsum(length) - length
-    sizes = length[wanted]
-    row = np.repeat(np.arange(len(wanted), dtype=np.int64), sizes)
-    within = np.arange(len(row), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return row, start[wanted][row] + within
+    start, entry = take_rows(offsets_of(np.bincount(block.row, minlength=len(block))), wanted)
+    return owners(start), entry
 
 
 def _where(context: Context, instance: IntArray) -> Callable[[int], str]:

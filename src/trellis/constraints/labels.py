@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from trellis.constraints.condition import any_of
-from trellis.constraints.rule import Patterns, Rule
+from trellis.constraints.rule import Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray
 from trellis.errors import ConstraintError
 
 
-class _Unobserved(Rule):
-    """An atom about labels."""
-
-    @property
-    def observed(self) -> bool:
-        return False
-
-    def leaves(self) -> Iterator[Rule]:
-        return iter(())
-
-
-class Label(_Unobserved):
+class Label(Unobserved):
     """y_t is one of the names."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -39,7 +28,7 @@ class Label(_Unobserved):
         return f"the label is {'not ' if negated else ''}{any_of(list(self.names))}"
 
 
-class Previous(_Unobserved):
+class Previous(Unobserved):
     """y_{t−1} is one of the names; false at a first slot, which has no label before."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -67,7 +56,7 @@ class GoesOn(Previous):
         return super().table(patterns) & (not patterns.again)
 
 
-class Changed(_Unobserved):
+class Changed(Unobserved):
     """y_{t−1} ≠ y_t, or a field of y_t follows another one of it; false at a first slot."""
 
     @property
@@ -96,20 +85,22 @@ def label_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str,
     return tuple(dict.fromkeys(flat))
 
 
+def some_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, ...]:
+    """The same; at least one must be given."""
+    chosen = label_names(names, what)
+    if not chosen:
+        raise ConstraintError(f"{what}() needs at least one name")
+    return chosen
+
+
 def label(*names: str | Iterable[str]) -> Rule:
     """The token's label is one of these."""
-    chosen = label_names(names, "label")
-    if not chosen:
-        raise ConstraintError("label() needs at least one name")
-    return Label(chosen)
+    return Label(some_names(names, "label"))
 
 
 def previous(*names: str | Iterable[str]) -> Rule:
     """The label of the token before is one of these; false at the first token."""
-    chosen = label_names(names, "previous")
-    if not chosen:
-        raise ConstraintError("previous() needs at least one name")
-    return Previous(chosen)
+    return Previous(some_names(names, "previous"))
 
 
 changed: Rule = Changed()

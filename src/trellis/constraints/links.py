@@ -26,7 +26,7 @@ from trellis.constraints.linear_count import number
 from trellis.constraints.link_rows import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
 from trellis.data.ragged import IntArray
-from trellis.errors import ConstraintError, DataError
+from trellis.errors import ConstraintError
 
 
 class Each:
@@ -216,8 +216,5 @@ class TrustedLinks(Constraint):
         parts, _ = context.parts.member(0)
         if isinstance(self.given, np.ndarray):
             return np.unique(self.given.astype(np.int64))
-        if len(self.given) != len(context.batch):
-            raise DataError(f"links are given for {len(self.given)} pairs, but there are {len(context.batch)}")
-        return np.unique(
-            np.array([parts.link_within(n, i, j) for n, row in enumerate(self.given) for i, j in row], np.int64)
-        )
+        rows = enumerate(context.given_here(self.given, "links", "pairs"))
+        return np.unique(np.array([parts.link_within(n, i, j) for n, row in rows for i, j in row], np.int64))

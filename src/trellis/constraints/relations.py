@@ -29,9 +29,9 @@ from trellis.constraints.block import Block, merge
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.entries import Entries, patterns_of
-from trellis.constraints.labels import label_names
+from trellis.constraints.labels import some_names
 from trellis.constraints.linear_count import Count, Term, number
-from trellis.constraints.rule import Observed, Patterns, Rule
+from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, UnknownNameError
 
@@ -53,18 +53,11 @@ class VariablePatterns(Patterns):
     axes: Mapping[str, tuple[int, tuple[str, ...]]] | None = None
 
 
-class Among(Rule):
+class Among(Unobserved):
     """A mention's type, a relation's type, or the type of one of its arguments, is one of the names."""
 
     def __init__(self, role: str, names: tuple[str, ...]) -> None:
         self.role, self.names = role, names
-
-    @property
-    def observed(self) -> bool:
-        return False
-
-    def leaves(self) -> Iterator[Rule]:
-        return iter(())
 
     def everywhere(self) -> str:
         return "for every mention" if self.role == ENTITY else "for every two mentions"
@@ -111,12 +104,12 @@ class IsPair(Observed):
 
 def entity(*names: str | Iterable[str]) -> Among:
     """The mention is of one of these types."""
-    return Among(ENTITY, _named(names, "entity"))
+    return Among(ENTITY, some_names(names, "entity"))
 
 
 def relation(*names: str | Iterable[str]) -> Among:
     """The two mentions stand in one of these relations, the first to the second."""
-    return Among(RELATION, _named(names, "relation"))
+    return Among(RELATION, some_names(names, "relation"))
 
 
 def first(of: Any) -> Among:
@@ -127,13 +120,6 @@ def first(of: Any) -> Among:
 def second(of: Any) -> Among:
     """Of the second of two mentions: second(entity("Loc"))."""
     return _argument(of, "second")
-
-
-def _named(names: tuple[Any, ...], what: str) -> tuple[str, ...]:
-    chosen = label_names(names, what)
-    if not chosen:
-        raise ConstraintError(f"{what}() needs at least one name")
-    return chosen
 
 
 def _argument(of: Any, role: str) -> Among:

@@ -23,13 +23,15 @@ from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.link_rows import LinkRows
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.structures.functionals import Functionals
 from trellis.structures.parts import Parts
 from trellis.structures.results import Posterior
 
 COUPLING = -1
 """The instance of a row that names parts of more than one instance."""
+OF_ROWS = ("part", "coefficient", "bound", "equality", "instance", "constraint")
+"""Arrays that stand one after the other where rows do; groups, and where entries begin, are counted on."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @classmethod
+    def alike(cls, n: int, kind: Kind, norm: Norm, amount: float) -> Groups:
+        """n groups of one strength."""
+        return cls(np.full(n, kind, np.int8), np.full(n, norm, np.int8), np.full(n, float(amount)))
 
     def take(self, numbers: IntArray) -> Groups:
         return Groups(self.kind[numbers], self.norm[numbers], self.amount[numbers])
@@ -109,21 +116,10 @@ class Rows:
     def of_shards(cls, parts: Parts, shards: Sequence[Rows]) -> Rows:
         """The heads of local rows of shards, one shard after the other; of forbidden parts, some if there are any."""
         first = np.cumsum([0, *(one.parts.n_instances for one in shards)])
-        group = np.cumsum([0, *(len(one.groups) for one in shards)])
-        heads = [
-            replace(one.head(), instance=one.instance + first[i], group=one.group + group[i])
-            for i, one in enumerate(shards)
-        ]
-        n = sum(map(len, shards))
-        joined: dict[str, Any] = {
-            name: np.concatenate([getattr(one, name) for one in heads])
-            for name in ("part", "coefficient", "bound", "equality", "instance", "group", "constraint")
-        }
-        groups = (np.concatenate([getattr(one.groups, name) for one in heads]) for name in ("kind", "norm", "amount"))
-        return cls(
-            parts, shards[0].names, np.zeros(n + 1, np.int64), row_number=np.arange(n), groups=Groups(*groups),
-            forbidden=next((one.forbidden for one in shards if len(one.forbidden)), Forbidden()), **joined,
-        )  # fmt: skip
+        heads = [replace(one.head(), instance=one.instance + first[i]) for i, one in enumerate(shards)]
+        forbidden = next((one.forbidden for one in shards if len(one.forbidden)), Forbidden())
+        joined = heads[0].followed_by(*heads[1:])
+        return replace(joined, parts=parts, forbidden=forbidden, sparsity=(), implicit=())
 
     @cached_property
     def largest(self) -> FloatArray:
@@ -137,7 +133,7 @@ class Rows:
     @property
     def entry_row(self) -> IntArray:
         """(n_entries,): the row of each entry."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
+        return owners(self.start)
 
     @cached_property
     def entry_instance(self) -> IntArray:
@@ -202,13 +198,12 @@ class Rows:
 
     def reorder(self, numbers: IntArray) -> Rows:
         """The rows with these numbers in this order; of rows that stand together entries are views."""
-        lengths = self.start[numbers + 1] - self.start[numbers]
-        start = offsets_of(lengths)
         entries: IntArray | slice
         if len(numbers) and np.all(np.diff(numbers) == 1):
-            entries = slice(int(self.start[numbers[0]]), int(self.start[numbers[-1] + 1]))
+            start = self.start[numbers[0] : numbers[-1] + 2]
+            start, entries = start - start[0], slice(int(start[0]), int(start[-1]))
         else:
-            entries = np.arange(start[-1]) + np.repeat(self.start[numbers] - start[:-1], lengths)
+            start, entries = take_rows(self.start, numbers)
         return replace(
             self,
             start=start,
@@ -222,65 +217,53 @@ class Rows:
             row_number=self.row_number[numbers],
         )
 
+    def followed_by(self, *others: Rows) -> Rows:
+        """These rows and then others over the same parts, in norm groups of their own; all else stays."""
+        every, n = (self, *others), sum(map(len, others))
+        joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in every]) for name in OF_ROWS}
+        first = np.cumsum([0, *(len(one.groups) for one in every)])
+        groups = (np.concatenate([getattr(one.groups, name) for one in every]) for name in ("kind", "norm", "amount"))
+        return replace(
+            self,
+            start=offsets_of(np.concatenate([np.diff(one.start) for one in every])),
+            group=np.concatenate([one.group + first[i] for i, one in enumerate(every)]),
+            row_number=np.concatenate([self.row_number, len(self) + np.arange(n)]),
+            groups=Groups(*groups),
+            **joined,
+        )
+
     def with_explicit_sparsity(self) -> Rows:
         """The same, with every l1/linf block written out as rows (one per occurrence and label): for small problems."""
-        out = self
-        for block in self.sparsity:
+        made = []
+        for number, block in enumerate(self.sparsity, start=len(self.names)):
             k, n = block.width, len(block) * block.width
-            n_groups, number = block.n_keys * k, len(out.names)
-            labels = np.tile(np.arange(k), len(block))
-            new = np.full(n, COUPLING)
-            out = replace(
-                out,
-                names=(*out.names, block.name),
-                start=np.concatenate([out.start, out.start[-1] + 1 + np.arange(n)]),
-                part=np.concatenate([out.part, block.parts.reshape(-1)]),
-                coefficient=np.concatenate([out.coefficient, np.ones(n)]),
-                bound=np.concatenate([out.bound, np.zeros(n)]),
-                equality=np.concatenate([out.equality, np.zeros(n, dtype=np.bool_)]),
-                instance=np.concatenate([out.instance, new]),
-                group=np.concatenate([out.group, len(out.groups) + np.repeat(block.key, k) * k + labels]),
-                constraint=np.concatenate([out.constraint, np.full(n, number)]),
-                row_number=np.concatenate([out.row_number, len(out) + np.arange(n)]),
-                groups=Groups(
-                    np.concatenate([out.groups.kind, np.full(n_groups, Kind.PENALTY, np.int8)]),
-                    np.concatenate([out.groups.norm, np.full(n_groups, Norm.LINF, np.int8)]),
-                    np.concatenate([out.groups.amount, np.full(n_groups, block.strength)]),
-                ),
-            )
-        return replace(out, sparsity=())
+            group = np.repeat(block.key, k) * k + np.tile(np.arange(k), len(block))
+            made.append(
+                Rows(
+                    self.parts, self.names, np.arange(n + 1), block.parts.reshape(-1), np.ones(n), np.zeros(n),
+                    np.zeros(n, np.bool_), np.full(n, COUPLING), group, np.full(n, number), np.arange(n),
+                    Groups.alike(block.n_keys * k, Kind.PENALTY, Norm.LINF, block.strength),
+                )
+            )  # fmt: skip
+        names = (*self.names, *(block.name for block in self.sparsity))
+        return replace(self.followed_by(*made), names=names, sparsity=())
 
     def written_out(self) -> Rows:
         """The same, with implicit rows about links written out, in canonical order; l1/linf blocks stay."""
         if not self.implicit:
             return self
-        n_rows, n_groups = len(self), len(self.groups)
-        blocks = [(one, one.written(self.parts)) for one in self.implicit]
-        lengths = [np.diff(self.start), *(np.diff(written.start) for _, written in blocks)]
-        group, kind, norm, amount = [self.group], [self.groups.kind], [self.groups.norm], [self.groups.amount]
-        for one, written in blocks:
-            present, place = np.unique(written.instance, return_inverse=True)
-            group.append(n_groups + place)
-            n_groups += len(present)
-            kind.append(np.full(len(present), one.strength.kind, np.int8))
-            norm.append(np.full(len(present), one.strength.norm, np.int8))
-            amount.append(np.full(len(present), one.strength.amount))
-        sizes = [len(written.instance) for _, written in blocks]
-        out = replace(
-            self,
-            start=offsets_of(np.concatenate(lengths)),
-            part=np.concatenate([self.part, *(written.part for _, written in blocks)]),
-            coefficient=np.concatenate([self.coefficient, *(written.coefficient for _, written in blocks)]),
-            bound=np.concatenate([self.bound, np.repeat([one.bound for one, _ in blocks], sizes)]),
-            equality=np.concatenate([self.equality, np.repeat([one.equality for one, _ in blocks], sizes)]),
-            instance=np.concatenate([self.instance, *(written.instance for _, written in blocks)]),
-            group=np.concatenate(group),
-            constraint=np.concatenate([self.constraint, np.repeat([one.constraint for one, _ in blocks], sizes)]),
-            row_number=np.concatenate([self.row_number, n_rows + np.arange(sum(sizes))]),
-            groups=Groups(np.concatenate(kind), np.concatenate(norm), np.concatenate(amount)),
-            implicit=(),
-        )
-        return out.canonical()
+        made = []
+        for one in self.implicit:
+            rows, s = one.written(self.parts), one.strength
+            n, (present, group) = len(rows.instance), np.unique(rows.instance, return_inverse=True)
+            made.append(
+                Rows(
+                    self.parts, self.names, rows.start, rows.part, rows.coefficient, np.full(n, one.bound),
+                    np.full(n, one.equality), rows.instance, group, np.full(n, one.constraint), np.arange(n),
+                    Groups.alike(len(present), s.kind, s.norm, s.amount),
+                )
+            )  # fmt: skip
+        return replace(self.followed_by(*made), implicit=()).canonical()
 
     def weighted(self, weights: FloatArray) -> Rows:
         """The same, with coupling rows that count the parts of instance i weights[i] times."""

@@ -190,6 +190,20 @@ class Observed(Rule):
         return np.asarray(patterns.of(self) != 0)[:, None, None]
 
 
+class Unobserved(Rule):
+    """An atom about outputs, and not about what is observed; a leaf where it is looked up by a code a slot."""
+
+    is_leaf = False
+
+    @property
+    def observed(self) -> bool:
+        return False
+
+    def leaves(self) -> Iterator[Rule]:
+        if self.is_leaf:
+            yield self
+
+
 class Always(Observed):
     """Holds at every token."""
 

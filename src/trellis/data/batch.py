@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
 
@@ -208,9 +208,7 @@ class Batch:
             return self
         if len(numbers) and np.all(np.diff(numbers) == 1):  # views, which may be of a corpus on disk
             return replace(self.instances(int(numbers[0]), int(numbers[-1]) + 1), first=0)
-        lengths = self.lengths[numbers]
-        offsets = offsets_of(lengths)
-        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        offsets, slots = take_rows(self.offsets, numbers)
         return Batch(
             offsets=offsets,
             labels=self.labels[slots],

@@ -17,6 +17,7 @@ import numpy as np
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.storage import UNBOUNDED, Storage
+from trellis.data.text import words_of
 from trellis.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -27,11 +28,6 @@ LONGEST = 256
 
 MOST_REMEMBERED = 1_000_000
 """Whole words of new text whose number is remembered."""
-
-
-def words_of(line: str) -> list[str]:
-    """Words of a line, parted by spaces and tabs as in :mod:`trellis.data.text`."""
-    return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
 def read_two_files(source: FilePath, target: FilePath) -> Iterator[Pair]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from trellis.data.bitext import words_of
+from trellis.data import text
 from trellis.data.columns import (
     FILLER,
     Block,
@@ -23,7 +23,7 @@ from trellis.data.columns import (
     written_comments,
     written_labels,
 )
-from trellis.data.files import FilePath, numbered_lines, path_text, shown, writing
+from trellis.data.files import FilePath, path_text, shown, writing
 from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError, UnknownNameError
 
@@ -64,8 +64,7 @@ def read_text(path: FilePath, *, columns: Sequence[str] = ()) -> Iterator[Senten
     if str(path).removesuffix(".gz").endswith(".conllu"):
         yield from read_conllu(path, columns=columns)
         return
-    for number, line in numbered_lines(path):
-        yield Sentence(tuple(words_of(line)), path=shown(path), line=number)
+    yield from text.read_text(path)
 
 
 def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | None = "upos") -> None:

@@ -79,6 +79,11 @@ def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
         raise DataError(f"cannot be read: {error.strerror or error}", path=shown(path)) from error
 
 
+def text_of(path: FilePath) -> str:
+    """All that a text file holds, a rules file say; lines end with LF, the last one too."""
+    return "\n".join(line for _, line in numbered_lines(path)) + "\n"
+
+
 def whole_lines(path: FilePath) -> Iterator[tuple[int, str]]:
     """The same, of text whose words are written again: a carriage return inside a line could not be, and is refused."""
     for number, line in numbered_lines(path):

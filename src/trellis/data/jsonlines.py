@@ -9,13 +9,15 @@ lines are skipped. This is the one format that holds every sentence: empty ones 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from trellis.data.columns import BLANK
 from trellis.data.files import FilePath, numbered_lines, shown, writing
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError, did_you_mean
+
+ENDINGS = (".jsonl", ".ndjson")
 
 
 def read_jsonlines(
@@ -27,10 +29,9 @@ def read_jsonlines(
     columns : further keys, each with a list of one string a word, which every line must have
     """
     name = shown(path)
-    for number, line in numbered_lines(path):
-        if not line.strip(BLANK):
-            continue
-        record = _parsed(line, name, number)
+    for number, record in json_lines(path):
+        if not isinstance(record, dict):
+            raise DataError(f"expected a JSON object but found {kind(record)}", path=name, line=number)
         if tokens not in record:
             raise DataError(f"expected the key {tokens!r}{did_you_mean(tokens, record)}", path=name, line=number)
         words = _strings(record[tokens], tokens, name, number)
@@ -64,29 +65,46 @@ def write_jsonlines(
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _parsed(line: str, name: str, number: int) -> dict[str, Any]:
+def json_lines(path: FilePath) -> Iterator[tuple[int, Any]]:
+    """What stands on the lines of a file that are not blank, with their numbers."""
+    for number, line in numbered_lines(path):
+        if line.strip():
+            yield number, parse_json(line, shown(path), number)
+
+
+def is_json_lines(path: FilePath) -> bool:
+    """Whether the name of a file says that it holds such lines."""
+    return os.fspath(path).lower().removesuffix(".gz").endswith(ENDINGS)
+
+
+def parse_json(text: str, name: str, number: int | None = None) -> Any:
+    """The value of a JSON text: of line ``number`` of a file, or of a whole one."""
     try:
-        record = json.loads(line)
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg} at character {error.pos + 1}", path=name, line=number) from None
+        line = error.lineno if number is None else number
+        raise DataError(f"not JSON: {error.msg} at character {error.colno}", path=name, line=line) from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets thousands deep
         raise DataError(f"not JSON that can be read: {error}", path=name, line=number) from None
-    if not isinstance(record, dict):
-        raise DataError(f"expected a JSON object but found {_kind(record)}", path=name, line=number)
-    return record
+
+
+def kind(found: Any) -> str:
+    """What a value is called in JSON."""
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+    return kinds.get(type(found), "a number" if isinstance(found, int | float) else f"a {type(found).__name__}")
 
 
 def _strings(found: Any, key: str, name: str, number: int) -> tuple[str, ...]:
     """A list of strings as a tuple."""
     if not isinstance(found, list):
-        raise DataError(f"expected a list of strings in {key!r} but found {_kind(found)}", path=name, line=number)
+        raise DataError(f"expected a list of strings in {key!r} but found {kind(found)}", path=name, line=number)
     return tuple([_string(entry, f"{key!r}[{at}]", name, number) for at, entry in enumerate(found)])
 
 
 def _labels(found: Any, key: str, name: str, number: int) -> tuple[str | None, ...]:
     """A list of strings and nulls as a tuple."""
     if not isinstance(found, list):
-        raise DataError(f"expected a list of labels in {key!r} but found {_kind(found)}", path=name, line=number)
+        raise DataError(f"expected a list of labels in {key!r} but found {kind(found)}", path=name, line=number)
     return tuple(
         [None if entry is None else _string(entry, f"{key!r}[{at}]", name, number) for at, entry in enumerate(found)]
     )
@@ -94,7 +112,7 @@ def _labels(found: Any, key: str, name: str, number: int) -> tuple[str | None, .
 
 def _string(entry: Any, what: str, name: str, number: int) -> str:
     if not isinstance(entry, str):
-        raise DataError(f"expected a string in {what} but found {_kind(entry)}", path=name, line=number)
+        raise DataError(f"expected a string in {what} but found {kind(entry)}", path=name, line=number)
     if not entry.isascii():
         _check_unicode(entry, what, name, number)
     return entry
@@ -106,8 +124,3 @@ def _check_unicode(entry: str, what: str, name: str, number: int) -> None:
         entry.encode("utf-8")
     except UnicodeEncodeError:
         raise DataError(f"{what} holds half of a surrogate pair: {entry!r}", path=name, line=number) from None
-
-
-def _kind(found: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return kinds.get(type(found), "a number")

@@ -31,6 +31,27 @@ def offsets_of(lengths: Iterable[int]) -> IntArray:
     return offsets
 
 
+def owners(offsets: IntArray) -> IntArray:
+    """(n_values,): the row of each value.
+
+    >>> owners(np.array([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+
+
+def take_rows(offsets: IntArray, numbers: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
+    """The rows with these numbers, one after the other: their offsets, and the places of their values.
+
+    >>> [one.tolist() for one in take_rows(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[0, 3, 5], [2, 3, 4, 0, 1]]
+    """
+    first = offsets[numbers]
+    lengths = offsets[numbers + 1] - first
+    new = offsets_of(lengths)
+    return new, np.arange(new[-1]) + np.repeat(first - new[:-1], lengths)
+
+
 def check_offsets(offsets: Any, n_values: int | None = None) -> IntArray:
     """Offsets as a contiguous int64 array, or an error that says which one breaks the rule."""
     checked = np.ascontiguousarray(offsets, dtype=np.int64)

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trellis.data.columns import blocks
-from trellis.data.files import FilePath, numbered_lines, shown, writing
+from trellis.data.files import STANDARD, FilePath, numbered_lines, shown, writing
+from trellis.data.jsonlines import is_json_lines, json_lines
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, did_you_mean
 
@@ -96,8 +97,7 @@ class RelatedText:
 
 def read_related(path: FilePath) -> Iterator[RelatedText]:
     """Sentences of a file, by its name: ``.jsonl`` is JSON lines, others are CoNLL04 columns or raw text."""
-    name = shown(path).lower().removesuffix(".gz")
-    if name.endswith((".jsonl", ".ndjson", ".json")) or path == "-":
+    if is_json_lines(path) or shown(path).lower().removesuffix(".gz").endswith(".json") or path == STANDARD:
         yield from _lines(path)
         return
     first = next((line for _, line in numbered_lines(path) if line.strip()), "")
@@ -198,15 +198,8 @@ def _type(record: Mapping[str, Any], refuse: Any) -> str | None:
 
 
 def _lines(path: FilePath) -> Iterator[RelatedText]:
-    name = shown(path)
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON that can be read: {error}", path=name, line=number) from None
-        yield related_of(record, path=name, line=number)
+    for number, record in json_lines(path):
+        yield related_of(record, path=shown(path), line=number)
 
 
 def _columns(path: FilePath) -> Iterator[RelatedText]:

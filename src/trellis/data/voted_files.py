@@ -11,18 +11,17 @@ columns         token TAB vote TAB vote ...; ``_`` or nothing where a function a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trellis.data.columns import FILLER, blocks
 from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.jsonlines import is_json_lines, json_lines, kind, parse_json
 from trellis.data.voted import VotedText, votes_of_spans
 from trellis.errors import DataError, UnknownNameError, did_you_mean
 
 SPLITS = ("train.json", "valid.json", "test.json")
-KEYS = ("tokens", "text", "votes", "spans")
 
 
 def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[VotedText]:
@@ -38,10 +37,9 @@ def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[Voted
         for split in found:
             yield from _wrench(split, all_functions)
         return
-    plain = name.lower().removesuffix(".gz")
-    if plain.endswith(".json"):
+    if name.lower().removesuffix(".gz").endswith(".json"):
         yield from _wrench(name, all_functions)
-    elif plain.endswith((".jsonl", ".ndjson")):
+    elif is_json_lines(path):
         yield from _lines(path)
     else:
         yield from _columns(path)
@@ -58,7 +56,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
         return DataError(f"{what}: {message}" if what else message, path=path, line=line)
 
     if not isinstance(record, Mapping):
-        raise refuse(f"expected an object with the keys 'tokens' and 'votes' or 'spans', but found {_kind(record)}")
+        raise refuse(f"expected an object with the keys 'tokens' and 'votes' or 'spans', but found {kind(record)}")
     whole = "tokens" not in record and "text" in record
     if "tokens" not in record and not whole:
         hint = did_you_mean("tokens", record)
@@ -73,7 +71,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
     for key in ("spans", "votes"):
         table = record.get(key) or {}
         if not isinstance(table, Mapping):
-            raise refuse(f"expected functions by name in {key!r}, but found {_kind(table)}")
+            raise refuse(f"expected functions by name in {key!r}, but found {kind(table)}")
         for function, given in table.items():
             if function in votes:
                 raise refuse(f"function {function!r} has spans and votes: give one of them")
@@ -82,7 +80,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
                 continue
             own = [given] if whole and (given is None or isinstance(given, str)) else given
             if not isinstance(own, Sequence) or isinstance(own, str):
-                raise refuse(f"expected a list of labels and nulls from function {function!r}, but found {_kind(own)}")
+                raise refuse(f"expected a list of labels and nulls from function {function!r}, but found {kind(own)}")
             for vote in own:
                 if vote is not None and (not isinstance(vote, str) or not vote):
                     raise refuse(f"function {function!r} votes {vote!r}: a vote is the name of a label, or null")
@@ -92,7 +90,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
 
 def _span_votes(n_tokens: int, given: Any, function: str, refuse: Any) -> tuple[str | None, ...]:
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise refuse(f"expected a list of spans [first, end, type] from function {function!r}, found {_kind(given)}")
+        raise refuse(f"expected a list of spans [first, end, type] from function {function!r}, found {kind(given)}")
     for span in given:
         fine = isinstance(span, Sequence) and not isinstance(span, str) and len(span) == 3
         if not fine or type(span[0]) is not int or type(span[1]) is not int or not isinstance(span[2], str):
@@ -104,11 +102,8 @@ def _span_votes(n_tokens: int, given: Any, function: str, refuse: Any) -> tuple[
 
 
 def _lines(path: FilePath) -> Iterator[VotedText]:
-    name = shown(path)
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        yield voted_of(_parsed(line, name, number), path=name, line=number)
+    for number, record in json_lines(path):
+        yield voted_of(record, path=shown(path), line=number)
 
 
 def _columns(path: FilePath) -> Iterator[VotedText]:
@@ -143,7 +138,7 @@ def _wrench(path: str, all_functions: bool) -> Iterator[VotedText]:
     for key, record in records.items():
         what = f"record {key!r}"
         if not isinstance(record, dict):
-            raise DataError(f"{what}: expected an object but found {_kind(record)}", path=path)
+            raise DataError(f"{what}: expected an object but found {kind(record)}", path=path)
         for needed in ("data", "weak_labels"):
             if needed not in record:
                 hint = did_you_mean(needed, record)
@@ -184,22 +179,7 @@ def _wrench_names(path: str, all_functions: bool) -> tuple[list[str], set[str] |
 
 
 def _object(path: str) -> dict[str, Any]:
-    found = _parsed("\n".join(line for _, line in numbered_lines(path)), path, None)
+    found = parse_json("\n".join(line for _, line in numbered_lines(path)), path)
     if not isinstance(found, dict):
-        raise DataError(f"expected a JSON object with a text for each key, but found {_kind(found)}", path=path)
+        raise DataError(f"expected a JSON object with a text for each key, but found {kind(found)}", path=path)
     return found
-
-
-def _parsed(text: str, name: str, number: int | None) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = error.lineno if number is None else number
-        raise DataError(f"not JSON: {error.msg} at character {error.colno}", path=name, line=line) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON that can be read: {error}", path=name, line=number) from None
-
-
-def _kind(found: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return kinds.get(type(found), f"a {type(found).__name__}")

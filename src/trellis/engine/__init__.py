@@ -2,12 +2,13 @@
 
 from trellis.engine.choice import engine_for, threads_for
 from trellis.engine.chunks import by_chunks, chunks
-from trellis.engine.engine import Engine, Placed, place_batch, summed
+from trellis.engine.engine import Additive, Engine, Placed, place_batch, summed
 from trellis.engine.serial import SerialEngine
 from trellis.engine.shards import Piece, Shard, shards_of
 from trellis.engine.threads import ThreadEngine
 
 __all__ = [
+    "Additive",
     "Engine",
     "Piece",
     "Placed",

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import Field, fields, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from trellis.data.batch import Batch
 from trellis.engine.shards import Piece, Shard, shards_of
@@ -86,6 +86,20 @@ def summed(results: Iterable[Any], start: Any = None) -> Any:
     if total is None:
         raise DataError("there are no instances, so there is nothing to sum")
     return total
+
+
+class Additive:
+    """Of a frozen dataclass of numbers and arrays: a sum, and a product with a number, field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in _fields(self)))
+
+    def __mul__(self, factor: float) -> Self:
+        return type(self)(*(getattr(self, f.name) * factor for f in _fields(self)))
+
+
+def _fields(one: Any) -> tuple[Field[Any], ...]:
+    return fields(one)
 
 
 def run_shard(function: Callable[..., T], shard: Shard, *arguments: Any) -> T:

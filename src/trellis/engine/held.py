@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Self, TypeVar
 
 from trellis.data.storage import release_mapped
-from trellis.engine.engine import I, Placed, R, Work
+from trellis.engine.engine import I, Placed, R, Work, numbered
 from trellis.engine.shards import Shard
 
 T = TypeVar("T")
@@ -15,22 +16,29 @@ BETWEEN = 64
 """Shards after which the pages of a corpus on disk are let go of."""
 
 
-class Mapping(Protocol):
+class Local(ABC):
     """An engine of this process."""
 
+    @abstractmethod
     def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
         """The function's results in shard order, lazily: nothing runs before the first is asked for.
 
         Only a bounded number of shards is under way or waiting to be taken, so memory stays flat. BLAS is held at one
         thread from the first result asked for to the last one, or until the iterator is closed.
         """
-        ...
+
+    @property
+    def near(self) -> Self:
+        return self
+
+    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Held[I]:
+        return Held(self, items, numbered(len(items)) if shards is None else shards)
 
 
 class Held(Placed[I]):
     """Items of an engine of this process; nothing is copied."""
 
-    def __init__(self, engine: Mapping, items: Sequence[I], shards: Sequence[Shard]) -> None:
+    def __init__(self, engine: Local, items: Sequence[I], shards: Sequence[Shard]) -> None:
         super().__init__(shards)
         self.engine, self.items = engine, items
 

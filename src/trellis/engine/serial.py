@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from trellis.engine.blas import blas_at_one_thread
-from trellis.engine.engine import I, numbered, run_shard
-from trellis.engine.held import Held
+from trellis.engine.engine import run_shard
+from trellis.engine.held import Local
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SerialEngine:
+class SerialEngine(Local):
     """Runs each shard when its result is asked for.
 
     >>> list(SerialEngine().map(lambda shard: shard.instances.stop, [Shard(0, range(2)), Shard(1, range(2, 5))]))
@@ -30,10 +30,3 @@ class SerialEngine:
                 yield run_shard(function, shard, shard)
 
     n_workers = 1
-
-    @property
-    def near(self) -> Self:
-        return self
-
-    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Held[I]:
-        return Held(self, items, numbered(len(items)) if shards is None else shards)

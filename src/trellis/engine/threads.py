@@ -10,14 +10,14 @@ import contextvars
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from trellis.engine.blas import blas_at_one_thread, hold_this_thread
-from trellis.engine.engine import I, numbered, run_shard
-from trellis.engine.held import Held
+from trellis.engine.engine import run_shard
+from trellis.engine.held import Local
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 from trellis.errors import DataError
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ThreadEngine:
+class ThreadEngine(Local):
     """Runs up to ``threads`` shards at once and gives their results in shard order.
 
     At most 2 ``threads`` shards are under way, waiting, or done and not yet taken. When the caller stops (Ctrl-C, an
@@ -62,13 +62,6 @@ class ThreadEngine:
     @property
     def n_workers(self) -> int:
         return self.threads
-
-    @property
-    def near(self) -> Self:
-        return self
-
-    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> Held[I]:
-        return Held(self, items, numbered(len(items)) if shards is None else shards)
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}

@@ -120,18 +120,11 @@ def greedy_one_to_one(counts: IntArray) -> int:
     return right
 
 
-def labels_a_word(words: NDArray[Any], posterior: FloatArray, *, at_least: int = FREQUENT) -> float:
-    """The l1/linf statistic: how many labels a frequent word is given, on average over such words.
+def add_maxima(words: NDArray[Any], posterior: FloatArray, largest: FloatArray) -> None:
+    """largest[w] = max(largest[w], posterior rows of w): for posteriors that come shard by shard.
 
     words : (n_slots,) codes;  posterior : (n_slots, K) marginals, or one-hot rows of a hard tagging
     """
-    largest = np.zeros((int(words.max(initial=-1)) + 1, posterior.shape[1]))
-    add_maxima(words, posterior, largest)
-    return mean_labels(words, largest, at_least=at_least)
-
-
-def add_maxima(words: NDArray[Any], posterior: FloatArray, largest: FloatArray) -> None:
-    """largest[w] = max(largest[w], posterior rows of w): for posteriors that come shard by shard."""
     order = np.argsort(words, kind="stable")
     sorted_words = words[order]
     first = np.flatnonzero(np.diff(sorted_words, prepend=-1))
@@ -142,7 +135,8 @@ def add_maxima(words: NDArray[Any], posterior: FloatArray, largest: FloatArray) 
 
 
 def mean_labels(words: NDArray[Any], largest: FloatArray, *, at_least: int = FREQUENT) -> float:
-    """Mean over words seen ``at_least`` times of Σ_k largest[w, k]."""
+    """The l1/linf statistic, how many labels a frequent word is given: the mean over words seen ``at_least`` times of
+    Σ_k largest[w, k]."""
     seen = np.bincount(words, minlength=len(largest))
     frequent = seen >= at_least
     if not np.any(frequent):

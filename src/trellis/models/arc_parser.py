@@ -11,7 +11,7 @@ point for every wrong arc), which are quicker and better for a parser that is on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -23,12 +23,11 @@ from scipy import sparse
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Piece, Placed, summed
+from trellis.engine import Additive
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.arc_keys import text_of
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import arc_features
-from trellis.models.lbfgs import Objective
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
@@ -43,17 +42,11 @@ FIRST_SQUARE = {"margin": 1e-8, "adagrad": 1e-3}
 
 
 @dataclass(frozen=True)
-class ArcStatistics:
+class ArcStatistics(Additive):
     """Expected counts of features (n_weights,), and log_partition : Σ_i weight_i log Z_i."""
 
     counts: FloatArray
     log_partition: float
-
-    def __add__(self, other: ArcStatistics) -> ArcStatistics:
-        return ArcStatistics(self.counts + other.counts, self.log_partition + other.log_partition)
-
-    def __mul__(self, factor: float) -> ArcStatistics:
-        return ArcStatistics(self.counts * factor, self.log_partition * factor)
 
 
 class ArcParser(TreeModel, LogLinearModel):
@@ -151,16 +144,6 @@ class ArcParser(TreeModel, LogLinearModel):
         weighted = q.marginal * np.repeat(batch.weights, parts.sizes())
         arc_features.add_arcs(self._text(batch), weighted, counts)
         return ArcStatistics(counts, float(batch.weights @ q.log_partition))
-
-    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
-        bare = self.bare()
-
-        def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            given = (bare, weights)
-            total: ArcStatistics = summed(found for placed in shards for found in placed.run(_expectations, given))
-            return total.log_partition - float(counts @ weights), total.counts - counts
-
-        return value_and_gradient
 
     def _vector(self, statistics: ArcStatistics) -> FloatArray:
         return statistics.counts
@@ -330,9 +313,3 @@ class ArcParser(TreeModel, LogLinearModel):
         self._check_within(l2=(0.0, np.inf), tol=(0.0, np.inf), learning_rate=(1e-300, 1e300))
         if self.solver not in SOLVERS:
             raise UnknownNameError("solver", self.solver, SOLVERS)
-
-
-def _expectations(given: tuple[ArcParser, FloatArray], item: Piece, state: Any) -> tuple[ArcStatistics, Any]:
-    """Expected counts of a shard under the model itself, at given weights."""
-    model, weights = given
-    return model.collect(item.data, model._scores(item.data, weights).infer()), state

@@ -20,8 +20,8 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.engine import Piece, Placed, summed
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
+from trellis.engine import Additive, Piece, Placed, summed
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -86,7 +86,7 @@ class Layout:
         """(n_instances, n_weights): how often each sentence, so labelled, has what each weight is for."""
         k, offsets, y = self.n_labels, batch.offsets, np.asarray(outputs, np.int64)
         sentence = np.repeat(np.arange(len(batch)), batch.lengths)
-        token = np.repeat(np.arange(batch.n_slots), np.diff(batch.features.indptr))
+        token = owners(batch.features.indptr)
         place = log_linear.find_pairs(batch.features.indices, y[token], self.first_pair, self.pair_label)
         has = place >= 0
         inner = np.flatnonzero(np.diff(sentence) == 0)
@@ -110,7 +110,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class CRFStatistics:
+class CRFStatistics(Additive):
     """Expected counts, entry by entry those of the weights, and the log-partitions they came with.
 
     pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,)
@@ -124,26 +124,6 @@ class CRFStatistics:
     stop: FloatArray
     of_features: RowCounts
     log_partition: float
-
-    def __add__(self, other: CRFStatistics) -> CRFStatistics:
-        return CRFStatistics(
-            self.pairs + other.pairs,
-            self.edge + other.edge,
-            self.start + other.start,
-            self.stop + other.stop,
-            self.of_features + other.of_features,
-            self.log_partition + other.log_partition,
-        )
-
-    def __mul__(self, factor: float) -> CRFStatistics:
-        return CRFStatistics(
-            self.pairs * factor,
-            self.edge * factor,
-            self.start * factor,
-            self.stop * factor,
-            self.of_features * factor,
-            self.log_partition * factor,
-        )
 
     def vector(self, layout: Layout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""

@@ -31,6 +31,15 @@ def check_prior(name: str, prior: object, *, variational: bool) -> float:
     return float(prior)
 
 
+def check_sums(name: str, columns: FloatArray, *, may_be_empty: bool = False) -> FloatArray:
+    """Columns of probabilities, each of which must sum to 1; or to 0 where they may be empty."""
+    sums = columns.sum(axis=0)
+    wrong = ~(np.abs(sums - 1.0) <= 1e-6) & ~(may_be_empty & (sums == 0.0))
+    if np.any(wrong):
+        raise DataError(f"{name} must sum to 1 (got {np.ravel(sums)[np.ravel(wrong)][0]:.6g})")
+    return columns
+
+
 def mode(counts: FloatArray, prior: float = 1.0, allowed: BoolArray | None = None) -> FloatArray:
     """Columns θ_j ∝ c_j + α − 1 over the allowed outcomes; uniform where that sums to nothing.
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine
+from trellis.engine import Additive, Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
@@ -43,7 +43,7 @@ FLOOR = -100.0
 
 
 @dataclass(frozen=True)
-class DMVStatistics:
+class DMVStatistics(Additive):
     """Expected counts, a distribution in each column.
 
     root : (T, 1);  child : (T, 2 T), columns (head, side);  stop : (2, 4 T), rows (go on, stop), columns (head, side,
@@ -53,12 +53,6 @@ class DMVStatistics:
     root: FloatArray
     child: FloatArray
     stop: FloatArray
-
-    def __add__(self, other: DMVStatistics) -> DMVStatistics:
-        return DMVStatistics(self.root + other.root, self.child + other.child, self.stop + other.stop)
-
-    def __mul__(self, factor: float) -> DMVStatistics:
-        return DMVStatistics(self.root * factor, self.child * factor, self.stop * factor)
 
 
 class DMV(TreeModel):
@@ -233,9 +227,8 @@ class DMV(TreeModel):
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
         tables = as_parameters(self.ARRAYS, parameters, **self._sizes)
-        for name, table in tables.items():
-            if not self.variational and not np.allclose(table.sum(axis=0), 1.0, rtol=0.0, atol=1e-6):
-                raise DataError(f"{name} must sum to 1 (got {np.ravel(table.sum(axis=0))[0]:.6g})")
+        for name, table in tables.items() if not self.variational else ():
+            dirichlet.check_sums(name, table)
         self._set(*tables.values())
 
     # alone, as an estimator

@@ -27,13 +27,14 @@ from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine, Placed
+from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.back_off import Forms, transitions_after
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
+from trellis.models.free_weights import FreeWeights
 from trellis.models.gaussian import check_l2
 from trellis.models.kernels import counting
 from trellis.models.lexicon import (
@@ -60,12 +61,9 @@ ANYTHING = "<anything>"
 
 EMISSIONS = ("table", "features")
 
-NEVER = 1e-12
-"""A transition of probability 0 has this one in a vector of logarithms."""
-
 
 @dataclass(frozen=True)
-class HMMStatistics:
+class HMMStatistics(Additive):
     """Expected counts.
 
     start : (K,) of first labels;  transition : (K, K) of label pairs, or with ``after`` (n_contexts, K, K)
@@ -76,16 +74,8 @@ class HMMStatistics:
     transition: FloatArray
     emission: RowCounts
 
-    def __add__(self, other: HMMStatistics) -> HMMStatistics:
-        return HMMStatistics(
-            self.start + other.start, self.transition + other.transition, self.emission + other.emission
-        )
 
-    def __mul__(self, factor: float) -> HMMStatistics:
-        return HMMStatistics(self.start * factor, self.transition * factor, self.emission * factor)
-
-
-class HMM(SequenceModel):
+class HMM(FreeWeights, SequenceModel):
     """Hidden Markov model over words.
 
     labels : names of the labels, or how many there are; None: those found in ``y``
@@ -135,7 +125,6 @@ class HMM(SequenceModel):
         "form": ArrayOf(np.int64, ("symbols",), low=0),
         "form_share": ArrayOf(np.float64, ("symbols",), low=0.0),
     }
-    _log_linear: LogLinearEmissions | None = None
     _forms: Forms | None = None
     contexts_: Vocabulary | None = None
     small_: Vocabulary | None = None
@@ -416,7 +405,8 @@ class HMM(SequenceModel):
         start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].reshape(-1, k).T)
         if self._log_linear is not None:
             self.weights_ = tables["weights"]
-            self._set_weights(_summing_to_one("start", start), _summing_to_one("rows of transition", transition))
+            self._check_sums(start=start, transition=transition)
+            self._set_weights(start, transition)
             return
         emission = tables["emission"]
         if self._allowed is not None and np.any(emission[~self._allowed]):
@@ -424,44 +414,13 @@ class HMM(SequenceModel):
         if self.variational:
             self._set_concentrations(start, transition, emission)
             return
-        for name, given in (("start", start), ("rows of transition", transition), ("columns of emission", emission)):
-            _summing_to_one(name, given)
+        self._check_sums(start=start, transition=transition, emission=emission)
         self._set_probabilities(start, transition, emission)
 
-    def vector(self) -> FloatArray:
-        """Weights of features and logarithms of transitions and first labels, one after the other, all of them free."""
-        self._check_by_features("vector")
-        labels = [_log(np.maximum(table, NEVER)).ravel() for table in (self.transition_, self.start_)]
-        return np.concatenate([self.weights_.ravel(), *labels])
-
-    def set_vector(self, vector: FloatArray) -> None:
-        """Take such numbers; transitions and first labels are normalised."""
-        k, n = len(self.label_names_), self.weights_.size
-        self.weights_ = vector[:n].reshape(self.weights_.shape)
-        labels = vector[n:].reshape(k + 1, k).T
-        found = np.exp(labels - labels.max(axis=0))
-        found /= found.sum(axis=0)
-        self._set_weights(found[:, k:], found[:, :k])
-
-    def gradient(self, statistics: HMMStatistics) -> FloatArray:
-        """∇ of E_q[log p(x, y)] + log prior in these numbers, q being what the statistics were collected from.
-
-        Of a distribution exp(v) / Σ exp(v) with counts c it is c − Σ c · exp(v) / Σ exp(v).
-        """
-        self._check_by_features("gradient")
-        assert self._log_linear is not None
-        emission = self._log_linear.gradient(statistics.emission.table(), self.weights_, self.emission_)
-        more = self.transition_prior - 1.0
-        labels = [
-            (counts + more) - (counts + more).sum(axis=-1, keepdims=True) * own
-            for counts, own in ((statistics.transition, self.transition_), (statistics.start, self.start_))
-        ]
-        return np.concatenate([emission.ravel(), *(one.ravel() for one in labels)])
-
-    def _check_by_features(self, verb: str) -> None:
-        self._check_fitted()
-        if self._log_linear is None:
-            raise DataError(f"{verb} is of weights of features: HMM(..., emissions='features')")
+    def _check_sums(self, **tables: FloatArray) -> None:
+        names = {"transition": "rows of transition", "emission": "columns of emission"}
+        for name, table in tables.items():
+            dirichlet.check_sums(names.get(name, name), table, may_be_empty=True)
 
     def _table_of_arrays(self, features: Vocabulary | None) -> tuple[dict[str, ArrayOf], dict[str, int]]:
         k = len(self.label_names_)
@@ -640,14 +599,6 @@ def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, w
         return Batch.from_sentences(X, y, label_names=names, weights=weights)
     except TypeError as error:
         raise DataError(f"words must be strings: {error}") from error
-
-
-def _summing_to_one(name: str, columns: FloatArray) -> FloatArray:
-    sums = columns.sum(axis=0)
-    wrong = (np.abs(sums - 1.0) > 1e-6) & (sums != 0.0)
-    if np.any(wrong):
-        raise DataError(f"{name} must sum to 1 (got {sums[wrong][0]:.6g})")
-    return columns
 
 
 def _log(probabilities: FloatArray) -> FloatArray:

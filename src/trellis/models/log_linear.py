@@ -11,7 +11,7 @@ import numpy as np
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, threads_for
+from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, summed, threads_for
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
@@ -60,9 +60,20 @@ class LogLinearModel(SavedEstimator):
         """Σ_i weight_i phi(x_i, y_i) of labels that are all known (n_weights,)."""
         return np.asarray(self.phi(batch, batch.labels).T @ batch.weights)
 
+    def _scores(self, batch: Batch, weights: FloatArray) -> Structure:
+        """Log-potentials of p(y | x) at given weights."""
+        raise NotImplementedError
+
     def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
-        raise NotImplementedError
+        bare = self.bare()
+
+        def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
+            given = (bare, weights)
+            total = summed(found for placed in shards for found in placed.run(_expectations, given))
+            return total.log_partition - float(counts @ weights), self._vector(total) - counts
+
+        return value_and_gradient
 
     def _vector(self, statistics: Any) -> FloatArray:
         """Expected counts in the order of the weights."""
@@ -76,9 +87,6 @@ class LogLinearModel(SavedEstimator):
         made = copy.copy(self)
         made.engine = None
         return made
-
-    def uniform(self, batch: Batch) -> Structure:
-        raise NotImplementedError
 
     def update(
         self, statistics: Any, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
@@ -183,6 +191,12 @@ class LogLinearModel(SavedEstimator):
             raise UnknownNameError("solver", self.solver, SOLVERS)
         self._check_whole(max_iter=1, batch_size=1, random_state=0)
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
+
+
+def _expectations(given: tuple[LogLinearModel, FloatArray], item: Piece, state: Any) -> tuple[Any, Any]:
+    """Expected counts of a shard under the model itself, at given weights."""
+    model, weights = given
+    return model.collect(item.data, model._scores(item.data, weights).infer()), state
 
 
 def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[FloatArray, Any]:

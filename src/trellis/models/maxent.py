@@ -8,40 +8,28 @@ intercept has no prior. With labels given it is ordinary supervised training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, LabelArray
-from trellis.engine import Piece, Placed, summed
-from trellis.errors import DataError
-from trellis.models.arrays import check_arrays
-from trellis.models.lbfgs import Objective
+from trellis.engine import Additive
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
 
 
 @dataclass(frozen=True)
-class MaxEntStatistics:
+class MaxEntStatistics(Additive):
     """Expected counts.  feature : (n_features, K);  label : (K,);  log_partition : Σ_i weight_i log Z_i."""
 
     feature: FloatArray
     label: FloatArray
     log_partition: float
-
-    def __add__(self, other: MaxEntStatistics) -> MaxEntStatistics:
-        return MaxEntStatistics(
-            self.feature + other.feature, self.label + other.label, self.log_partition + other.log_partition
-        )
-
-    def __mul__(self, factor: float) -> MaxEntStatistics:
-        return MaxEntStatistics(self.feature * factor, self.label * factor, self.log_partition * factor)
 
 
 class MaxEnt(LogLinearModel, TabularModel):
@@ -90,19 +78,14 @@ class MaxEnt(LogLinearModel, TabularModel):
         self.n_jobs = n_jobs
         self.engine = engine
 
-    def _prepare(self) -> None:
+    def _check_settings(self) -> None:
         self._check_training()
-        self.reset()
 
     # the four verbs
 
     def scores(self, batch: Batch) -> Categorical:
         """Log-potentials of p(y | x), (n_rows, K)."""
         return self._scores(batch, self.weights_)
-
-    def uniform(self, batch: Batch) -> Categorical:
-        """Scores under which all labels are equally likely."""
-        return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> MaxEntStatistics:
         """Expected counts of features with labels and of labels."""
@@ -112,12 +95,8 @@ class MaxEnt(LogLinearModel, TabularModel):
         )
 
     def _scores(self, batch: Batch, weights: FloatArray) -> Categorical:
-        if batch.features is None or batch.features.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"the batch must have a matrix of {self.n_features_in_} features: make it with the model's encode"
-            )
         feature, intercept = self._split(weights)
-        return Categorical(batch.features @ feature + intercept, batch.first)
+        return Categorical(self._features(batch) @ feature + intercept, batch.first)
 
     def phi(self, batch: Batch, outputs: LabelArray) -> Any:
         """(n_rows, n_weights): the features of each row, at the places of its label."""
@@ -129,16 +108,6 @@ class MaxEnt(LogLinearModel, TabularModel):
             row, column = np.concatenate([row, own]), np.concatenate([column, n * k + y])
             value = np.concatenate([value, np.ones(len(own))])
         return sparse.csr_matrix((value, (row, column)), shape=(len(batch), self._n_weights()))
-
-    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
-        bare = self.bare()
-
-        def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            given = (bare, weights)
-            total = summed(found for placed in shards for found in placed.run(_expectations, given))
-            return total.log_partition - float(counts @ weights), self._vector(total) - counts
-
-        return value_and_gradient
 
     # weights
 
@@ -171,20 +140,3 @@ class MaxEnt(LogLinearModel, TabularModel):
         """Supervised training on the rows whose label is known."""
         self._fit_given(self._labelled(X, y, sample_weight))
         return self
-
-    # one file
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        parameters = self.parameters()
-        return self._names(), dict(parameters)
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_training()
-        self._restore_names(names)
-        self.set_parameters(check_arrays(self.ARRAYS, arrays))
-
-
-def _expectations(given: tuple[MaxEnt, FloatArray], item: Piece, state: Any) -> tuple[MaxEntStatistics, Any]:
-    """Expected counts of a shard under the model itself, at given weights."""
-    model, weights = given
-    return model.collect(item.data, model._scores(item.data, weights).infer()), state

@@ -13,30 +13,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Placed
-from trellis.errors import DataError
+from trellis.engine import Additive, Engine, Placed
 from trellis.models import dirichlet
-from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
 
 
 @dataclass(frozen=True)
-class NaiveBayesStatistics:
+class NaiveBayesStatistics(Additive):
     """Expected counts.  label : (K,);  feature : (n_features, K)."""
 
     label: FloatArray
     feature: FloatArray
-
-    def __add__(self, other: NaiveBayesStatistics) -> NaiveBayesStatistics:
-        return NaiveBayesStatistics(self.label + other.label, self.feature + other.feature)
-
-    def __mul__(self, factor: float) -> NaiveBayesStatistics:
-        return NaiveBayesStatistics(self.label * factor, self.feature * factor)
 
 
 class NaiveBayes(TabularModel):
@@ -75,10 +67,6 @@ class NaiveBayes(TabularModel):
         self.feature_prior = feature_prior
         self.variational = variational
 
-    def _prepare(self) -> None:
-        self._check_settings()
-        self.reset()
-
     def _check_settings(self) -> None:
         dirichlet.check_prior("class_prior", self.class_prior, variational=self.variational)
         dirichlet.check_prior("feature_prior", self.feature_prior, variational=self.variational)
@@ -87,12 +75,7 @@ class NaiveBayes(TabularModel):
 
     def scores(self, batch: Batch) -> Categorical:
         """log p(x, y) of each row, (n_rows, K)."""
-        _check_features(batch, self.n_features_in_)
-        return Categorical(self._log_prior + batch.features @ self._log_feature, batch.first)
-
-    def uniform(self, batch: Batch) -> Categorical:
-        """Scores under which all labels are equally likely."""
-        return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
+        return Categorical(self._log_prior + self._features(batch) @ self._log_feature, batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> NaiveBayesStatistics:
         """Expected counts of labels and of features with labels."""
@@ -149,9 +132,8 @@ class NaiveBayes(TabularModel):
         """Take parameters of the form that :meth:`parameters` gives."""
         sizes = {"features": self.n_features_in_, "labels": len(self.classes_)}
         tables = as_parameters(self.ARRAYS, parameters, **sizes)
-        for name, table in tables.items():
-            if not self.variational and not np.allclose(table.sum(axis=0), 1.0, rtol=0.0, atol=1e-6):
-                raise DataError(f"{name} must sum to 1 (got {np.ravel(table.sum(axis=0))[0]:.6g})")
+        for name, table in tables.items() if not self.variational else ():
+            dirichlet.check_sums(name, table)
         prior, feature = tables["prior"][:, None], tables["feature"]
         (self._set_concentrations if self.variational else self._set_probabilities)(prior, feature)
 
@@ -172,19 +154,3 @@ class NaiveBayes(TabularModel):
         batch = self._labelled(X, y, sample_weight)
         self.update(self.collect(batch, self.uniform(batch).certain(batch.labels)))
         return self
-
-    # one file
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        parameters = self.parameters()
-        return self._names(), dict(parameters)
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        self._restore_names(names)
-        self.set_parameters(check_arrays(self.ARRAYS, arrays))
-
-
-def _check_features(batch: Batch, n_features: int) -> None:
-    if batch.features is None or batch.features.shape[1] != n_features:
-        raise DataError(f"the batch must have a matrix of {n_features} features: make it with the model's encode")

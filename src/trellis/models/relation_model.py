@@ -20,7 +20,7 @@ from scipy import sparse
 
 from trellis.constraints.relations import ENTITY, NONE, RELATION, opposite_pairs
 from trellis.data.batch import UNKNOWN, Batch, Column
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
@@ -233,7 +233,7 @@ class RelationModel(SavedEstimator):
             side.classes_ = np.array(self.types_[kind])
             side.label_names_ = Vocabulary(self.types_[kind], kind="label")
             side.n_features_in_ = len(self._features[kind])
-            side._prepare()
+            side.reset()
             made.append(side)
         self.sides_ = (made[0], made[1])
         self.label_names_ = _label_names(self.types_)
@@ -449,7 +449,7 @@ def _ties(variables: tuple[Variables, ...], most: int, *, both_ways: bool) -> tu
     """Factors over every pair after its two mentions, and over the two relations between two mentions."""
     mentions, pairs = variables
     few = np.diff(mentions.offsets) <= most
-    owner = np.repeat(np.arange(len(few)), np.diff(pairs.offsets))
+    owner = owners(pairs.offsets)
     local = np.arange(len(owner)) - pairs.offsets[owner]
     tied = few[owner]
     scope = np.column_stack((_of(pairs), local))[tied]

@@ -22,7 +22,8 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
+from trellis.engine import Additive
 from trellis.models.crf_objective import Layout, RowFeatures, checked_features
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -75,7 +76,7 @@ class SegmentLayout(Layout):
     def rows(self, features: Any) -> tuple[Any, Any, Any, IntArray, Any]:
         """Features of tokens, of beginnings and of ends (n, n_features); cells (slot · L + length − 1), and theirs."""
         n = features.shape[0]
-        row = np.repeat(np.arange(n, dtype=np.int64), np.diff(features.indptr))
+        row = owners(features.indptr)
         role = self.role[features.indices]
 
         def chosen(mine: Any, at: IntArray, n_rows: int) -> Any:
@@ -135,20 +136,12 @@ class SegmentLayout(Layout):
 
 
 @dataclass(frozen=True)
-class SegmentStatistics:
+class SegmentStatistics(Additive):
     """Expected counts: of pairs (n_pairs, 1), of the other weights in their order, and the log-partitions with them."""
 
     pairs: RowCounts
     others: FloatArray
     log_partition: float
-
-    def __add__(self, other: SegmentStatistics) -> SegmentStatistics:
-        return SegmentStatistics(
-            self.pairs + other.pairs, self.others + other.others, self.log_partition + other.log_partition
-        )
-
-    def __mul__(self, factor: float) -> SegmentStatistics:
-        return SegmentStatistics(self.pairs * factor, self.others * factor, self.log_partition * factor)
 
     def vector(self, layout: Layout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.data.batch import Batch
 from trellis.data.bio import BEGINS as MARK
@@ -149,14 +148,6 @@ class SemiCRF(CRF):
     def decode(self, batch: Batch, labels: LabelArray) -> list[list[str]]:
         codes = codes_of(list(self.label_names_))
         return [[codes[c] for c in labels[lo:hi].tolist()] for lo, hi in pairwise(batch.offsets.tolist())]
-
-    @property
-    def again_(self) -> NDArray[np.float64]:
-        return self.layout_.own(self.weights_)[0]
-
-    @property
-    def length_(self) -> NDArray[np.float64]:
-        return self.layout_.own(self.weights_)[1]
 
     def bare(self) -> Self:
         made = super().bare()

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
+from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
@@ -45,6 +46,7 @@ class TabularModel(SavedEstimator):
     label_names_: Vocabulary
     n_features_in_: int
     _not_negative = False
+    ARRAYS: ClassVar[dict[str, ArrayOf]]
 
     def scores(self, batch: Batch) -> Categorical:
         raise NotImplementedError
@@ -60,8 +62,29 @@ class TabularModel(SavedEstimator):
         """Posteriors of the batch's shards in the form that ``predict_proba`` gives them."""
         return np.concatenate([np.empty((0, len(self.label_names_))), *(q.node for q in posteriors)])
 
-    def _prepare(self) -> None:
-        """Check the constructor's arguments and reset the parameters; classes and features are known."""
+    def uniform(self, batch: Batch) -> Categorical:
+        """Scores under which all labels are equally likely."""
+        return Categorical(np.zeros((len(batch), len(self.classes_))), batch.first)
+
+    def _features(self, batch: Batch) -> Any:
+        """The matrix of a batch, which must have this model's columns."""
+        if batch.features is None or batch.features.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"the batch must have a matrix of {self.n_features_in_} features: make it with the model's encode"
+            )
+        return batch.features
+
+    def _check_settings(self) -> None:
+        """Check the constructor's arguments."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, FloatArray]:
+        raise NotImplementedError
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         raise NotImplementedError
 
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
@@ -78,7 +101,8 @@ class TabularModel(SavedEstimator):
         if fit:
             self.classes_ = _check_classes(self._learn_classes(given, known))
             self.label_names_ = Vocabulary(map(str, self.classes_.tolist()), kind="label")
-            self._prepare()
+            self._check_settings()
+            self.reset()
         labels = np.full(matrix.shape[0], UNKNOWN, dtype=np.int32)
         labels[known] = self._codes(given[known])
         return Batch.of_rows(matrix, labels, _check_weights(weights, matrix.shape[0]))
@@ -177,14 +201,21 @@ class TabularModel(SavedEstimator):
                 f"{list(trained)} and here {list(names)}"
             )
 
-    def _names(self) -> dict[str, Any]:
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        parameters = self.parameters()
         columns = getattr(self, "feature_names_in_", None)
-        return {
+        names = {
             "classes": self.classes_.tolist(),
             "classes_type": self.classes_.dtype.str if self.classes_.dtype != object else "O",
             "n_features": self.n_features_in_,
             "feature_names": None if columns is None else list(columns),
         }
+        return names, dict(parameters)
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        self._restore_names(names)
+        self.set_parameters(check_arrays(self.ARRAYS, arrays))
 
     def _restore_names(self, names: Mapping[str, Any]) -> None:
         classes = check_hints(_Names, names, "part")["classes"]

@@ -168,6 +168,22 @@ class LocalRows:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of every evaluation of a shard.
+
+    weights : (n_instances,) or None;  at : parts whose marginals will be asked of the posterior
+    generic : whether fast paths are left aside
+    """
+
+    gamma: float
+    weights: FloatArray | None
+    tolerance: float
+    most_evaluations: int
+    at: IntArray | None = None
+    generic: bool = False
+
+
+@dataclass(frozen=True)
 class LocalState:
     """Where the solver of a shard's local rows starts: its last answer.
 

@@ -8,31 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.projection.kernels import lock_step as kernel
 from trellis.projection.kernels import solver
-from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.structures.structure import Structure
 
 
-def project_rows(
-    scores: Structure,
-    mine: LocalRows,
-    gamma: float,
-    state: LocalState,
-    *,
-    weights: FloatArray | None,
-    tolerance: float,
-    most_evaluations: int,
-    at: IntArray | None = None,
-) -> LocalSolution:
-    """Solve each instance's own rows; ``scores`` are already divided by γ.
-
-    at : further parts whose marginals will be asked of the posterior
-    """
+def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+    """Solve each instance's own rows; ``scores`` are already divided by γ."""
     scaled, entries = mine.scaled, mine.entries
     rows, n = scaled.rows, len(scores)
-    table = GroupTable.of(rows, gamma)
+    table = GroupTable.of(rows, asked.gamma)
     n_rows = np.diff(scaled.instance_rows)
     solving = kernel.Solving(
         rows=scaled.instance_rows,
@@ -68,17 +55,17 @@ def project_rows(
     active = np.flatnonzero(n_rows)
     while len(active):
         moving = scores.take(active) if len(active) < n else scores
-        entry = _ranges(entries.start[active], entries.start[active + 1])
-        place = np.repeat(np.arange(len(active)), (entries.start[active + 1] - entries.start[active]))
+        first_entry, entry = take_rows(entries.start, active)
+        place = owners(first_entry)
         part = moving.parts.join(place, entries.local[entry])
         q = moving.add(part, rows.pull(solving.trial)[entry]).infer(at=part)
         marginal = np.zeros(len(rows.part))
         marginal[entry] = q.at(part)
-        kernel.advance_all(solving, active, q.log_partition, marginal, tolerance, most_evaluations)
+        kernel.advance_all(solving, active, q.log_partition, marginal, asked.tolerance, asked.most_evaluations)
         active = active[solving.ending[active] == solver.EVALUATE]
     theta = np.where(np.repeat(n_rows > 0, n_rows), solving.vectors[first + solver.X * width], 0.0)
-    wanted = rows.part if at is None else np.concatenate((rows.part, at))
-    q = scores.add(rows.part, rows.pull(theta)).infer(weights=weights, at=wanted)
+    wanted = rows.part if asked.at is None else np.concatenate((rows.part, asked.at))
+    q = scores.add(rows.part, rows.pull(theta)).infer(weights=asked.weights, at=wanted)
     return LocalSolution(
         posterior=q,
         theta=theta / scaled.scale,
@@ -90,8 +77,12 @@ def project_rows(
     )
 
 
-def _ranges(start: IntArray, stop: IntArray) -> IntArray:
-    """start[0] .. stop[0] − 1, start[1] .. stop[1] − 1, and so on, one after the other."""
-    length = stop - start
-    offsets = offsets_of(length)
-    return np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], length)
+def project_some(
+    scores: Structure, mine: LocalRows, left: IntArray, theta: FloatArray, asked: Asked
+) -> tuple[LocalSolution, BoolArray]:
+    """The same for instances that a fast path leaves (rising numbers), from θ of all rows; and which rows are theirs.
+
+    weights, at : of these instances alone
+    """
+    some, theirs = scores.take(left), np.isin(mine.rows.instance, left)
+    return project_rows(some, LocalRows(mine.rows.take(left, some.parts)), LocalState(theta[theirs]), asked), theirs

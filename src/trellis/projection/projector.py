@@ -27,8 +27,8 @@ from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
-from trellis.projection.local import GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import PATIENT, Asked, Item, ShardAnswer, ShardRows
+from trellis.projection.local import Asked, GroupTable, LocalState, ScaledRows
+from trellis.projection.shard import PATIENT, Item, ShardAnswer, ShardRows
 from trellis.projection.work import Ask, Finish, Finished, evaluate, finish
 from trellis.structures.structure import Structure, check_gamma
 

@@ -10,7 +10,6 @@ reports of the coupling ones is the value and gradient of the dual with the loca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from trellis.engine import Piece
 from trellis.projection import lock_step
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.kernels import fast_path, solver
-from trellis.projection.local import LocalRows, LocalSolution, LocalState
+from trellis.projection.local import Asked, LocalRows, LocalSolution, LocalState
 from trellis.structures.structure import Structure
 
 ANNEALING_FACTOR = 4.0
@@ -32,22 +31,6 @@ PATIENT = 50
 """Who allows fewer evaluations than this does not want every instance to converge, and gets no annealing."""
 MOST_RESCUED = 100
 """More instances than this that do not converge are not a hard corner or two but something wrong: they are left."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of every evaluation of a shard.
-
-    weights : (n_instances,) or None;  at : parts whose marginals will be asked of the posterior
-    generic : whether fast paths are left aside
-    """
-
-    gamma: float
-    weights: FloatArray | None
-    tolerance: float
-    most_evaluations: int
-    at: IntArray | None = None
-    generic: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,13 +115,13 @@ class ShardRows:
         rows = self.local
         if self.rows.implicit and self._fast(rows, tilted, asked) is None:
             rows = LocalRows(rows.rows.written_out())
-        solve = partial(self._solve, asked=asked)
-        local = solve(tilted, rows, asked.gamma, state if rows is self.local else LocalState(np.zeros(len(rows))))
+        start = state if rows is self.local else LocalState(np.zeros(len(rows)))
+        local = self._solve(tilted, rows, start, asked)
         rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
         if rescue and rows.rows.implicit and len(tilted) <= MOST_RESCUED:
             return self._project(tilted, state, replace(asked, generic=True))
         if rescue and not rows.rows.implicit:
-            local = solve(tilted, rows, asked.gamma, self._anneal(tilted, rows, local, asked))
+            local = self._solve(tilted, rows, self._anneal(tilted, rows, local, asked), asked)
             lost = np.flatnonzero(local.ending != solver.CONVERGED)
             if len(self.coupled) and len(lost):
                 # Coupling rows would ask hundreds of times more: say at once if no q can satisfy these rows.
@@ -154,16 +137,11 @@ class ShardRows:
         fast = None if asked.generic else fast_path(tilted.kind)
         return fast if fast is not None and fast.takes(rows.rows) else None
 
-    def _solve(
-        self, tilted: Structure, rows: LocalRows, gamma: float, state: LocalState, asked: Asked
-    ) -> LocalSolution:
+    def _solve(self, tilted: Structure, rows: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
         fast = self._fast(rows, tilted, asked)
         project_rows = lock_step.project_rows if fast is None else fast.project_rows
-        found: LocalSolution = project_rows(
-            tilted, rows, gamma, state, weights=asked.weights, tolerance=asked.tolerance,
-            most_evaluations=asked.most_evaluations,
-            at=self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None,
-        )  # fmt: skip
+        at = self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None
+        found: LocalSolution = project_rows(tilted, rows, state, replace(asked, at=at))
         return found
 
     def _wanted(self, asked: Asked) -> IntArray:
@@ -180,9 +158,9 @@ class ShardRows:
         for i in np.flatnonzero(local.ending != solver.CONVERGED)[:MOST_RESCUED].tolist():
             rows = LocalRows(mine.rows.shard(i, i + 1).local())
             scores, found = tilted.instances(i, i + 1), np.zeros(len(rows))
-            alone = Asked(asked.gamma, None, asked.tolerance, asked.most_evaluations, generic=asked.generic)
             for ratio in ANNEALING:
-                step = self._solve(scores.temper(ratio), rows, asked.gamma * ratio, LocalState(found), alone)
+                alone = replace(asked, gamma=asked.gamma * ratio, weights=None, at=None)
+                step = self._solve(scores.temper(ratio), rows, LocalState(found), alone)
                 if not np.all(np.isfinite(step.theta)):
                     break
                 found = step.theta * ANNEALING_FACTOR

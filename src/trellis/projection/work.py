@@ -16,8 +16,8 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import InfeasibleError
 from trellis.projection.diagnosis import explain
-from trellis.projection.local import LocalState
-from trellis.projection.shard import Asked, Item, ShardAnswer
+from trellis.projection.local import Asked, LocalState
+from trellis.projection.shard import Item, ShardAnswer
 from trellis.structures.structure import Structure
 
 

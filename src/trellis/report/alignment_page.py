@@ -13,8 +13,8 @@ from trellis.metrics.alignment import GoldLinks, Link, score_links
 from trellis.models.alignment.model import as_words
 from trellis.report.alignment import posterior_grids
 from trellis.report.effects import effects, effects_table
-from trellis.report.judged import Judged, calibration_curves, threshold_curves
-from trellis.report.page import Page, percent, picture, table, text
+from trellis.report.judged import Judged, curves
+from trellis.report.page import Page, largest, percent, picture, table, text
 from trellis.tasks.align import CONSTRAINTS, Aligner
 
 GRIDS = 3
@@ -80,8 +80,7 @@ def _against_gold(
     page.add(
         f"{len(gold)} pairs against gold",
         table(("links", "precision", "recall", "AER", "found"), rows, f"Threshold {aligner.threshold_:g}."),
-        picture(threshold_curves(judged), "Links, kept from some mean posterior of both directions on"),
-        picture(calibration_curves(judged), "Are the posteriors what they say?"),
+        *curves(judged, "Links, kept from some mean posterior of both directions on", "posteriors"),
     )
 
 
@@ -103,16 +102,14 @@ def _most_changed(words: Sequence[Any], before: Sequence[Grid], after: Sequence[
         for n, (x, y) in enumerate(zip(before, after, strict=True))
         if 2 < max(map(len, words[n])) <= LONGEST and min(map(len, words[n])) > 0
     ]
-    return [n for _, n in sorted(moved, key=lambda one: (-one[0], one[1]))[:GRIDS]]
+    return [n for _, n in largest(moved, GRIDS)]
 
 
 def _worst(words: Sequence[Any], aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLinks]) -> str:
     found = [set(links) for links in aligner.align(pairs[: len(gold)])]
     wrong = [(len(f - g.possible) + len(g.sure - f), n) for n, (f, g) in enumerate(zip(found, gold, strict=True))]
     made = []
-    for count, n in sorted(wrong, key=lambda one: (-one[0], one[1]))[:5]:
-        if not count:
-            break
+    for _, n in largest([one for one in wrong if one[0]], 5):
         source, target = words[n]
 
         def named(links: Collection[Link], source: Any = source, target: Any = target) -> str:

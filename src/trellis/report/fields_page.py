@@ -14,8 +14,8 @@ from trellis.data.tokens import Text, fields_of
 from trellis.learn.ccm import LARGEST_DUAL
 from trellis.metrics.fields import score_fields
 from trellis.report.effects import Effects, effects, effects_table
-from trellis.report.judged import Judged, calibration_curves, threshold_curves
-from trellis.report.page import Page, heat, percent, picture, table, text
+from trellis.report.judged import Judged, curves
+from trellis.report.page import Page, heats, largest, percent, table, text
 from trellis.tasks.confidence import field_probabilities
 from trellis.tasks.extract import Extractor
 from trellis.tasks.field_errors import Mistake, confusions
@@ -66,21 +66,18 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Ef
     batch = extractor.batch(texts, labels=False)
     grid = extractor.ccm_.model_.parts(batch).grid()
     names = list(extractor.label_names_)
-    moved = []
+    moved, both = [], {}
     for n, t in enumerate(texts):
         own = grid[batch.offsets[n] : batch.offsets[n + 1]]
-        p, q = did.before.at(own), did.after.at(own)
-        moved.append((float(np.abs(p - q).sum()) if 3 < len(t) <= LONGEST else -1.0, n, p, q))
+        both[n] = did.before.at(own), did.after.at(own)
+        change = float(np.abs(both[n][0] - both[n][1]).sum())
+        if 3 < len(t) <= LONGEST and change > 0:
+            moved.append((change, n))
     pieces = []
-    for change, n, p, q in sorted(moved, key=lambda one: (-one[0], one[1]))[:SHOWN]:
-        if change <= 0:
-            break
-        used = [k for k in range(len(names)) if max(p[:, k].max(), q[:, k].max()) > 0.1]
-        words = [str(w) for w in texts[n].sentence.words]
-        for title, values in (("before", p), ("after", q)):
-            pieces.append(
-                heat([names[k] for k in used], words, values[:, used].T, f"{title} the projection: {texts[n].text}")
-            )
+    for _, n in largest(moved, SHOWN):
+        said = f"the projection: {texts[n].text}"
+        ways = dict(zip((f"before {said}", f"after {said}"), both[n], strict=True))
+        pieces += heats(names, [str(w) for w in texts[n].sentence.words], ways, 0.1)
     page.add(
         "Label posteriors",
         *([text("The short texts that the rules changed most; labels below 0.1 are left out.")] if pieces else []),
@@ -102,8 +99,7 @@ def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Text], label
     page.add(
         f"{len(texts)} texts against gold",
         table(("", "tokens right", "field F1"), rows),
-        picture(threshold_curves(judged), "Fields, kept from some probability on"),
-        picture(calibration_curves(judged), "Are the probabilities what they say?"),
+        *curves(judged, "Fields, kept from some probability on"),
     )
 
 

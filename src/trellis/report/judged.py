@@ -11,6 +11,7 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.metrics.calibration import calibration
 from trellis.report.figure import ACCENTS, FAINT, INK, new_figure, plain_axes
+from trellis.report.page import picture
 
 STYLES = ("-", "--")
 
@@ -29,6 +30,10 @@ class Judged:
         p, hit = (np.array(column) for column in zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
         return cls(p.astype(np.float64), hit.astype(np.bool_), n_gold)
 
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return len(self.right)
+
     def at(self, threshold: float) -> tuple[float, float]:
         """Precision and recall of what has at least this probability; precision of nothing is 1.
 
@@ -37,6 +42,14 @@ class Judged:
         """
         kept = self.right[self.probability >= threshold]
         return (float(kept.mean()) if len(kept) else 1.0), float(kept.sum()) / max(self.n_gold, 1)
+
+
+def curves(judged: Mapping[str, Judged], what: str, given: str = "probabilities") -> list[str]:
+    """Both pictures below, for a page: what is kept from some threshold on, and whether what is given is true."""
+    return [
+        picture(threshold_curves(judged), what),
+        picture(calibration_curves(judged), f"Are the {given} what they say?"),
+    ]
 
 
 def threshold_curves(judged: Mapping[str, Judged]) -> Any:

@@ -13,8 +13,8 @@ from trellis.constraints.penalties import with_penalties
 from trellis.data.ragged import FloatArray
 from trellis.learn.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
-from trellis.report.judged import Judged, calibration_curves, threshold_curves
-from trellis.report.page import Page, heat, percent, picture, table
+from trellis.report.judged import Judged, curves
+from trellis.report.page import Page, heats, largest, percent, table
 
 SHOWN = 3
 LONGEST = 14
@@ -71,18 +71,14 @@ def page_of_labels(
         page.add("What the constraints did", effects_table(did.constraints))
     page.add("Words of each label", words_table(words, [[names[k] for k in own.argmax(axis=1)] for own in q]))
     moved = [
-        (float(np.abs(a - b).sum()) if 1 < len(w) <= LONGEST else -1.0, n)
+        (float(np.abs(a - b).sum()), n)
         for n, (a, b, w) in enumerate(zip(p, q, words, strict=True))
+        if 1 < len(w) <= LONGEST
     ]
     pieces = []
-    for change, n in sorted(moved, key=lambda one: (-one[0], one[1]))[:SHOWN]:
-        if change < 0:
-            break
-        shown = [k for k in range(len(names)) if max(p[n][:, k].max(), q[n][:, k].max()) > 0.05]
-        for title, values in (
-            (("before the projection", p[n]), ("after", q[n])) if constraints else (("posteriors", p[n]),)
-        ):
-            pieces.append(heat([names[k] for k in shown], words[n], values[:, shown].T, title))
+    for _, n in largest(moved, SHOWN):
+        both = {"before the projection": p[n], "after": q[n]}
+        pieces += heats(names, words[n], both if constraints else {"posteriors": p[n]}, 0.05)
     page.add("Label posteriors", *pieces)
     return page
 
@@ -122,8 +118,7 @@ def _against_gold(page: Page, names: Sequence[str], words: Any, gold: Any, ways:
     page.add(
         f"{judged[way].n_gold} labels against gold",
         table(("likeliest label of each token", "right"), rows),
-        picture(threshold_curves(judged), "Labels, kept from some probability on"),
-        picture(calibration_curves(judged), "Are the probabilities what they say?"),
+        *curves(judged, "Labels, kept from some probability on"),
     )
     page.add("Worst errors", *confusions(words, gold, [[label for _, label in own] for own in found]))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -114,6 +114,18 @@ def heat(rows: Sequence[str], columns: Sequence[str], values: Any, caption: str)
         f'{_said(caption)}<div class="wide"><table><thead><tr><th></th>{head}</tr></thead>\n'
         f"<tbody>\n{body}</tbody></table></div>"
     )
+
+
+def heats(names: Sequence[str], words: Sequence[str], ways: Mapping[str, Any], least: float) -> list[str]:
+    """A :func:`heat` for each way of labelling words, (n_words, n_names) by its title; names that never reach ``least``
+    are left out of all."""
+    used = [k for k in range(len(names)) if max(values[:, k].max() for values in ways.values()) > least]
+    return [heat([names[k] for k in used], words, values[:, used].T, title) for title, values in ways.items()]
+
+
+def largest(numbered: Iterable[tuple[float, int]], n: int) -> list[tuple[float, int]]:
+    """The n largest, by their numbers where they are equal."""
+    return sorted(numbered, key=lambda one: (-one[0], one[1]))[:n]
 
 
 def picture(figure: Any, caption: str = "") -> str:

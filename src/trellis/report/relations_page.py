@@ -7,8 +7,8 @@ from typing import Any
 
 from trellis.data.related import RelatedText
 from trellis.metrics.relations import score_relations
-from trellis.report.judged import Judged, calibration_curves, threshold_curves
-from trellis.report.page import Page, percent, picture, table, text
+from trellis.report.judged import Judged, curves
+from trellis.report.page import Page, percent, table, text
 from trellis.tasks.relate import Relater
 
 MOST = 15
@@ -32,10 +32,8 @@ def relations_page(relater: Relater, texts: Sequence[RelatedText], _: Any) -> Pa
         page.add(
             f"{len(known)} sentences against gold",
             table(("F1", "entities", "relations", "with the right entities"), rows),
-            *([picture(threshold_curves(judged), "Relations, kept from some probability on"),
-               picture(calibration_curves(judged), "Are the probabilities what they say?")]
-              if all(len(one.right) for one in judged.values()) else []),
-        )  # fmt: skip
+            *(curves(judged, "Relations, kept from some probability on") if all(map(len, judged.values())) else []),
+        )
     page.add(
         "What is known",
         table(("rule", "in words"), [(c.name, c.describe()) for c in relater.constraints_], words=(0, 1)),

@@ -10,7 +10,7 @@ import numpy as np
 from trellis.data.conllu import heads as heads_of
 from trellis.data.sentence import Sentence
 from trellis.report.arcs import arcs_figure
-from trellis.report.judged import Judged, calibration_curves, threshold_curves
+from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, picture, table, text
 from trellis.tasks.parse import compare, tagged
 from trellis.tasks.tree_text import strip
@@ -46,8 +46,7 @@ def trees_page(task: Any, sentences: Sequence[Sentence], _: Any) -> Page:
         page.add(
             f"{len(known)} sentences against gold",
             table(("", "heads right", *["with relations"] * named), rows),
-            picture(threshold_curves(judged), "Arcs, kept from some posterior on"),
-            picture(calibration_curves(judged), "Are the posteriors what they say?"),
+            *curves(judged, "Arcs, kept from some posterior on", "posteriors"),
         )
 
     def lost(n: int) -> float:

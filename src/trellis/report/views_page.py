@@ -9,7 +9,7 @@ import numpy as np
 
 from trellis.errors import DataError
 from trellis.report.labels_page import LONGEST, SHOWN, instances, page_of_labels, slots
-from trellis.report.page import Page, heat, percent, table
+from trellis.report.page import Page, heats, largest, percent, table
 
 
 def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
@@ -47,13 +47,12 @@ def _compare(page: Page, learner: Any, inputs: Any, words: Sequence[Sequence[str
         rows.append((way, right, percent(float(np.mean(labels == best["agreed"])))))
     views = list(ways.values())[:-1]
     apart = [
-        max(float(np.abs(one[n] - other[n]).sum()) for one in views for other in views) if len(own) <= LONGEST else -1.0
+        (max(float(np.abs(one[n] - other[n]).sum()) for one in views for other in views), n)
         for n, own in enumerate(words)
+        if len(own) <= LONGEST
     ]
     pieces = []
-    for n in sorted(range(len(words)), key=lambda n: (-apart[n], n))[:SHOWN]:
-        shown = [k for k in range(len(names)) if max(own[n][:, k].max() for own in ways.values()) > 0.05]
-        if apart[n] > 0:
-            pieces += [heat([names[k] for k in shown], words[n], own[n][:, shown].T, way) for way, own in ways.items()]
+    for _, n in largest([one for one in apart if one[0] > 0], SHOWN):
+        pieces += heats(names, words[n], {way: own[n] for way, own in ways.items()}, 0.05)
     page.add("What each view says", table(("", "right", "as agreed"), rows))
     page.add("Where views differ most", *pieces)

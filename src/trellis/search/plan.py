@@ -22,7 +22,7 @@ import numpy as np
 from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.price import group_prices
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.search.kernels import fast_path
 from trellis.search.prices import Priced, Pricing
 from trellis.structures.structure import Structure
@@ -117,9 +117,7 @@ def _price_terms(priced: Priced, begin: IntArray, terms: IntArray, phi: FloatArr
 
     begin : the first row of each term of ``priced``
     """
-    rows, size = priced.rows, begin[terms + 1] - begin[terms]
-    start = offsets_of(size)
-    row = np.arange(start[-1]) + np.repeat(begin[terms] - start[:-1], size)
+    rows, (start, row) = priced.rows, take_rows(begin, terms)
     over = phi - rows.bound[row]
     excess = np.where(rows.equality[row], np.abs(over), np.maximum(over, 0.0))
-    return group_prices(rows.groups.take(rows.group[begin[terms]]), np.repeat(np.arange(len(terms)), size), excess)
+    return group_prices(rows.groups.take(rows.group[begin[terms]]), owners(start), excess)

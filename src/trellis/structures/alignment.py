@@ -15,12 +15,13 @@ before inference gathers them pair by pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners, take_rows
+from trellis.engine import Additive
 from trellis.errors import DataError
 from trellis.structures.alignment_parts import NULL, AlignmentParts
 from trellis.structures.chain import Chain
@@ -47,7 +48,7 @@ WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0
 
 
 @dataclass(frozen=True)
-class PlaceCounts:
+class PlaceCounts(Additive):
     """Expected moves between places, of all pairs together, each counted as often as its weight says.
 
     jumps : (2 L + 1,) expected jumps by width, at [L + d], the one to the end of a sentence too;  firsts : (L + 1,)
@@ -60,12 +61,6 @@ class PlaceCounts:
     firsts: FloatArray
     first_weight: FloatArray
     log_norm: float
-
-    def __add__(self, other: PlaceCounts) -> PlaceCounts:
-        return PlaceCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __mul__(self, factor: float) -> PlaceCounts:
-        return PlaceCounts(*(getattr(self, f.name) * factor for f in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -181,10 +176,10 @@ class Alignment(Structure):
 
     def take(self, numbers: IntArray) -> Alignment:
         p, w = self._parts, self.words
-        offsets = (offsets_of(np.diff(o)[numbers]) for o in (p.source_offsets, p.target_offsets))
-        parts = AlignmentParts(next(offsets), next(offsets), p.forward)
-        links = _chosen(p.link_offsets, numbers)
-        source, target = _chosen(p.source_offsets, numbers), _chosen(p.target_offsets, numbers)
+        (of_source, source), (of_target, target), (_, links) = (
+            take_rows(offsets, numbers) for offsets in (p.source_offsets, p.target_offsets, p.link_offsets)
+        )
+        parts = AlignmentParts(of_source, of_target, p.forward)
         observed, other = (target, source) if p.forward else (source, target)
         if self._is_table:
             words = w._replace(cells=w.cells[links], observed=w.observed[observed], other=w.other[other])
@@ -265,20 +260,10 @@ class Alignment(Structure):
         made.numbers = self.numbers
         return made
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> AlignmentPosterior:
+    def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> AlignmentPosterior:
         """Without the moves of an HMM, which links do not tell: see :meth:`average`."""
-        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
         n_links = self._parts.n_links
-        top = np.zeros(len(self)) if log_partition is None else log_partition
-        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], top)
+        return AlignmentPosterior(marginal[:n_links], marginal[n_links:], log_partition)
 
     def average(
         self,
@@ -296,7 +281,7 @@ class Alignment(Structure):
         width = np.maximum(np.diff(p.target_offsets)[instance], 1)
         place = np.where(part < p.n_links, local // width if p.forward else local % width, NULL).astype(np.int32)
         # An output names each observed word once: by words, its parts are its path.
-        order = np.lexsort((p.place_of(part), np.repeat(np.arange(len(used)), np.diff(start))))
+        order = np.lexsort((p.place_of(part), owners(start)))
         filled = np.flatnonzero(np.diff(start))
         return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], weights,
                            log_partition)  # fmt: skip
@@ -438,10 +423,3 @@ def _scored(link: FloatArray, null: FloatArray) -> Words:
     return Words(
         link, null, np.zeros((0, 2), np.float32), 0, _NO_CODES, _NO_CODES, _NO_CODES, _NO_TABLE, _NO_TABLE, _NO_TABLE
     )
-
-
-def _chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
-    """The entries of the instances with these numbers, one after the other."""
-    lengths = np.diff(offsets)[numbers]
-    new = offsets_of(lengths)
-    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)

@@ -9,18 +9,16 @@ A batch of sentence pairs, here of 2 source and 3 target words, and of 1 and 2; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.errors import DataError
 from trellis.structures.kernels.align_work import Pairs
-from trellis.structures.parts import Parts, check_change, check_parts
+from trellis.structures.parts import Parts, check_parts, dense_change
 
 if TYPE_CHECKING:
     from trellis.structures.alignment import Alignment
@@ -140,7 +138,7 @@ class AlignmentParts(Parts):
     def of(self, outputs: LabelArray) -> IntArray:
         """outputs : (n_observed,) the place of each word in the other sentence, counted in its pair, or −1."""
         places = self.check(outputs).astype(np.int64)
-        pair = np.repeat(np.arange(self.n_instances), np.diff(self.observed_offsets))
+        pair = owners(self.observed_offsets)
         within = np.arange(self.n_observed) - self.observed_offsets[pair]
         width = np.diff(self.target_offsets)[pair]
         i, j = (places, within) if self.forward else (within, places)
@@ -148,11 +146,9 @@ class AlignmentParts(Parts):
         links = (self.link_offsets[pair] + i * width + j)[linked]
         return np.concatenate((np.sort(links), self.n_links + np.flatnonzero(~linked)))
 
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        return [outputs[low:high] for low, high in pairwise(self.observed_offsets.tolist())]
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+    @property
+    def output_offsets(self) -> IntArray:
+        return self.observed_offsets
 
     def check(self, outputs: Any) -> LabelArray:
         """Outputs as int32, each a place of its pair's other sentence or −1."""
@@ -184,8 +180,4 @@ class AlignmentParts(Parts):
         return Alignment.of_scores(self, np.zeros(self.n_links), np.zeros(self.n_observed))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        if not len(part):
-            return None
-        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64, copy=False)
+        return dense_change(part, value, self.n_parts)

@@ -14,19 +14,14 @@ from typing import Any, Self
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, check_offsets
-from trellis.errors import DataError
-from trellis.structures.flat import chosen
+from trellis.structures.flat import FlatScores
 from trellis.structures.kernels import tree_check
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import PartPosterior
 from trellis.structures.structure import (
-    Structure,
-    check_alike,
-    check_gamma,
     check_number_of_samples,
     check_scores,
     expect_scores,
-    numbers_of,
 )
 from trellis.structures.tree_parts import TreeParts
 from trellis.structures.tree_polytope import Program, Sentence
@@ -43,43 +38,27 @@ class TreePosterior(PartPosterior):
     near: FloatArray | None = None
 
 
-class Arcs(Structure):
+class Arcs(FlatScores):
     """Log-scores of arcs, (n_parts,), −inf where an arc is forbidden; subclasses bring the trees over them."""
 
+    _parts: TreeParts
     projective: bool
 
     def __init__(self, offsets: Any, arc: Any, *, single_root: bool = True, first: int = 0) -> None:
         self._parts = TreeParts(check_offsets(offsets), self.projective, bool(single_root))
-        self.arc = check_scores("arc", arc, (self._parts.n_parts,))
+        self.value = check_scores("arc", arc, (self._parts.n_parts,))
         self.first = first
 
     @property
-    def parts(self) -> TreeParts:
-        return self._parts
-
-    def _over(self, arc: FloatArray) -> Self:
-        """The same sentences with other scores, which are checked already."""
-        made = self.__class__.__new__(self.__class__)
-        made._parts, made.arc, made.first, made.numbers = self._parts, arc, self.first, self.numbers
-        return made
-
-    def take(self, numbers: IntArray) -> Self:
-        made = self._over(self.arc[chosen(self._parts.arc_offsets, numbers)])
-        made._parts = self._parts.take(numbers)
-        made.numbers = numbers_of(numbers, self.first, self.numbers)
-        return made
+    def arc(self) -> FloatArray:
+        """The scores, (n_parts,)."""
+        return self.value
 
     def score(self, outputs: Any) -> FloatArray:
         p, heads = self._parts, self._parts.check(outputs)
-        used = p.of(heads)
-        total = np.bincount(p.instance_of(used), self.arc[used], minlength=len(self)).astype(np.float64, copy=False)
         is_tree = np.zeros(len(self), dtype=np.bool_)
         tree_check.check_trees(p.offsets, heads, p.single_root, p.projective, is_tree)
-        return np.where(is_tree, total, -np.inf)
-
-    def log_prob(self, outputs: Any) -> FloatArray:
-        """log p(y) of given trees."""
-        return np.asarray(np.minimum(self.score(outputs) - self.infer().log_partition, 0.0))
+        return np.where(is_tree, self._sums(p.of(heads)), -np.inf)
 
     def entropy(self) -> FloatArray:
         """−Σ_y p(y) log p(y) of each sentence, in nats."""
@@ -91,22 +70,12 @@ class Arcs(Structure):
 
     def _expected_scores(self, q: TreePosterior) -> FloatArray:
         """(n_instances,)."""
-        return self._sums(expect_scores(q.marginal, self.arc))
+        return self._by_sentence(expect_scores(q.marginal, self.arc))
 
-    def _sums(self, values: FloatArray) -> FloatArray:
+    def _by_sentence(self, values: FloatArray) -> FloatArray:
         """(n_instances,): sums over the arcs of each sentence."""
         owner = np.repeat(np.arange(len(self)), self._parts.sizes())
         return np.bincount(owner, values, minlength=len(self)).astype(np.float64, copy=False)
-
-    def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
-        return self._over((self.arc if change is None else self.arc + change) / check_gamma(gamma))
-
-    def flat(self) -> Self:
-        return self._over(np.where(self.arc > -np.inf, 0.0, -np.inf))
-
-    def mean(self, other: Self, share: float = 0.5) -> Self:
-        check_alike((len(self), len(self.arc)), (len(other), len(other.arc)), ("sentences", "arcs"))
-        return self._over(share * self.arc + (1.0 - share) * other.arc)
 
     def clamp(self, heads: Any) -> Self:
         """Scores in which a word whose head is known (not −1) has no other."""
@@ -120,17 +89,8 @@ class Arcs(Structure):
         best = self._over(np.where(self.arc > -np.inf, q.marginal, -np.inf))
         return np.asarray(best.argmax().outputs, dtype=np.int32)
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> TreePosterior:
-        marginal = np.bincount(part, value, minlength=self._parts.n_parts).astype(np.float64, copy=False)
-        return TreePosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+    def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> TreePosterior:
+        return TreePosterior(marginal, log_partition)
 
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
         """Independent samples (n, n_words)."""
@@ -153,10 +113,3 @@ class Arcs(Structure):
 
     def _draw(self, n: int, rng: np.random.Generator) -> LabelArray:
         raise NotImplementedError
-
-
-def check_k(k: int) -> int:
-    """How many best outputs are asked for."""
-    if k < 1:
-        raise DataError(f"k must be at least 1, got {k}")
-    return k

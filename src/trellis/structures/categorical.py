@@ -19,13 +19,14 @@ from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.parts import Parts, check_labels, check_parts, dense_change
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
     Structure,
     check_alike,
     check_gamma,
+    check_k,
     check_number_of_samples,
     check_scores,
     expect_scores,
@@ -81,8 +82,9 @@ class CategoricalParts(Parts):
         y = check_labels(outputs, self.n_slots, self.n_labels)
         return np.arange(self.n_slots, dtype=np.int64) * self.n_labels + y
 
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+    @property
+    def output_offsets(self) -> IntArray:
+        return np.arange(self.n_slots + 1)
 
     def shard(self, first: int, last: int) -> CategoricalParts:
         return CategoricalParts(last - first, self.n_labels)
@@ -102,11 +104,8 @@ class CategoricalParts(Parts):
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
         """(n_instances, n_labels), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        if not len(part):
-            return None
-        added = np.bincount(part, value, minlength=self.n_parts)
-        return added.astype(np.float64, copy=False).reshape(self.n_slots, self.n_labels)
+        added = dense_change(part, value, self.n_parts)
+        return None if added is None else added.reshape(self.n_slots, self.n_labels)
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._as_chain().extremes(start, part, coefficient)
@@ -190,8 +189,7 @@ class Categorical(Structure):
 
     def kbest(self, k: int) -> KBest:
         """The k best labels of each instance, best first."""
-        if k < 1:
-            raise DataError(f"k must be at least 1, got {k}")
+        check_k(k)
         refuse_impossible(self.node.max(axis=1), self.first, self.numbers)
         order = np.argsort(-self.node, axis=1, kind="stable")[:, :k]
         values = np.take_along_axis(self.node, order, axis=1)
@@ -223,27 +221,14 @@ class Categorical(Structure):
         y = check_labels(labels, *self.node.shape)
         return self.node[np.arange(len(y)), y]
 
-    def log_prob(self, labels: LabelArray) -> FloatArray:
-        return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
-
     def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
         return float(weights @ expect_scores(q.node, self.node).sum(axis=1))
 
     def likeliest(self, q: LabelPosterior) -> LabelArray:
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> LabelPosterior:
-        node = np.bincount(part, value, minlength=self.node.size).astype(np.float64, copy=False)
-        top = np.zeros(len(self.node)) if log_partition is None else log_partition
-        return LabelPosterior(node.reshape(self.node.shape), top)
+    def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> LabelPosterior:
+        return LabelPosterior(marginal.reshape(self.node.shape), log_partition)
 
     def max_marginals(self) -> FloatArray:
         return self.node.reshape(-1)

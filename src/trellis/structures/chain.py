@@ -15,9 +15,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, take_rows
 from trellis.errors import DataError
-from trellis.structures.chain_parts import ChainChange, ChainParts
+from trellis.structures.chain_parts import ChainChange, ChainParts, pair_up
 from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
@@ -30,6 +30,7 @@ from trellis.structures.structure import (
     Structure,
     check_alike,
     check_gamma,
+    check_k,
     check_number_of_samples,
     check_weights,
     expect_scores,
@@ -131,6 +132,13 @@ class Chain(Structure):
         """Node scores (n_slots, n_labels), start and stop not included."""
         return self.tables.node[self.node_index]
 
+    def node_with_ends(self) -> FloatArray:
+        """Node scores, start and stop included."""
+        node, filled = self.node.copy(), np.diff(self.offsets) > 0
+        node[self.offsets[:-1][filled]] += self.tables.start
+        node[self.offsets[1:][filled] - 1] += self.tables.stop
+        return node
+
     def as_chain(self) -> Chain:
         """Itself: what kernels over chains take."""
         return self
@@ -142,10 +150,7 @@ class Chain(Structure):
         return some
 
     def take(self, numbers: IntArray) -> Chain:
-        lengths = np.diff(self.offsets)[numbers]
-        offsets = offsets_of(lengths)
-        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
-        some = self._of_slots(offsets, slots)
+        some = self._of_slots(*take_rows(self.offsets, numbers))
         some.numbers = numbers_of(numbers, self.first, self.numbers)
         return some
 
@@ -239,8 +244,7 @@ class Chain(Structure):
 
     def kbest(self, k: int) -> KBest:
         """The k best outputs of each instance, best first."""
-        if k < 1:
-            raise DataError(f"k must be at least 1, got {k}")
+        check_k(k)
         tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
@@ -282,10 +286,6 @@ class Chain(Structure):
         scores = np.empty(len(self))
         chain_max.score_outputs(*self._arrays(), y, scores)
         return scores
-
-    def log_prob(self, labels: LabelArray) -> FloatArray:
-        """log p(y) of each instance; rounding never makes it positive."""
-        return np.minimum(self.score(labels) - self.infer().log_partition, 0.0)
 
     def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
         t, lengths = self.tables, np.diff(self.offsets)
@@ -332,13 +332,8 @@ class Chain(Structure):
         return best
 
     def polytope(self, closed: IntArray, n_parts: int | None = None) -> Polytope:
-        t, n = self.tables, self.n_slots
-        node = self.node.copy()
-        filled = np.diff(self.offsets) > 0
-        node[self.offsets[:-1][filled]] += t.start
-        node[self.offsets[1:][filled] - 1] += t.stop
-        edge = t.edge[self.edge_index] if n else np.zeros((0, self.n_labels, self.n_labels))
-        return chain_polytope(self.parts, node, edge, closed, self.parts.n_parts if n_parts is None else n_parts)
+        edge, n_parts = self.tables.edge[self.edge_index], self.parts.n_parts if n_parts is None else n_parts
+        return chain_polytope(self.parts, self.node_with_ends(), edge, closed, n_parts)
 
     def farthest(self) -> float:
         """Potentials that are all there lie within 670 nats of each other, in nodes and in edges; twenty times that and
@@ -354,12 +349,10 @@ class Chain(Structure):
             node, node_index = self.node + change.node, np.arange(self.n_slots, dtype=np.int32)
         edge, edge_index, owner = t.edge, self.edge_index, self.owner
         if change.pattern is not None:
-            n_patterns = len(change.patterns)
-            pair, index = np.unique(edge_index * np.int64(n_patterns) + change.pattern, return_inverse=True)
-            edge = t.edge[pair // n_patterns] + change.patterns[pair % n_patterns]
-            edge_index = index.astype(np.int32)
+            matrix, added, index = pair_up(edge_index, change.pattern, len(change.patterns))
+            edge, edge_index = t.edge[matrix] + change.patterns[added], index.astype(np.int32)
             own, n_own = (np.arange(len(t.edge)), len(t.edge)) if owner is None else owner
-            owner = own[pair // n_patterns], n_own
+            owner = own[matrix], n_own
         if g == 1.0:
             tables = ChainTables(node, edge, t.start, t.stop)
         else:
@@ -371,11 +364,11 @@ class Chain(Structure):
             raise DataError("models agree over the same instances, but the lengths of these differ")
         check_alike((self.n_labels,), (other.n_labels,), ("labels",))
         a, b = self.tables, other.tables
-        pair, index = np.unique(self.edge_index * np.int64(len(b.edge)) + other.edge_index, return_inverse=True)
+        own, theirs, index = pair_up(self.edge_index, other.edge_index, len(b.edge))
         rest = 1.0 - share
         tables = ChainTables(
             node=share * self.node + rest * other.node,
-            edge=share * a.edge[pair // len(b.edge)] + rest * b.edge[pair % len(b.edge)],
+            edge=share * a.edge[own] + rest * b.edge[theirs],
             start=share * a.start + rest * b.start,
             stop=share * a.stop + rest * b.stop,
         )

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels, check_parts
 
@@ -32,22 +31,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ChainParts(Parts):
-    """Parts (slot, label) and (boundary, label, label) of a batch of label sequences.
+class SequenceParts(Parts):
+    """What the first parts of every output are that gives each slot a label: labels, and then transitions.
 
     offsets : (n_instances + 1,)
-
-    >>> parts = ChainParts(np.array([0, 3, 4]), n_labels=2)
-    >>> parts.label(2, 1), parts.transition(1, 0, 1), parts.n_parts
-    (5, 13, 24)
-    >>> parts.of(np.array([0, 1, 1, 0])).tolist()
-    [0, 3, 5, 6, 13, 19]
     """
 
     offsets: IntArray
     n_labels: int
-    kind = "chain"
-    outputs_are = "label sequences"
     has_labels = True
 
     @property
@@ -63,8 +54,8 @@ class ChainParts(Parts):
         return self.n_slots * self.n_labels
 
     @property
-    def n_parts(self) -> int:
-        return self.n_node_parts * (1 + self.n_labels)
+    def output_offsets(self) -> IntArray:
+        return self.offsets
 
     @property
     def label_shape(self) -> tuple[int, int]:
@@ -84,15 +75,34 @@ class ChainParts(Parts):
         found: IntArray = self.transition(right[:, None, None], k[:, None], k)
         return found
 
-    def sizes(self) -> IntArray:
-        return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)
-
     def has_boundary(self) -> BoolArray:
         """(n_slots,): whether a boundary lies before the slot, that is, it is not an instance's first."""
         inner = np.ones(self.n_slots, dtype=np.bool_)
         firsts = self.offsets[:-1]
         inner[firsts[firsts < self.offsets[1:]]] = False
         return inner
+
+
+@dataclass(frozen=True)
+class ChainParts(SequenceParts):
+    """Parts (slot, label) and (boundary, label, label) of a batch of label sequences.
+
+    >>> parts = ChainParts(np.array([0, 3, 4]), n_labels=2)
+    >>> parts.label(2, 1), parts.transition(1, 0, 1), parts.n_parts
+    (5, 13, 24)
+    >>> parts.of(np.array([0, 1, 1, 0])).tolist()
+    [0, 3, 5, 6, 13, 19]
+    """
+
+    kind = "chain"
+    outputs_are = "label sequences"
+
+    @property
+    def n_parts(self) -> int:
+        return self.n_node_parts * (1 + self.n_labels)
+
+    def sizes(self) -> IntArray:
+        return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)
 
     def instance_of(self, parts: IntArray) -> IntArray:
         place = self.place_of(check_parts(parts, self.n_parts))
@@ -110,12 +120,6 @@ class ChainParts(Parts):
         right = np.flatnonzero(self.has_boundary())
         labels = self.label(np.arange(self.n_slots, dtype=np.int64), y)
         return np.concatenate([labels, self.transition(right, y[right - 1], y[right])])
-
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        return [outputs[low:high] for low, high in pairwise(self.offsets.tolist())]
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
 
     def shard(self, first: int, last: int) -> ChainParts:
         return ChainParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels)
@@ -206,7 +210,7 @@ class ChainParts(Parts):
         return PartSet.union([PartSet.of(nodes), edges]), np.ones(len(margin), dtype=np.bool_)
 
     def _layout(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[Any, ...]:
-        instance = np.repeat(np.arange(self.n_instances, dtype=np.int64), np.diff(self.offsets))
+        instance = owners(self.offsets)
         first_edge = first_transitions(start, part, self.n_node_parts)
         return start, first_edge, part, coefficient, self.offsets, instance, self.n_node_parts, self.n_labels
 
@@ -235,8 +239,14 @@ class ChainChange:
         mask[boundaries.at // (k * k)] = of_piece + 1
         if self.pattern is None:
             return ChainChange(self.node, mask, masks)
-        pair, pattern = np.unique(self.pattern * np.int64(len(masks)) + mask, return_inverse=True)
-        return ChainChange(self.node, pattern, self.patterns[pair // len(masks)] + masks[pair % len(masks)])
+        own, of_masks, pattern = pair_up(self.pattern, mask, len(masks))
+        return ChainChange(self.node, pattern, self.patterns[own] + masks[of_masks])
+
+
+def pair_up(one: Any, other: Any, n_other: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The distinct pairs of two indexes (n_slots,): of each pair both its members; and the pair of each slot."""
+    pair, index = np.unique(one * np.int64(n_other) + other, return_inverse=True)
+    return pair // n_other, pair % n_other, index
 
 
 def first_transitions(start: IntArray, part: IntArray, n_node: int) -> IntArray:
@@ -264,9 +274,7 @@ def patterns_of(
         return pattern, np.zeros(2, np.int64), within, value
     first, which, example = alike(slot, within, value)
     pattern[slot[first]] = which + 1
-    length = np.diff(np.append(first, len(slot)))[example]
-    start = offsets_of(length)
-    chosen = np.arange(start[-1]) + np.repeat(first[example] - start[:-1], length)
+    start, chosen = take_rows(np.append(first, len(slot)), example)
     return pattern, np.append(0, start), within[chosen], value[chosen]
 
 

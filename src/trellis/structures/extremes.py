@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 
 if TYPE_CHECKING:
     from trellis.structures.structure import Structure
+
+
+def some_rows(
+    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The rows that are chosen (n_rows,) of rows in compressed form."""
+    length = np.diff(start)
+    entries = np.repeat(chosen, length)
+    return offsets_of(length[chosen]), part[entries], coefficient[entries]
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Shares:
 
     @classmethod
     def of(cls, scores: Structure, start: IntArray, part: IntArray, coefficient: FloatArray) -> Shares:
-        row = np.repeat(np.arange(len(start) - 1, dtype=np.int64), np.diff(start))
+        row = owners(start)
         instance = scores.parts.instance_of(part)
         order = np.lexsort((instance, row))
         row, instance = row[order], instance[order]
@@ -43,12 +52,6 @@ class Shares:
         is_first[1:] = (row[1:] != row[:-1]) | (instance[1:] != instance[:-1])
         first = np.flatnonzero(is_first)
         return cls(row[first], instance[first], np.append(first, len(order)), part[order], coefficient[order])
-
-    def entries(self, chosen: IntArray) -> IntArray:
-        """Numbers of the entries of chosen shares, one share after the other."""
-        length = self.start[chosen + 1] - self.start[chosen]
-        offsets = offsets_of(length)
-        return np.arange(offsets[-1]) + np.repeat(self.start[chosen] - offsets[:-1], length)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Questions:
         answers = np.zeros(len(instance))
         for a, b in pairwise(cuts.tolist()):
             asked = np.sort(turn[a:b])
-            entry, added = shares.entries(self.share[asked]), np.isin(self.asked, asked)
+            entry, added = take_rows(shares.start, self.share[asked])[1], np.isin(self.asked, asked)
             part = np.concatenate((shares.part[entry], self.part[added]))
             value = np.concatenate((self.sign * shares.coefficient[entry], self.value[added]))
             answers[asked] = scores.add(part, value).argmax().score[instance[asked]]
@@ -106,7 +109,7 @@ def parts_never_least(
     """As :meth:`trellis.structures.parts.Parts.never_least`, parts listed and increasing; scores of ``flat`` are 0."""
     shares = Shares.of(flat, start, part, coefficient)
     low = -Questions.plain(shares, -1.0).answer(flat, shares)
-    share = np.repeat(np.arange(len(shares.row), dtype=np.int64), np.diff(shares.start))
+    share = owners(shares.start)
     # To use a part is worth more than the whole share: the best output uses it if any can.
     worth = np.ones(len(shares.row))
     np.add.at(worth, share, 2.0 * np.abs(shares.coefficient))

@@ -10,9 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
-from trellis.structures.parts import Parts, check_change, check_parts
-from trellis.structures.results import PartPosterior
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, take_rows
+from trellis.structures.parts import Parts, check_parts, dense_change
 from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
 
 
@@ -55,11 +54,7 @@ class FlatParts(Parts):
         return kept, parts[kept] - low
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        if not len(part):
-            return None
-        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64, copy=False)
+        return dense_change(part, value, self.n_parts)
 
 
 class FlatScores(Structure):
@@ -96,7 +91,7 @@ class FlatScores(Structure):
         check_alike((len(self), len(self.value)), (len(other), len(other.value)), ("instances", "parts"))
         return self._over(share * self.value + (1.0 - share) * other.value)
 
-    def expected_score(self, q: PartPosterior, weights: FloatArray) -> float:
+    def expected_score(self, q: Any, weights: FloatArray) -> float:
         return float(np.repeat(weights, self._parts.sizes()) @ expect_scores(q.marginal, self.value))
 
     def _sums(self, used: IntArray) -> FloatArray:
@@ -107,6 +102,4 @@ class FlatScores(Structure):
 
 def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:
     """The entries of the instances with these numbers, one after the other."""
-    lengths = np.diff(offsets)[numbers]
-    new = offsets_of(lengths)
-    return np.arange(new[-1]) + np.repeat(offsets[:-1][numbers] - new[:-1], lengths)
+    return take_rows(offsets, numbers)[1]

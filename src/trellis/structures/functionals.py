@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.ragged import FloatArray, IntArray, owners
 
 
 class Functionals:
@@ -27,7 +27,7 @@ class Functionals:
         self, parts: Any, start: IntArray, part: IntArray, coefficient: FloatArray, instance: IntArray
     ) -> None:
         self.parts, self.part, self.coefficient, self.instance = parts, part, coefficient, instance
-        self.row = np.repeat(np.arange(len(instance), dtype=np.int64), np.diff(start))
+        self.row = owners(start)
 
     def __len__(self) -> int:
         return len(self.instance)

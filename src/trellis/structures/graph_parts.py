@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.errors import DataError, UnknownNameError
-from trellis.structures.extremes import parts_never_least, row_extremes
+from trellis.structures.extremes import parts_never_least, row_extremes, some_rows
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.parts import Parts, check_labels, check_parts, dense_change
 
 if TYPE_CHECKING:
     from trellis.structures.graph import Graph
@@ -133,7 +133,7 @@ class GraphParts(Parts):
         kinds, found = (*map(self.kind_of_variables, own.about), at), np.full(int(own.offsets[-1]), -1, np.int64)
         for number, family in enumerate(self.factors):
             if family.kinds == kinds and own.arguments is not None:
-                seen = own.offsets[_owner(family.offsets)] + family.scope[:, -1]
+                seen = own.offsets[owners(family.offsets)] + family.scope[:, -1]
                 first = self.starts[len(self.variables) + number] + np.arange(len(seen)) * family.size
                 alike = np.all(own.arguments[seen] == family.scope[:, :-1], axis=1)
                 found[seen[alike]] = first[alike]
@@ -145,7 +145,7 @@ class GraphParts(Parts):
         for number, family in enumerate(self.factors):
             if family.kinds == (at, at):
                 first.append(self.starts[len(self.variables) + number] + np.arange(len(family.scope)) * family.size)
-                pair.append(family.scope + self.variables[at].offsets[_owner(family.offsets)][:, None])
+                pair.append(family.scope + self.variables[at].offsets[owners(family.offsets)][:, None])
         return np.concatenate(first), np.concatenate(pair)
 
     # numbering
@@ -164,7 +164,7 @@ class GraphParts(Parts):
         parts = check_parts(parts, self.n_parts)
         instance = np.empty(parts.shape, dtype=np.int64)
         for block, (mine, slot, _) in zip(self.blocks, self._each(parts), strict=True):
-            instance[mine] = _owner(block.offsets)[slot]
+            instance[mine] = owners(block.offsets)[slot]
         return instance
 
     def place_of(self, parts: IntArray) -> IntArray:
@@ -190,7 +190,7 @@ class GraphParts(Parts):
         instance, local = np.empty(parts.shape, np.int64), np.empty(parts.shape, np.int64)
         before = np.zeros(self.n_instances, np.int64)
         for block, (mine, slot, code) in zip(self.blocks, self._each(parts), strict=True):
-            owner = _owner(block.offsets)[slot]
+            owner = owners(block.offsets)[slot]
             instance[mine] = owner
             local[mine] = before[owner] + (slot - block.offsets[owner]) * block.size + code
             before += np.diff(block.offsets) * block.size
@@ -211,9 +211,7 @@ class GraphParts(Parts):
         blocks: list[Any] = []
         parts = []
         for block, start in zip(self.blocks, self.starts, strict=False):
-            length = np.diff(block.offsets)[numbers]
-            offsets = offsets_of(length)
-            slot = np.arange(offsets[-1]) + np.repeat(block.offsets[:-1][numbers] - offsets[:-1], length)
+            offsets, slot = take_rows(block.offsets, numbers)
             parts.append((start + slot[:, None] * block.size + np.arange(block.size)).reshape(-1))
             blocks.append(_of_slots(block, offsets, slot))
         n = len(self.variables)
@@ -240,7 +238,7 @@ class GraphParts(Parts):
         found, before = [], np.zeros(self.n_instances, np.int64)
         for one in self.variables:
             shift = self.offsets[:-1] + before - one.offsets[:-1]
-            found.append(np.arange(one.offsets[-1], dtype=np.int64) + shift[_owner(one.offsets)])
+            found.append(np.arange(one.offsets[-1], dtype=np.int64) + shift[owners(one.offsets)])
             before += np.diff(one.offsets)
         return found
 
@@ -279,7 +277,7 @@ class GraphParts(Parts):
                 found.append(self.slots[number][slot])
                 continue
             family = self.factors[number - len(self.variables)]
-            owner = _owner(family.offsets)[slot]
+            owner = owners(family.offsets)[slot]
             for position, kind in enumerate(family.kinds):
                 found.append(self.slots[kind][self.variables[kind].offsets[owner] + family.scope[slot, position]])
         return np.unique(np.concatenate(found))
@@ -287,19 +285,15 @@ class GraphParts(Parts):
     def _code_of(self, family: Factors, labels: Sequence[LabelArray]) -> IntArray:
         """(n_factors,): the assignment that each factor of a family sees."""
         code = np.zeros(len(family.scope), np.int64)
-        owner = _owner(family.offsets)
+        owner = owners(family.offsets)
         for position, kind in enumerate(family.kinds):
             own = self.variables[kind]
             code = code * own.size + labels[kind][own.offsets[owner] + family.scope[:, position]]
         return code
 
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        if len(outputs) != self.offsets[-1]:
-            raise DataError(f"expected a label for each of {self.offsets[-1]} variables but got {len(outputs)}")
-        return np.split(outputs, self.offsets[1:-1]) if self.n_instances else []
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+    @property
+    def output_offsets(self) -> IntArray:
+        return self.offsets
 
     # scores
 
@@ -309,9 +303,7 @@ class GraphParts(Parts):
         return Graph(self, np.zeros(self.n_parts))
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
-        """(n_parts,), or None for nothing."""
-        part, value = check_change(part, value, self.n_parts)
-        return np.bincount(part, value, minlength=self.n_parts).astype(np.float64) if len(part) else None
+        return dense_change(part, value, self.n_parts)
 
     # rows: variables are free of each other, so that a row is the sum of what it says of each place
 
@@ -322,7 +314,7 @@ class GraphParts(Parts):
             np.add.at(low, row, value.min(axis=1))
             np.add.at(high, row, value.max(axis=1))
         if np.any(tied):
-            low[tied], high[tied] = row_extremes(self.zeros(), *_chosen(tied, start, part, coefficient))
+            low[tied], high[tied] = row_extremes(self.zeros(), *some_rows(tied, start, part, coefficient))
         return low, high
 
     def never_least(
@@ -334,8 +326,8 @@ class GraphParts(Parts):
             over = (value > value.min(axis=1, keepdims=True) + margin[row][:, None]) & ~tied[row][:, None]
             found.append((first[:, None] + np.arange(size))[over])
         if np.any(tied):
-            chosen = _chosen(tied, start, part, coefficient)
-            some, settled[tied] = parts_never_least(self.zeros(), *chosen, margin[tied])
+            rows = some_rows(tied, start, part, coefficient)
+            some, settled[tied] = parts_never_least(self.zeros(), *rows, margin[tied])
             found.append(some)
         return PartSet.of(np.unique(np.concatenate(found))), settled
 
@@ -343,7 +335,7 @@ class GraphParts(Parts):
         self, start: IntArray, part: IntArray, coefficient: FloatArray
     ) -> list[tuple[IntArray, IntArray, int, FloatArray]]:
         """Of each block: row, first part, and what the row says of every code, for each place that a row names."""
-        row, found = np.repeat(np.arange(len(start) - 1), np.diff(start)), []
+        row, found = owners(start), []
         for number, (mine, slot, code) in enumerate(self._each(part)):
             n_slots, size = int(self.blocks[number].offsets[-1]), self.blocks[number].size
             place, at = np.unique(row[mine] * np.int64(n_slots) + slot, return_inverse=True)
@@ -355,7 +347,7 @@ class GraphParts(Parts):
     def _tied(self, start: IntArray, part: IntArray) -> BoolArray:
         """(n_rows,): whether a row names a factor and anything else, which its variables tie together."""
         n_rows = len(start) - 1
-        row, place = np.repeat(np.arange(n_rows), np.diff(start)), self.place_of(part)
+        row, place = owners(start), self.place_of(part)
         new = np.ones(len(row), np.bool_)
         order = np.lexsort((place, row))
         new[1:] = (row[order][1:] != row[order][:-1]) | (place[order][1:] != place[order][:-1])
@@ -364,22 +356,10 @@ class GraphParts(Parts):
         return np.asarray((n_places > 1) & (n_factors > 0))
 
 
-def _owner(offsets: IntArray) -> IntArray:
-    """(n_slots,): the instance of each slot."""
-    return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
-
-
 def _of_slots(block: Variables | Factors, offsets: IntArray, slots: Any) -> Variables | Factors:
     if isinstance(block, Factors):
         return replace(block, offsets=offsets, scope=block.scope[slots])
     return replace(block, offsets=offsets, arguments=None if block.arguments is None else block.arguments[slots])
-
-
-def _chosen(
-    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
-    entries = np.repeat(chosen, np.diff(start))
-    return offsets_of(np.diff(start)[chosen]), part[entries], coefficient[entries]
 
 
 def factors_over(variables: Sequence[Variables], kinds: Sequence[str], scope: IntArray, offsets: IntArray) -> Factors:
@@ -387,7 +367,7 @@ def factors_over(variables: Sequence[Variables], kinds: Sequence[str], scope: In
     names = [one.name for one in variables]
     numbers = tuple(names.index(kind) for kind in kinds)
     scope = np.asarray(scope, np.int64).reshape(-1, len(numbers))
-    owner = _owner(offsets)
+    owner = owners(offsets)
     for position, number in enumerate(numbers):
         n = np.diff(variables[number].offsets)[owner]
         wrong = np.flatnonzero((scope[:, position] < 0) | (scope[:, position] >= n))

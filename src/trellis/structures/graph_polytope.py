@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.structures.graph_parts import GraphParts
 from trellis.structures.polytope import Polytope
 
@@ -43,7 +43,7 @@ def graph_polytope(parts: GraphParts, score: FloatArray, closed: IntArray) -> Po
         start = parts.starts[len(parts.variables) + number]
         sizes = tuple(parts.variables[kind].size for kind in family.kinds)
         slots = len(family.scope)
-        owner = np.repeat(np.arange(parts.n_instances), np.diff(family.offsets))
+        owner = owners(family.offsets)
         labels = np.unravel_index(np.arange(family.size), sizes)
         part = (start + np.arange(slots)[:, None] * family.size + np.arange(family.size)).reshape(-1)
         for position, kind in enumerate(family.kinds):

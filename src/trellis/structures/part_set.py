@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, IntArray, offsets_of
+from trellis.data.ragged import BoolArray, IntArray, offsets_of, owners, take_rows
 
 if TYPE_CHECKING:
     from trellis.structures.parts import Parts
@@ -83,10 +83,8 @@ class PartSet:
 
     def listed(self) -> IntArray:
         """(n,): its parts, increasing where its pieces are."""
-        length = np.diff(self.start)[self.which]
-        first = offsets_of(length)
-        entry = np.arange(first[-1]) + np.repeat(self.start[self.which] - first[:-1], length)
-        return np.asarray(np.repeat(self.at, length) + self.offset[entry], dtype=np.int64)
+        first, entry = take_rows(self.start, self.which)
+        return np.asarray(np.repeat(self.at, np.diff(first)) + self.offset[entry], dtype=np.int64)
 
     def contains(self, parts: IntArray) -> BoolArray:
         """Which of the parts are in it."""
@@ -96,7 +94,7 @@ class PartSet:
             piece = np.searchsorted(self.at, asked, side="right") - 1
             offset, width = asked - self.at[piece], int(self.offset.max()) + 1
             near = np.flatnonzero((piece >= 0) & (offset < width))
-            known = np.repeat(np.arange(len(self.start) - 1, dtype=np.int64), np.diff(self.start)) * width + self.offset
+            known = owners(self.start) * width + self.offset
             cell = self.which[piece[near]] * np.int64(width) + offset[near]
             found[near] = known[np.minimum(np.searchsorted(known, cell), len(known) - 1)] == cell
         return found.reshape(np.shape(parts))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -89,17 +90,28 @@ class Parts(ABC):
         """(n_instances,): how many parts each instance has."""
         return np.bincount(self.instance_of(np.arange(self.n_parts)), minlength=self.n_instances)
 
-    def split_outputs(self, outputs: Any) -> list[Any]:
-        """The output of each instance by itself, in the form that a batch of this one instance has.
+    @property
+    def output_offsets(self) -> IntArray | None:
+        """(n_instances + 1,): where the outputs of a batch are one int32 array, which of its entries are whose.
 
-        Here the form is taken to be an array or a list with one entry per instance.
+        None: they are an array or a list with one entry per instance.
         """
-        if len(outputs) != self.n_instances:
-            raise DataError(f"{len(outputs)} {self.outputs_are} are not one for each of {self.n_instances} instances")
-        return [outputs[i : i + 1] for i in range(self.n_instances)]
+        return None
+
+    def split_outputs(self, outputs: Any) -> list[Any]:
+        """The output of each instance by itself, in the form that a batch of this one instance has."""
+        offsets = self.output_offsets
+        if offsets is None:
+            offsets = np.arange(self.n_instances + 1)
+        if len(outputs) != offsets[-1]:
+            what = "instances" if self.output_offsets is None else "places"
+            raise DataError(f"{len(outputs)} {self.outputs_are} are not one for each of {offsets[-1]} {what}")
+        return [outputs[low:high] for low, high in pairwise(offsets.tolist())]
 
     def join_outputs(self, pieces: Sequence[Any]) -> Any:
         """Outputs of batches that follow each other, as outputs of one batch: undoes :meth:`split_outputs`."""
+        if self.output_offsets is not None:
+            return np.concatenate([np.zeros(0, np.int32), *pieces])
         if all(isinstance(piece, list) for piece in pieces):
             return [output for piece in pieces for output in piece]
         return np.concatenate(pieces)
@@ -238,6 +250,14 @@ def check_change(part: Any, value: Any, n_parts: int) -> tuple[IntArray, FloatAr
         at = int(wrong[0])
         raise DataError(f"what is added must be finite or −inf, but at part {numbers[at]} it is {added[at]}")
     return numbers, added
+
+
+def dense_change(part: Any, value: Any, n_parts: int) -> FloatArray | None:
+    """(n_parts,): what is added to each part, values of a part that is named again summed; None for nothing."""
+    part, value = check_change(part, value, n_parts)
+    if not len(part):
+        return None
+    return np.bincount(part, value, minlength=n_parts).astype(np.float64, copy=False)
 
 
 def check_labels(labels: Any, n_slots: int, n_labels: int, *, unknown: bool = False) -> LabelArray:

@@ -18,18 +18,18 @@ An output is (n_slots,) int32: k for the label k, K + k for the same where a seg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError
-from trellis.structures.chain_parts import ChainChange, ChainParts
+from trellis.structures.chain_parts import ChainChange, ChainParts, SequenceParts
+from trellis.structures.extremes import some_rows
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.parts import check_change, check_labels, check_parts
 
 if TYPE_CHECKING:
     from trellis.structures.segments import Segments
@@ -45,36 +45,20 @@ class SegmentChange:
 
 
 @dataclass(frozen=True)
-class SegmentParts(Parts):
+class SegmentParts(SequenceParts):
     """Parts of the segmentations of a batch.
 
-    offsets : (n_instances + 1,);  longest : L
+    longest : L
 
     >>> parts = SegmentParts(np.array([0, 3]), n_labels=2, longest=2)
     >>> parts.of(np.array([0, 0, 2])).tolist()  # two segments of label 0
     [0, 2, 4, 10, 22, 30, 32]
     """
 
-    offsets: IntArray
-    n_labels: int
     longest: int
     kind = "segments"
     outputs_are = "segmentations"
-    has_labels = True
     has_again = True
-
-    @cached_property
-    def chain(self) -> ChainParts:
-        """Labels and transitions, which are the first parts."""
-        return ChainParts(self.offsets, self.n_labels)
-
-    @property
-    def n_slots(self) -> int:
-        return int(self.offsets[-1])
-
-    @property
-    def n_instances(self) -> int:
-        return len(self.offsets) - 1
 
     @cached_property
     def cells(self) -> IntArray:
@@ -91,16 +75,9 @@ class SegmentParts(Parts):
     def n_parts(self) -> int:
         return self.n_slots * int(self.cells.sum())
 
-    @property
-    def label_shape(self) -> tuple[int, int]:
-        return self.chain.label_shape
-
     def label(self, slot: Any, label: Any) -> Any:
         """A code of an output stands for its label."""
-        return self.chain.label(slot, label % self.n_labels)
-
-    def transition(self, slot: Any, before: Any, label: Any) -> Any:
-        return self.chain.transition(slot, before, label)
+        return super().label(slot, label % self.n_labels)
 
     def again(self, slot: Any, label: Any) -> Any:
         return self._first[2] + slot * self.n_labels + label
@@ -109,15 +86,6 @@ class SegmentParts(Parts):
         """The part "a segment of the label and this many tokens ends with the slot"."""
         at = np.minimum(length, self.longest) - 1
         return self._first[3] + (slot * self.longest + at) * self.n_labels + label
-
-    def grid(self) -> IntArray:
-        return self.chain.grid()
-
-    def transition_grid(self) -> IntArray:
-        return self.chain.transition_grid()
-
-    def has_boundary(self) -> BoolArray:
-        return self.chain.has_boundary()
 
     def sizes(self) -> IntArray:
         return np.diff(self.offsets) * int(self.cells.sum())
@@ -200,12 +168,6 @@ class SegmentParts(Parts):
             self.again(again, label[again]), np.sort(self.segment(last, length, label[last])),
         ])  # fmt: skip
 
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        return self.chain.split_outputs(outputs)
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return self.chain.join_outputs(pieces)
-
     def zeros(self) -> Segments:
         from trellis.structures.segments import Segments
 
@@ -225,7 +187,7 @@ class SegmentParts(Parts):
             return total.astype(np.float64, copy=False).reshape(shape)
 
         return SegmentChange(
-            self.chain.change(part[of_chain], value[of_chain]),
+            ChainParts(self.offsets, self.n_labels).change(part[of_chain], value[of_chain]),
             dense(between, int(first[2]), (n, self.n_labels)),
             dense(of_segments, int(first[3]), (n, self.longest, self.n_labels)),
         )
@@ -235,7 +197,7 @@ class SegmentParts(Parts):
         plain, value, _ = self._of_one_slot(start, part, coefficient)
         low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
         low[plain], high[plain] = value.min(axis=1), value.max(axis=1)
-        low[~plain], high[~plain] = super().extremes(*_rows(~plain, start, part, coefficient))
+        low[~plain], high[~plain] = super().extremes(*some_rows(~plain, start, part, coefficient))
         return low, high
 
     def never_least(
@@ -243,7 +205,7 @@ class SegmentParts(Parts):
     ) -> tuple[PartSet, BoolArray]:
         plain, value, slot = self._of_one_slot(start, part, coefficient)
         row, label = np.nonzero(value > value.min(axis=1, initial=np.inf, keepdims=True) + margin[plain][:, None])
-        never, settled = super().never_least(*_rows(~plain, start, part, coefficient), margin[~plain])
+        never, settled = super().never_least(*some_rows(~plain, start, part, coefficient), margin[~plain])
         done = np.ones(len(margin), dtype=np.bool_)
         done[~plain] = settled
         return PartSet.union([PartSet.of(self.label(slot[row], label)), never]), done
@@ -253,7 +215,7 @@ class SegmentParts(Parts):
     ) -> tuple[BoolArray, FloatArray, IntArray]:
         """Which rows (n_rows,) are over labels of one slot; of these the value of every label, and the slot."""
         n_rows, k = len(start) - 1, self.n_labels
-        row = np.repeat(np.arange(n_rows), np.diff(start))
+        row = owners(start)
         slot = np.where(part < self.n_slots * k, part // k, -1)
         one = np.full(n_rows, -1, dtype=np.int64)
         one[row] = slot  # of several, the last
@@ -265,12 +227,3 @@ class SegmentParts(Parts):
             number[row[mine]] * k + part[mine] % k, coefficient[mine], minlength=int(plain.sum()) * k
         ).astype(np.float64)
         return plain, value.reshape(-1, k), one[plain]
-
-
-def _rows(
-    chosen: BoolArray, start: IntArray, part: IntArray, coefficient: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Some of the rows."""
-    length = np.diff(start)
-    kept = np.repeat(chosen, length)
-    return offsets_of(length[chosen]), part[kept], coefficient[kept]

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, take_rows
 from trellis.errors import DataError
+from trellis.structures.chain_parts import pair_up
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
 from trellis.structures.kernels.lanes import LANES, with_slack
@@ -167,9 +168,7 @@ class Segments(Structure):
         return SegmentParts(self.offsets, self.n_labels, self.longest)
 
     def take(self, numbers: IntArray) -> Segments:
-        lengths = np.diff(self.offsets)[numbers]
-        offsets = offsets_of(lengths)
-        slots = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][numbers] - offsets[:-1], lengths)
+        offsets, slots = take_rows(self.offsets, numbers)
         some = self._over(self.tables.of_slots(slots), offsets)
         some.first, some.numbers = 0, numbers_of(numbers, self.first, self.numbers)
         return some
@@ -365,9 +364,8 @@ class Segments(Structure):
         if chain.node is not None:
             t = replace(t, node=t.node + chain.node)
         if chain.pattern is not None:
-            n_patterns = len(chain.patterns)
-            pair, index = np.unique(t.index * np.int64(n_patterns) + chain.pattern, return_inverse=True)
-            t = replace(t, edge=t.edge[pair // n_patterns] + chain.patterns[pair % n_patterns], index=index)
+            matrix, added, index = pair_up(t.index, chain.pattern, len(chain.patterns))
+            t = replace(t, edge=t.edge[matrix] + chain.patterns[added], index=index)
         if change.again is not None:
             t = replace(t, again=t.again + change.again)
         if change.segment is not None:
@@ -387,21 +385,19 @@ class Segments(Structure):
         theirs = self._of_chain(other) if isinstance(other, Chain) else other.tables
         check_alike((self.longest,), (len(theirs.length),), ("lengths of segments",))
         t, rest = self.tables, 1.0 - share
-        pair, index = np.unique(t.index * np.int64(len(theirs.edge)) + theirs.index, return_inverse=True)
+        one, other_one, index = pair_up(t.index, theirs.index, len(theirs.edge))
         made = {
             name: share * getattr(t, name) + rest * getattr(theirs, name)
             for name in ("node", "begin", "again", "end", "length")
         }
         extra = [part * one.extra for part, one in ((share, t), (rest, theirs)) if one.extra is not None]
-        edge = share * t.edge[pair // len(theirs.edge)] + rest * theirs.edge[pair % len(theirs.edge)]
+        edge = share * t.edge[one] + rest * theirs.edge[other_one]
         return self._over(_Tables(**made, extra=sum(extra[1:], extra[0]) if extra else None, index=index, edge=edge))
 
     def _of_chain(self, chain: Any) -> _Tables:
         """A chain's scores of labels, as those of segments."""
-        n, k, filled, tables = self.n_slots, self.n_labels, np.diff(self.offsets) > 0, chain.tables
-        node, zeros = chain.node.copy(), np.zeros((n, k))
-        node[self.offsets[:-1][filled]] += tables.start
-        node[self.offsets[1:][filled] - 1] += tables.stop
+        n, k, tables = self.n_slots, self.n_labels, chain.tables
+        node, zeros = chain.node_with_ends(), np.zeros((n, k))
         again = np.einsum("mkk->mk", tables.edge)[chain.edge_index]
         again[~self.parts.has_boundary()] = 0.0
         return _Tables(node, zeros, again, zeros, None, chain.edge_index, tables.edge, np.zeros((self.longest, k)))

@@ -118,7 +118,11 @@ class Structure(ABC):
         :meth:`infer`.
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
-        return PartPosterior(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+        return self._of_marginals(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+
+    def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> Any:
+        """The posterior with these marginals (n_parts,), where they tell everything."""
+        return PartPosterior(marginal, log_partition)
 
     def average(
         self,
@@ -141,6 +145,10 @@ class Structure(ABC):
         """The posterior that is certain of given outputs."""
         used = self.parts.of(outputs)
         return self.posterior(used, np.ones(len(used)), log_partition=self.score(outputs), weights=weights)
+
+    def log_prob(self, outputs: Any) -> FloatArray:
+        """(n_instances,): log p(y) of given outputs; rounding never makes it positive."""
+        return np.asarray(np.minimum(self.score(outputs) - self.infer().log_partition, 0.0))
 
     def expected_score(self, q: Any, weights: FloatArray) -> float:
         """Σ_i weight_i E_{q_i}[score], for a q that was asked of this structure or of a change of it."""
@@ -217,6 +225,13 @@ def check_alike(one: tuple[int, ...], other: tuple[int, ...], counted: tuple[str
             raise DataError(
                 f"models agree over the same {what}, but there are {mine} and {theirs}: give maps of labels"
             )
+
+
+def check_k(k: int) -> int:
+    """How many best outputs are asked for."""
+    if k < 1:
+        raise DataError(f"k must be at least 1, got {k}")
+    return k
 
 
 def check_number_of_samples(n: int) -> None:

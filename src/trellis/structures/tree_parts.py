@@ -15,10 +15,8 @@ An output is (n_words,) heads as CoNLL-U has them: 0 for the root, k for the k-t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,11 +101,9 @@ class TreeParts(FlatParts):
         heads[self.place_of(parts)] = self.heads_of(parts)
         return heads
 
-    def split_outputs(self, outputs: LabelArray) -> list[LabelArray]:
-        return [outputs[low:high] for low, high in pairwise(self.offsets.tolist())]
-
-    def join_outputs(self, pieces: Sequence[LabelArray]) -> LabelArray:
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+    @property
+    def output_offsets(self) -> IntArray:
+        return self.offsets
 
     def check(self, outputs: Any, *, unknown: bool = False) -> LabelArray:
         """Heads as int32, each 0 or another word of the sentence, or −1 where ``unknown`` is allowed."""

@@ -16,12 +16,12 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures import tree_polytope
-from trellis.structures.arcs import Arcs, TreePosterior, check_k
+from trellis.structures.arcs import Arcs, TreePosterior
 from trellis.structures.flat import chosen
 from trellis.structures.kernels import tree_check, tree_kbest, tree_log, tree_sum
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import Argmax, KBest
-from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
+from trellis.structures.structure import check_gamma, check_k, check_scores, expect_scores, refuse_impossible
 from trellis.structures.tree_polytope import Program, Sentence
 
 _NONE = np.zeros(0)
@@ -59,8 +59,8 @@ class Trees(Arcs):
         self.nearest = None if nearest is None else _finite("nearest", nearest, self._parts.n_parts)
         self.base = None if base is None else _finite("base", base, len(self))
 
-    def _over(self, arc: FloatArray) -> Self:
-        made = super()._over(arc)
+    def _over(self, value: FloatArray) -> Self:
+        made = super()._over(value)
         made.nearest, made.base = self.nearest, self.base
         return made
 
@@ -120,7 +120,7 @@ class Trees(Arcs):
     def score(self, outputs: Any) -> FloatArray:
         total = super().score(outputs)
         if self.nearest is not None:
-            total = total + self._sums(self._near(self._parts.check(outputs)) * self.nearest)
+            total = total + self._by_sentence(self._near(self._parts.check(outputs)) * self.nearest)
         return self._based(total)
 
     def _expected_scores(self, q: TreePosterior) -> FloatArray:
@@ -128,7 +128,7 @@ class Trees(Arcs):
         if self.nearest is not None:
             if q.near is None:
                 raise DataError("the expected score needs the marginals of nearest dependents, which are not known")
-            total = total + self._sums(expect_scores(q.near, self.nearest))
+            total = total + self._by_sentence(expect_scores(q.near, self.nearest))
         return self._based(total)
 
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
@@ -144,7 +144,7 @@ class Trees(Arcs):
         return made
 
     def mean(self, other: Self, share: float = 0.5) -> Self:
-        made, rest, n = super().mean(other, share), 1.0 - share, len(self.arc)
+        made, rest, n = super().mean(other, share), 1.0 - share, len(self.value)
         if self.nearest is not None or other.nearest is not None:
             made.nearest = share * _or_zeros(self.nearest, n) + rest * _or_zeros(other.nearest, n)
         if self.base is not None or other.base is not None:
@@ -152,7 +152,7 @@ class Trees(Arcs):
         return made
 
     def likeliest(self, q: TreePosterior) -> LabelArray:
-        plain = self._over(self.arc)
+        plain = self._over(self.value)
         plain.nearest, plain.base = None, None
         return super(Trees, plain).likeliest(q)
 

@@ -41,7 +41,7 @@ from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.corpus import Corpus, corpus_of
-from trellis.data.files import FilePath, numbered_lines
+from trellis.data.files import FilePath, text_of
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
 from trellis.data.sentence import Sentence
@@ -159,8 +159,7 @@ class Extractor(SavedEstimator):
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
         """An extractor with the rules of a file."""
-        text = "\n".join(line for _, line in numbered_lines(path)) + "\n"
-        return cls(text, rules_path=os.fspath(path), **settings)
+        return cls(text_of(path), rules_path=os.fspath(path), **settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ccm_")

@@ -17,20 +17,19 @@ from typing import Any
 from trellis.data.bio import BEGINS, everywhere, told, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
+from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import WORDS, Text, Tokeniser, fields_of, joined, read_raw
 from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
-JSON_LINES = (".jsonl", ".ndjson")
 
 
 def kind_of(path: FilePath) -> str:
     """ "columns", "json" or "text", by the ending of the name (before .gz)."""
-    name = os.fspath(path).lower().removesuffix(".gz")
-    if name.endswith(COLUMNS):
+    if os.fspath(path).lower().removesuffix(".gz").endswith(COLUMNS):
         return "columns"
-    return "json" if name.endswith(JSON_LINES) else "text"
+    return "json" if is_json_lines(path) else "text"
 
 
 def texts_or_errors(
@@ -153,7 +152,7 @@ def read_labelled(
         if not os.path.exists(path):
             raise DataError("cannot be read: No such file or directory", path=shown(path))
         raise DataError(
-            f"labelled examples are columns ({' '.join(COLUMNS)}) or JSON lines ({' '.join(JSON_LINES)}), but the name "
+            f"labelled examples are columns ({' '.join(COLUMNS)}) or JSON lines ({' '.join(ENDINGS)}), but the name "
             "ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns, ready for labels",
             path=shown(path),
         )
@@ -190,10 +189,7 @@ def _json_texts(path: FilePath, tokeniser: Tokeniser) -> Iterator[Text]:
 
 
 def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Text:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {error}", path=name, line=number) from None
+    record = parse_json(line, name, number)
     if not isinstance(record, dict):
         raise DataError("expected a JSON object on each line", path=name, line=number)
     text = _of_record(record, name, number, tokeniser)

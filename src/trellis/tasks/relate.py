@@ -35,7 +35,7 @@ from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
-from trellis.data.files import FilePath, numbered_lines
+from trellis.data.files import FilePath, text_of
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
 from trellis.data.sentence import Sentence
@@ -119,8 +119,7 @@ class Relater(SavedEstimator):
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
         """A relater with the rules of a file."""
-        text = "\n".join(line for _, line in numbered_lines(path)) + "\n"
-        return cls(text, rules_path=os.fspath(path), **settings)
+        return cls(text_of(path), rules_path=os.fspath(path), **settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

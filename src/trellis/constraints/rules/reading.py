@@ -16,7 +16,7 @@ from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import Section
 from trellis.constraints.rules.source import scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
-from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.files import FilePath, shown, text_of
 from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
 from trellis.errors import ConstraintError, DataError
 
@@ -55,7 +55,7 @@ def read_rules(path: FilePath) -> RulesFile:
 
     Anything wrong with it is a DataError with file and line; misspelt keys, labels and lists get suggestions.
     """
-    return parse_rules("\n".join(line for _, line in numbered_lines(path)) + "\n", shown(path))
+    return parse_rules(text_of(path), shown(path))
 
 
 def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None = None) -> RulesFile:

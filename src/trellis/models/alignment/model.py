@@ -17,10 +17,11 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.bitext import Bitext, WordCodes, code_pairs, words_of
+from trellis.data.bitext import Bitext, WordCodes, code_pairs
 from trellis.data.ragged import FloatArray
 from trellis.data.shards import shard_bounds
 from trellis.data.storage import Storage
+from trellis.data.text import words_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory

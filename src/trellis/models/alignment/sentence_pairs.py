@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, take_rows
 from trellis.errors import DataError
 from trellis.structures import AlignmentParts, JointParts
 
@@ -112,20 +112,16 @@ class SentencePairs:
         """The pairs with these numbers; itself where they are all, in order."""
         if np.array_equal(numbers, np.arange(len(self))):
             return self
-        one = [self.instances(int(n), int(n) + 1) for n in numbers]
-        lengths: dict[str, Any] = {
-            name: offsets_of(np.diff(getattr(self, name))[numbers])
-            for name in ("source_offsets", "target_offsets", "offsets")
-        }
-        joined: dict[str, Any] = {
-            name: np.concatenate([np.zeros(0, np.int32), *(getattr(part, name) for part in one)])
-            for name in ("source", "target")
-        }
-        starts = lengths["offsets"].tolist()
-        joined["alike"] = np.concatenate(
-            [np.zeros(0, np.int64), *(part.alike + low for part, low in zip(one, starts[:-1], strict=True))]
-        )
-        return replace(self, **joined, **lengths, weights=self.weights[numbers])
+        source_offsets, source = take_rows(self.source_offsets, numbers)
+        target_offsets, target = take_rows(self.target_offsets, numbers)
+        offsets = offsets_of(np.diff(self.offsets)[numbers])
+        first, alike = take_rows(np.searchsorted(self.alike, self.offsets), numbers)
+        moved = np.repeat(offsets[:-1] - self.offsets[numbers], np.diff(first))
+        return replace(
+            self, source=self.source[source], source_offsets=source_offsets, target=self.target[target],
+            target_offsets=target_offsets, offsets=offsets, weights=self.weights[numbers],
+            alike=self.alike[alike] + moved,
+        )  # fmt: skip
 
 
 def cell_offsets(bitext: Bitext) -> IntArray:

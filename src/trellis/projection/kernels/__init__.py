@@ -4,7 +4,7 @@ A module listed here knows more of a structure than its parts and solves the loc
 
     takes(rows) -> bool                            whether it can handle these rows of instances
     prepare(mine)                                  optional: leaves in ``mine`` what is made of its rows once for all
-    project_rows(scores, mine, gamma, state, *, weights, tolerance, most_evaluations, at) -> LocalSolution
+    project_rows(scores, mine, state, asked) -> LocalSolution
 
 Tests hold it equal to the generic way (:mod:`trellis.projection.lock_step`). The task "few steps" is a module with a
 ``FewStepsProjector`` for a single l1/linf block.

@@ -12,7 +12,7 @@ from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection.kernels import align_project, solver
 from trellis.projection.kernels.align_project import LARGEST_DUAL, Projected, Rules
-from trellis.projection.local import LocalRows, LocalSolution, LocalState
+from trellis.projection.local import Asked, LocalRows, LocalSolution, LocalState
 from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import JointPosterior
 from trellis.structures.structure import check_weights, refuse_impossible
@@ -55,17 +55,7 @@ def _same_links(trusted: list[LinkRows]) -> bool:
     return all(np.array_equal(trusted[0].links, one.links) for one in trusted[1:])  # type: ignore[arg-type]
 
 
-def project_rows(
-    scores: Any,
-    mine: LocalRows,
-    gamma: float,
-    state: LocalState,
-    *,
-    weights: FloatArray | None,
-    tolerance: float,
-    most_evaluations: int,
-    at: IntArray | None = None,
-) -> LocalSolution:
+def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows` of the rows written out, in one compiled call.
 
     Dual variables are not kept: there are as many as links, and a few steps from nothing do as well. Who asks for them
@@ -73,8 +63,8 @@ def project_rows(
     """
     tell_if_compiling(align_project.project_pairs)
     members, n = scores.members, len(scores)
-    rules, given = _rules(mine.rows, gamma)
-    weights = check_weights(weights, n)
+    rules, given = _rules(mine.rows, asked.gamma)
+    weights = check_weights(asked.weights, n)
 
     def solve(n_pulls: int) -> tuple[Any, Projected]:
         found = tuple(member.new_found(np.float32) for member in members)
@@ -82,8 +72,8 @@ def project_rows(
         chosen = np.arange(n)
         for logs in (None, True):
             align_project.project_pairs(
-                chosen, members[0].direction, members[1].direction, weights, rules, given, tolerance,
-                most_evaluations, logs, found, out,
+                chosen, members[0].direction, members[1].direction, weights, rules, given, asked.tolerance,
+                asked.most_evaluations, logs, found, out,
             )  # fmt: skip
             chosen = np.flatnonzero(np.isnan(out.value))
             if not len(chosen):
@@ -105,7 +95,7 @@ def project_rows(
         curvature=np.zeros(0),
         residual=out.residual,
         evaluations=out.evaluations,
-        ending=np.where(out.residual <= tolerance, solver.CONVERGED, solver.EXHAUSTED),
+        ending=np.where(out.residual <= asked.tolerance, solver.CONVERGED, solver.EXHAUSTED),
         value=out.value,
         pull=pull,
     )

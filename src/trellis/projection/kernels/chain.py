@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners
 from trellis.projection import lock_step
 from trellis.projection.kernels import chain_edges, chain_rows, solver
-from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import first_transitions, patterns_of
 from trellis.structures.kernels.lanes import with_slack
@@ -56,13 +56,12 @@ class Layout:
 
     def edges(self, chain: Chain) -> chain_edges.Edges:
         """Beside the matrices of a chain: those that its boundaries have when rows tilt them."""
-        lengths = np.diff(chain.offsets)
-        instance = np.repeat(np.arange(len(lengths)), lengths)
+        instance = owners(chain.offsets)
         slot = np.flatnonzero(self.has_edges[instance] & chain.parts.has_boundary())
         n_patterns, n_own = np.int64(len(self.start) - 1), np.int64(chain.tables.n_matrices)
         code = (instance[slot] * n_patterns + self.pattern[slot]) * n_own + chain.edge_index[slot]
         matrix, number = np.unique(code, return_inverse=True)
-        first = np.searchsorted(matrix, np.arange(len(lengths) + 1) * n_patterns * n_own)
+        first = np.searchsorted(matrix, np.arange(len(chain.offsets)) * n_patterns * n_own)
         index = np.zeros(chain.n_slots, np.int32)
         index[slot] = number - first[instance[slot]]
         return chain_edges.Edges(
@@ -88,26 +87,16 @@ def prepare(mine: LocalRows) -> None:
         mine.layout = Layout.of(mine)
 
 
-def project_rows(
-    scores: Any,
-    mine: LocalRows,
-    gamma: float,
-    state: LocalState,
-    *,
-    weights: FloatArray | None,
-    tolerance: float,
-    most_evaluations: int,
-    at: IntArray | None = None,
-) -> LocalSolution:
+def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call."""
     tell_if_compiling(chain_rows.project_chains)
     chain: Chain = scores.as_chain()
     scaled = mine.scaled
-    rows, table, n = scaled.rows, GroupTable.of(scaled.rows, gamma), len(chain)
+    rows, table, n = scaled.rows, GroupTable.of(scaled.rows, asked.gamma), len(chain)
     k, t, p = chain.n_labels, chain.tables, chain.tables.potentials
     prepare(mine)
     edges = mine.layout.edges(chain)
-    keep_edges = chain.names_transition(at) or len(edges.own) > 0
+    keep_edges = chain.names_transition(asked.at) or len(edges.own) > 0
     wide = t.lost()
     curvature_start = scaled.curvature_start
     curvature = state.curvature
@@ -150,7 +139,8 @@ def project_rows(
         ending=np.zeros(n, np.int64),
     )
     chain_rows.project_chains(
-        lattice, problem, edges, check_weights(weights, n), chain.farthest(), tolerance, most_evaluations, out
+        lattice, problem, edges, check_weights(asked.weights, n), chain.farthest(), asked.tolerance,
+        asked.most_evaluations, out,
     )  # fmt: skip
     counts = chain.own_counts(out.counts + out.counts_t.transpose(0, 2, 1) * p.edge)
     found_edges = None
@@ -163,15 +153,10 @@ def project_rows(
     left = np.flatnonzero(out.ending == solver.NEEDS_LOGS)
     if len(left):
         # Scaled probabilities do not serve these: the generic way goes over to log space where it has to.
-        taken = chain.take(left)
-        some = LocalRows(mine.rows.take(left, taken.parts))
-        at_rows = np.isin(rows.instance, left)
-        found = lock_step.project_rows(
-            taken, some, gamma, LocalState(state.theta[at_rows]), weights=None if weights is None else weights[left],
-            tolerance=tolerance, most_evaluations=most_evaluations,
-            at=np.array([chain.n_slots * k]) if keep_edges else None,
-        )  # fmt: skip
-        slots = np.isin(np.repeat(np.arange(n), np.diff(chain.offsets)), left)
+        weights, at = None if asked.weights is None else asked.weights[left], np.array([chain.n_slots * k])
+        theirs = replace(asked, weights=weights, at=at if keep_edges else None)
+        found, at_rows = lock_step.project_some(chain, mine, left, state.theta, theirs)
+        slots = np.isin(owners(chain.offsets), left)
         out.posterior[slots] = found.posterior.node
         if found_edges is not None:
             found_edges = found_edges.with_others(slots, found.posterior.transitions)

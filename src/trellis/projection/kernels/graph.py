@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import graph_rows, solver
-from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
@@ -35,17 +35,7 @@ def takes(rows: Rows) -> bool:
     return not _parts(rows).factors and not rows.implicit and bool(np.all(plain))
 
 
-def project_rows(
-    scores: Graph,
-    mine: LocalRows,
-    gamma: float,
-    state: LocalState,
-    *,
-    weights: FloatArray | None,
-    tolerance: float,
-    most_evaluations: int,
-    at: IntArray | None = None,
-) -> LocalSolution:
+def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call.
 
     A sweep costs no inference of the batch, and is not counted against ``most_evaluations``.
@@ -53,7 +43,7 @@ def project_rows(
     tell_if_compiling(graph_rows.project_graphs)
     scaled = mine.scaled
     rows, n = scaled.rows, len(scores)
-    table = GroupTable.of(rows, gamma)
+    table = GroupTable.of(rows, asked.gamma)
     if mine.layout is None:
         parts = _parts(rows)
         block = np.searchsorted(parts.starts, rows.part, side="right") - 1
@@ -61,19 +51,16 @@ def project_rows(
     upper = np.repeat(np.where(table.kind == Kind.HARD, np.inf, table.amount), np.diff(table.start))
     lower = np.where(rows.equality, -upper, 0.0)
     theta = np.clip(state.theta * scaled.scale, lower, upper)
-    score = scores.flat_scores + np.bincount(rows.part, rows.pull(theta), minlength=len(scores.flat_scores))
+    score = scores.value + np.bincount(rows.part, rows.pull(theta), minlength=len(scores.value))
     residual, sweeps, ending = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
     graph_rows.project_graphs(
         scaled.instance_rows, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
-        *mine.layout, score, theta, tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
+        *mine.layout, score, theta, asked.tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
     )  # fmt: skip
     left = np.flatnonzero(ending != solver.CONVERGED)
-    if len(left) and most_evaluations >= PATIENT:
-        taken, theirs = scores.take(left), np.isin(rows.instance, left)
-        found = lock_step.project_rows(
-            taken, LocalRows(mine.rows.take(left, taken.parts)), gamma, LocalState((theta / scaled.scale)[theirs]),
-            weights=None, tolerance=tolerance, most_evaluations=most_evaluations,
-        )  # fmt: skip
+    if len(left) and asked.most_evaluations >= PATIENT:
+        alone = replace(asked, weights=None, at=None)
+        found, theirs = lock_step.project_some(scores, mine, left, theta / scaled.scale, alone)
         theta[theirs] = found.theta * scaled.scale[theirs]
         residual[left], ending[left] = found.residual, found.ending
         sweeps[left] += found.evaluations
