@@ -8,6 +8,7 @@ Trained by stochastic steps (AdaGrad) on the likelihood of the relations of give
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from trellis.structures import TreeParts
 from trellis.structures.kernels.notice import tell_if_compiling
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ArcLabeller(SavedEstimator):
     """Relations of the arcs of given trees.
 
@@ -34,21 +36,15 @@ class ArcLabeller(SavedEstimator):
     Learned: ``weights_`` (2^bits, n_relations), ``relation_names_`` and ``word_names_``.
     """
 
-    relation_names_: Vocabulary
-    word_names_: Vocabulary
-    weights_: NDArray[np.float32]
+    bits: int = 17
+    max_iter: int = 4
+    learning_rate: float = 0.1
+    random_state: int | None = 0
+
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "rows": ArrayOf(np.float32, ("used", "relations")),
     }
-
-    def __init__(
-        self, *, bits: int = 17, max_iter: int = 4, learning_rate: float = 0.1, random_state: int | None = 0
-    ) -> None:
-        self.bits = bits
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.random_state = random_state
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -49,6 +49,7 @@ class ArcStatistics(Additive):
     log_partition: float
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ArcParser(TreeModel, LogLinearModel):
     """Edge-factored log-linear dependency parser.
 
@@ -72,47 +73,27 @@ class ArcParser(TreeModel, LogLinearModel):
     [[2, 3, 0]]
     """
 
-    word_names_: Vocabulary
-    _state: Any
+    single_root: bool = True
+    projective: bool = True
+    lexical: bool = True
+    bits: int = 22
+    min_count: int = 2
+    l2: float = 0.1
+    solver: str = "margin"
+    max_iter: int = 5
+    learning_rate: float = 0.02
+    batch_size: int = 16
+    average: bool = True
+    tol: float = 1e-4
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    engine: Any = None
+
+    _state: Any = field(init=False)
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),
     }
-
-    def __init__(
-        self,
-        *,
-        single_root: bool = True,
-        projective: bool = True,
-        lexical: bool = True,
-        bits: int = 22,
-        min_count: int = 2,
-        l2: float = 0.1,
-        solver: str = "margin",
-        max_iter: int = 5,
-        learning_rate: float = 0.02,
-        batch_size: int = 16,
-        average: bool = True,
-        tol: float = 1e-4,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-    ) -> None:
-        self.single_root = single_root
-        self.projective = projective
-        self.lexical = lexical
-        self.bits = bits
-        self.min_count = min_count
-        self.l2 = l2
-        self.solver = solver
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.average = average
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
 
     # text in
 

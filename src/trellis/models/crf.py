@@ -10,7 +10,7 @@ given it is ordinary supervised training.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -38,6 +38,7 @@ from trellis.structures.kernels.notice import tell_if_compiling
 Sentences = Sequence[Sequence[Any]]
 
 
+@dataclass(eq=False, repr=False)
 class CRF(LogLinearModel, SequenceModel):
     """Linear-chain conditional random field.
 
@@ -65,47 +66,28 @@ class CRF(LogLinearModel, SequenceModel):
     [['D', 'N', 'V']]
     """
 
-    layout_: Layout
+    labels: Sequence[str] | int | None = None
+    _: KW_ONLY
+    features: FeatureFunction | None = None
+    min_count: int = 1
+    all_pairs: bool = False
+    ends: bool = True
+    edge_features: bool = False
+    l2: float = 1.0
+    solver: str = "lbfgs"
+    max_iter: int = 500
+    tol: float = 1e-7
+    learning_rate: float = 0.1
+    batch_size: int = 64
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+
     ARRAYS: ClassVar = {
         "first_pair": ArrayOf(np.int64, ("features + 1",), offsets_of="pairs"),
         "pair_label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="first_pair"),
         **LogLinearModel.ARRAYS,
     }
-
-    def __init__(
-        self,
-        labels: Sequence[str] | int | None = None,
-        *,
-        features: FeatureFunction | None = None,
-        min_count: int = 1,
-        all_pairs: bool = False,
-        ends: bool = True,
-        edge_features: bool = False,
-        l2: float = 1.0,
-        solver: str = "lbfgs",
-        max_iter: int = 500,
-        tol: float = 1e-7,
-        learning_rate: float = 0.1,
-        batch_size: int = 64,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-    ) -> None:
-        self.labels = labels
-        self.features = features
-        self.min_count = min_count
-        self.all_pairs = all_pairs
-        self.ends = ends
-        self.edge_features = edge_features
-        self.l2 = l2
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
 
     # text in
 

@@ -55,6 +55,7 @@ class DMVStatistics(Additive):
     stop: FloatArray
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DMV(TreeModel):
     """Dependency model with valence over tags.
 
@@ -76,6 +77,15 @@ class DMV(TreeModel):
     True
     """
 
+    root_prior: float = 1.0
+    child_prior: float = 1.0
+    stop_prior: float = 1.0
+    variational: bool = False
+    harmonic: float | None = 1.0
+    smoothing: float = float(np.exp(-10.0))
+    decoding: str = "viterbi"
+    n_jobs: int | None = None
+
     discriminative = False
     projective = True
     single_root = True
@@ -84,27 +94,6 @@ class DMV(TreeModel):
         "child": ArrayOf(np.float64, ("tags", "columns"), low=0.0),
         "stop": ArrayOf(np.float64, (2, "events"), low=0.0),
     }
-
-    def __init__(
-        self,
-        *,
-        root_prior: float = 1.0,
-        child_prior: float = 1.0,
-        stop_prior: float = 1.0,
-        variational: bool = False,
-        harmonic: float | None = 1.0,
-        smoothing: float = float(np.exp(-10.0)),
-        decoding: str = "viterbi",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.root_prior = root_prior
-        self.child_prior = child_prior
-        self.stop_prior = stop_prior
-        self.variational = variational
-        self.harmonic = harmonic
-        self.smoothing = smoothing
-        self.decoding = decoding
-        self.n_jobs = n_jobs
 
     def _learn(self, batch: Batch) -> None:
         self.reset()

@@ -16,7 +16,7 @@ A comma says that a list of names goes on, a full stop that the title is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -76,6 +76,7 @@ class HMMStatistics(Additive):
     emission: RowCounts
 
 
+@dataclass(eq=False, repr=False)
 class HMM(FreeWeights, SequenceModel):
     """Hidden Markov model over words.
 
@@ -111,6 +112,23 @@ class HMM(FreeWeights, SequenceModel):
     [['NOUN', 'VERB']]
     """
 
+    labels: Sequence[str] | int | None = None
+    _: KW_ONLY
+    min_count: int = 2
+    unknown: str | None = "<unk>"
+    emits: str = "word"
+    tag_dictionary: Mapping[str, Sequence[str]] | None = None
+    transition_prior: float = 1.01
+    emission_prior: float = 1.01
+    variational: bool = False
+    emissions: str | WordDescription = "table"
+    back_off: float = 0.0
+    forms: str = "form"
+    after: str | None = None
+    l2: float = 1.0
+    truecase: bool = False
+    n_jobs: int | None = None
+
     discriminative = False
     ARRAYS: ClassVar = {
         "start": ArrayOf(np.float64, ("labels",), low=0.0),
@@ -126,44 +144,9 @@ class HMM(FreeWeights, SequenceModel):
         "form": ArrayOf(np.int64, ("symbols",), low=0),
         "form_share": ArrayOf(np.float64, ("symbols",), low=0.0),
     }
-    _forms: Forms | None = None
-    contexts_: Vocabulary | None = None
-    small_: Vocabulary | None = None
-
-    def __init__(
-        self,
-        labels: Sequence[str] | int | None = None,
-        *,
-        min_count: int = 2,
-        unknown: str | None = "<unk>",
-        emits: str = "word",
-        tag_dictionary: Mapping[str, Sequence[str]] | None = None,
-        transition_prior: float = 1.01,
-        emission_prior: float = 1.01,
-        variational: bool = False,
-        emissions: str | WordDescription = "table",
-        back_off: float = 0.0,
-        forms: str = "form",
-        after: str | None = None,
-        l2: float = 1.0,
-        truecase: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.labels = labels
-        self.min_count = min_count
-        self.unknown = unknown
-        self.emits = emits
-        self.tag_dictionary = tag_dictionary
-        self.transition_prior = transition_prior
-        self.emission_prior = emission_prior
-        self.variational = variational
-        self.emissions = emissions
-        self.back_off = back_off
-        self.forms = forms
-        self.after = after
-        self.l2 = l2
-        self.truecase = truecase
-        self.n_jobs = n_jobs
+    _forms: Forms | None = field(default=None, init=False)
+    contexts_: Vocabulary | None = field(default=None, init=False)
+    small_: Vocabulary | None = field(default=None, init=False)
 
     # text in
 

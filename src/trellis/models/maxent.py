@@ -9,7 +9,7 @@ intercept has no prior. With labels given it is ordinary supervised training.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ class MaxEntStatistics(Additive):
     log_partition: float
 
 
+@dataclass(eq=False, repr=False)
 class MaxEnt(LogLinearModel, TabularModel):
     """Maximum entropy classifier over rows of features, dense or sparse.
 
@@ -51,32 +52,18 @@ class MaxEnt(LogLinearModel, TabularModel):
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        labels: Sequence[Any] | int | None = None,
-        *,
-        l2: float = 1.0,
-        fit_intercept: bool = True,
-        solver: str = "lbfgs",
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        learning_rate: float = 0.1,
-        batch_size: int = 64,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-    ) -> None:
-        self.labels = labels
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
+    labels: Sequence[Any] | int | None = None
+    _: KW_ONLY
+    l2: float = 1.0
+    fit_intercept: bool = True
+    solver: str = "lbfgs"
+    max_iter: int = 1000
+    tol: float = 1e-9
+    learning_rate: float = 0.1
+    batch_size: int = 64
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
 
     def _check_settings(self) -> None:
         self._check_training()

@@ -9,7 +9,7 @@ of :mod:`trellis.models.dirichlet`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ class NaiveBayesStatistics(Additive):
     feature: FloatArray
 
 
+@dataclass(eq=False, repr=False)
 class NaiveBayes(TabularModel):
     """Multinomial naive Bayes over rows of counts.
 
@@ -47,25 +48,18 @@ class NaiveBayes(TabularModel):
     ['a', 'b']
     """
 
+    labels: Sequence[Any] | int | None = None
+    _: KW_ONLY
+    class_prior: float = 1.0
+    feature_prior: float = 2.0
+    variational: bool = False
+
     discriminative = False
     _not_negative = True
     ARRAYS: ClassVar = {
         "prior": ArrayOf(np.float64, ("labels",), low=0.0),
         "feature": ArrayOf(np.float64, ("features", "labels"), low=0.0),
     }
-
-    def __init__(
-        self,
-        labels: Sequence[Any] | int | None = None,
-        *,
-        class_prior: float = 1.0,
-        feature_prior: float = 2.0,
-        variational: bool = False,
-    ) -> None:
-        self.labels = labels
-        self.class_prior = class_prior
-        self.feature_prior = feature_prior
-        self.variational = variational
 
     def _check_settings(self) -> None:
         dirichlet.check_prior("class_prior", self.class_prior, variational=self.variational)

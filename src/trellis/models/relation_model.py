@@ -10,7 +10,7 @@ expectation, or where ``tied`` says so on factors over every pair and its two me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -100,6 +100,7 @@ class RelationStatistics:
         return RelationStatistics((one, two))
 
 
+@dataclass(eq=False, repr=False)
 class RelationModel(SavedEstimator):
     """Types of mentions and relations between them.
 
@@ -112,37 +113,22 @@ class RelationModel(SavedEstimator):
     Learned: ``sides_``, the two classifiers; ``types_``, the names of types and of relations.
     """
 
+    entities: Sequence[str] | None = None
+    relations: Sequence[str] | None = None
+    _: KW_ONLY
+    l2: float = 0.3
+    min_count: int = 2
+    max_iter: int = 60
+    tol: float = 1e-6
+    tied: int = 0
+    both_ways: bool = False
+
     discriminative = True
     not_saved: ClassVar[tuple[str, ...]] = ()
-    sides_: tuple[SlotMaxEnt, SlotMaxEnt]
-    types_: tuple[tuple[str, ...], tuple[str, ...]]
-    label_names_: Vocabulary
     # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         kind: ArrayOf(np.float64, (f"{kind}_weights",), low=-1e6, high=1e6) for kind in KINDS
     }
-    _features: tuple[Vocabulary, ...]
-
-    def __init__(
-        self,
-        entities: Sequence[str] | None = None,
-        relations: Sequence[str] | None = None,
-        *,
-        l2: float = 0.3,
-        min_count: int = 2,
-        max_iter: int = 60,
-        tol: float = 1e-6,
-        tied: int = 0,
-        both_ways: bool = False,
-    ) -> None:
-        self.entities = entities
-        self.relations = relations
-        self.l2 = l2
-        self.min_count = min_count
-        self.max_iter = max_iter
-        self.tol = tol
-        self.tied = tied
-        self.both_ways = both_ways
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sides_")

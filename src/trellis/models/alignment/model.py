@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, TypedDict
 
@@ -51,6 +51,7 @@ class _Names(TypedDict):
     target: list[str]
 
 
+@dataclass(eq=False, repr=False)
 class AlignmentModel(SavedEstimator):
     """Translation tables, words that come from null, jump widths and first places, of both directions.
 
@@ -73,6 +74,18 @@ class AlignmentModel(SavedEstimator):
     [0.35, 0.35, 0.35, 0.35, 0.7]
     """
 
+    kind: str = "hmm"
+    _: KW_ONLY
+    p_null: float = 0.3
+    concentration: float = 0.15
+    variational: bool = True
+    reach: float = 40.0
+    jump_pseudo_count: float = 10.0
+    prefix: int | None = 5
+    alike: float = 1.0
+    priors: Mapping[tuple[str, str], float] | None = None
+    with_prior: bool = True
+
     discriminative = False
     label_names_ = Vocabulary([], kind="label")
     ARRAYS: ClassVar = {
@@ -87,39 +100,10 @@ class AlignmentModel(SavedEstimator):
         **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
         **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
     }
-    table_: PairTable
-    tables_: Tables
-    places_: tuple[Places, Places]
-    source_codes_: WordCodes
-    target_codes_: WordCodes
+    tables_: Tables = field(init=False)
+    places_: tuple[Places, Places] = field(init=False)
     _is_shared = False
     _log_prior = 0.0
-    masses_: tuple[FloatArray, FloatArray]
-
-    def __init__(
-        self,
-        kind: str = "hmm",
-        *,
-        p_null: float = 0.3,
-        concentration: float = 0.15,
-        variational: bool = True,
-        reach: float = 40.0,
-        jump_pseudo_count: float = 10.0,
-        prefix: int | None = 5,
-        alike: float = 1.0,
-        priors: Mapping[tuple[str, str], float] | None = None,
-        with_prior: bool = True,
-    ) -> None:
-        self.kind = kind
-        self.p_null = p_null
-        self.concentration = concentration
-        self.variational = variational
-        self.reach = reach
-        self.jump_pseudo_count = jump_pseudo_count
-        self.prefix = prefix
-        self.alike = alike
-        self.priors = priors
-        self.with_prior = with_prior
 
     def check(self) -> None:
         """Refuse settings that have no meaning."""
