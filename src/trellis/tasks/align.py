@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, Self, TypeVar
 
@@ -78,6 +78,7 @@ WORTH_PRUNING = 0.75
 """Share of the table that may stay, at most, where a round's ruling out is acted on."""
 
 
+@dataclass(eq=False, repr=False)
 class Aligner(SavedEstimator):
     """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
 
@@ -105,56 +106,31 @@ class Aligner(SavedEstimator):
     Learned: ``model_``, ``history_``, ``threshold_``.
     """
 
-    not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
+    constraint: str = "both"
+    _: KW_ONLY
+    decode_constraint: str | None = None
+    gamma: float = 1.0
+    model1_iter: int = 4
+    max_iter: int = 2
+    symmetrize: str = "posterior"
+    threshold: float = 0.4
+    prefix: int | None = 5
+    p_null: float = 0.3
+    concentration: float = 0.15
+    reach: float = 40.0
+    variational: bool = True
+    alike: float = 1.0
+    priors: Mapping[tuple[str, str], float] | None = None
+    reliability: float = 0.9
+    projection_tol: float = 0.05
+    max_evaluations: int = 3
+    random_state: int | None = None
+    n_jobs: int | None = -1
+    engine: Any = None
+    memory: int | str | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        constraint: str = "both",
-        *,
-        decode_constraint: str | None = None,
-        gamma: float = 1.0,
-        model1_iter: int = 4,
-        max_iter: int = 2,
-        symmetrize: str = "posterior",
-        threshold: float = 0.4,
-        prefix: int | None = 5,
-        p_null: float = 0.3,
-        concentration: float = 0.15,
-        reach: float = 40.0,
-        variational: bool = True,
-        alike: float = 1.0,
-        priors: Mapping[tuple[str, str], float] | None = None,
-        reliability: float = 0.9,
-        projection_tol: float = 0.05,
-        max_evaluations: int = 3,
-        random_state: int | None = None,
-        n_jobs: int | None = -1,
-        engine: Any = None,
-        memory: int | str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.constraint = constraint
-        self.decode_constraint = decode_constraint
-        self.gamma = gamma
-        self.model1_iter = model1_iter
-        self.max_iter = max_iter
-        self.symmetrize = symmetrize
-        self.threshold = threshold
-        self.prefix = prefix
-        self.p_null = p_null
-        self.concentration = concentration
-        self.reach = reach
-        self.variational = variational
-        self.alike = alike
-        self.priors = priors
-        self.reliability = reliability
-        self.projection_tol = projection_tol
-        self.max_evaluations = max_evaluations
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.memory = memory
-        self.verbose = verbose
+    not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

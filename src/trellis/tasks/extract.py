@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 from itertools import chain, pairwise
 from operator import add
@@ -99,6 +99,7 @@ class _Names(TypedDict):
     models: list[dict[str, Any]]
 
 
+@dataclass(eq=False, repr=False)
 class Extractor(SavedEstimator):
     """Extracts fields from texts: models of label sequences under the constraints of a rules file.
 
@@ -126,60 +127,34 @@ class Extractor(SavedEstimator):
     ``classes_of_words_``, ``label_names_``, ``kind_`` (which model kind it is).
     """
 
-    not_saved = (*SavedEstimator.not_saved, "files")
-    tokeniser_: Tokeniser = WORDS
-    told_: tuple[TextFeature, ...] = ()
+    rules: str
+    _: KW_ONLY
+    rules_path: str = "rules"
+    files: Mapping[str, str] | None = None
+    model_kind: str | None = None
+    features: FeatureFunction | None = None
+    method: str | None = None
+    gamma: float | None = None
+    beta: float | None = 0.7
+    max_iter: int = 5
+    hard: bool = False
+    k_best: int = 1
+    smoothing: float = 0.5
+    beam: int = 50
+    min_count: int | None = None
+    transition_prior: float = 1.01
+    emission_prior: float = 1.001
+    back_off: float = 1.0
+    usual_fields: bool = True
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    engine: Any = None
+    memory: int | str | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        rules: str,
-        *,
-        rules_path: str = "rules",
-        files: Mapping[str, str] | None = None,
-        model_kind: str | None = None,
-        features: FeatureFunction | None = None,
-        method: str | None = None,
-        gamma: float | None = None,
-        beta: float | None = 0.7,
-        max_iter: int = 5,
-        hard: bool = False,
-        k_best: int = 1,
-        smoothing: float = 0.5,
-        beam: int = 50,
-        min_count: int | None = None,
-        transition_prior: float = 1.01,
-        emission_prior: float = 1.001,
-        back_off: float = 1.0,
-        usual_fields: bool = True,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        memory: int | str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rules = rules
-        self.rules_path = rules_path
-        self.files = files
-        self.model_kind = model_kind
-        self.features = features
-        self.method = method
-        self.gamma = gamma
-        self.beta = beta
-        self.max_iter = max_iter
-        self.hard = hard
-        self.k_best = k_best
-        self.smoothing = smoothing
-        self.beam = beam
-        self.min_count = min_count
-        self.transition_prior = transition_prior
-        self.emission_prior = emission_prior
-        self.back_off = back_off
-        self.usual_fields = usual_fields
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.memory = memory
-        self.verbose = verbose
+    not_saved = (*SavedEstimator.not_saved, "files")
+    tokeniser_: Tokeniser = field(default=WORDS, init=False)
+    told_: tuple[TextFeature, ...] = field(default=(), init=False)
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:

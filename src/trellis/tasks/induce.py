@@ -15,7 +15,7 @@ regularization in which every frequent word is to use few states (Graça et al. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -53,6 +53,7 @@ NEARLY_ALIKE = 0.01
 """The same of a climb by gradients, and the deviation of its first weights (Berg-Kirkpatrick et al. 2010)."""
 
 
+@dataclass(eq=False, repr=False)
 class Inducer(Estimator):
     """Induces states (unnamed parts of speech) from text.
 
@@ -83,60 +84,32 @@ class Inducer(Estimator):
     Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
     """
 
-    def __init__(
-        self,
-        labels: int | Sequence[str] = 17,
-        *,
-        method: str = "sparse",
-        strength: float = 32.0,
-        frequent: int = FREQUENT,
-        max_iter: int = 200,
-        em_iter: int | None = None,
-        dual_steps: int = 1,
-        emissions: str | None = None,
-        ascent: str | None = None,
-        l2: float | None = None,
-        emission_prior: float | None = None,
-        transition_prior: float | None = None,
-        min_count: int = 2,
-        closed_classes: Mapping[str, Sequence[str]] | None = None,
-        tag_dictionary: Mapping[str, Sequence[str]] | None = None,
-        gamma: float = 1.0,
-        smoothing: float = 0.1,
-        keep_labels: bool = True,
-        start_scale: float | None = None,
-        decoding: str = "posterior",
-        n_jobs: int | None = None,
-        engine: Any = None,
-        memory: int | str | None = None,
-        random_state: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.labels = labels
-        self.method = method
-        self.strength = strength
-        self.frequent = frequent
-        self.max_iter = max_iter
-        self.em_iter = em_iter
-        self.dual_steps = dual_steps
-        self.emissions = emissions
-        self.ascent = ascent
-        self.l2 = l2
-        self.emission_prior = emission_prior
-        self.transition_prior = transition_prior
-        self.min_count = min_count
-        self.closed_classes = closed_classes
-        self.tag_dictionary = tag_dictionary
-        self.gamma = gamma
-        self.smoothing = smoothing
-        self.keep_labels = keep_labels
-        self.start_scale = start_scale
-        self.decoding = decoding
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.memory = memory
-        self.random_state = random_state
-        self.verbose = verbose
+    labels: int | Sequence[str] = 17
+    _: KW_ONLY
+    method: str = "sparse"
+    strength: float = 32.0
+    frequent: int = FREQUENT
+    max_iter: int = 200
+    em_iter: int | None = None
+    dual_steps: int = 1
+    emissions: str | None = None
+    ascent: str | None = None
+    l2: float | None = None
+    emission_prior: float | None = None
+    transition_prior: float | None = None
+    min_count: int = 2
+    closed_classes: Mapping[str, Sequence[str]] | None = None
+    tag_dictionary: Mapping[str, Sequence[str]] | None = None
+    gamma: float = 1.0
+    smoothing: float = 0.1
+    keep_labels: bool = True
+    start_scale: float | None = None
+    decoding: str = "posterior"
+    n_jobs: int | None = None
+    engine: Any = None
+    memory: int | str | None = None
+    random_state: int | None = None
+    verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -7,6 +7,7 @@ start; rules are constraints on expected counts of arcs over the corpus, in the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,13 +16,13 @@ from trellis.constraints import Constraint, parse_rules
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 from trellis.learn import UEM
-from trellis.learn.history import History
 from trellis.models.dmv import DMV
 from trellis.tasks.parse import tagged
 from trellis.tasks.tree_task import TreeTask
 from trellis.tasks.tree_text import strip
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
@@ -38,34 +39,18 @@ class TreeInducer(TreeTask):
     ('2', '0', '2')
     """
 
-    kinds = (DMV,)
-    model_: DMV
-    history_: History
+    rules: str = ""
+    rules_path: str = "rules.toml"
+    longest: int = 10
+    max_iter: int = 40
+    gamma: float = 1.0
+    prior: float = 1.0
+    harmonic: float | None = 1.0
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        *,
-        rules: str = "",
-        rules_path: str = "rules.toml",
-        longest: int = 10,
-        max_iter: int = 40,
-        gamma: float = 1.0,
-        prior: float = 1.0,
-        harmonic: float | None = 1.0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rules = rules
-        self.rules_path = rules_path
-        self.longest = longest
-        self.max_iter = max_iter
-        self.gamma = gamma
-        self.prior = prior
-        self.harmonic = harmonic
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    kinds = (DMV,)
 
     def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""

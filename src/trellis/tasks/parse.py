@@ -7,7 +7,7 @@ An :class:`~trellis.models.arc_parser.ArcParser` finds the heads, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class ScoresTrees:
         return self.attachment(X).plain.uas
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
@@ -57,31 +58,15 @@ class Parser(ScoresTrees, SavedEstimator):
     (('2', '0'), ('nsubj', 'root'))
     """
 
-    arcs_: ArcParser
-    labeller_: ArcLabeller | None
-
-    def __init__(
-        self,
-        *,
-        solver: str = "margin",
-        max_iter: int = 5,
-        learning_rate: float = 0.02,
-        min_count: int = 2,
-        bits: int = 22,
-        l2: float = 0.1,
-        label_passes: int = 4,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.solver = solver
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.min_count = min_count
-        self.bits = bits
-        self.l2 = l2
-        self.label_passes = label_passes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    solver: str = "margin"
+    max_iter: int = 5
+    learning_rate: float = 0.02
+    min_count: int = 2
+    bits: int = 22
+    l2: float = 0.1
+    label_passes: int = 4
+    random_state: int | None = 0
+    n_jobs: int | None = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")

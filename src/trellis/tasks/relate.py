@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,6 +77,7 @@ class Change:
     rules: tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False)
 class Relater(SavedEstimator):
     """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
@@ -93,43 +94,23 @@ class Relater(SavedEstimator):
     Learned: ``model_``, ``constraints_``, ``finder_``, ``tagger_``, ``history_``.
     """
 
-    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
-    model_: RelationModel
-    finder_: MentionFinder | None
-    tagger_: Tagger | None
+    rules: str
+    _: KW_ONLY
+    rules_path: str = "rules"
+    method: str = "uem"
+    gamma: float = 0.5
+    max_iter: int = 4
+    exact: bool = False
+    l2: float = 0.3
+    min_count: int = 2
+    finder: bool = True
+    tagger: Any = None
+    projection_tol: float = 1e-4
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        rules: str,
-        *,
-        rules_path: str = "rules",
-        method: str = "uem",
-        gamma: float = 0.5,
-        max_iter: int = 4,
-        exact: bool = False,
-        l2: float = 0.3,
-        min_count: int = 2,
-        finder: bool = True,
-        tagger: Any = None,
-        projection_tol: float = 1e-4,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rules = rules
-        self.rules_path = rules_path
-        self.method = method
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.exact = exact
-        self.l2 = l2
-        self.min_count = min_count
-        self.finder = finder
-        self.tagger = tagger
-        self.projection_tol = projection_tol
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from trellis.models.crf import CRF
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
@@ -29,24 +30,12 @@ class Tagger(SavedEstimator):
     ('N', 'V')
     """
 
-    crf_: CRF
-
-    def __init__(
-        self,
-        *,
-        lower: bool = False,
-        min_count: int = 2,
-        l2: float = 0.5,
-        max_iter: int = 60,
-        n_jobs: int | None = None,
-        engine: Any = None,
-    ) -> None:
-        self.lower = lower
-        self.min_count = min_count
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.engine = engine
+    lower: bool = False
+    min_count: int = 2
+    l2: float = 0.5
+    max_iter: int = 60
+    n_jobs: int | None = None
+    engine: Any = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
 """Of each model unless it is told: what "auto" finds on Europarl, English to Spanish."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Transfer(TreeTask):
     """A parser of the target language of a bitext.
 
@@ -65,47 +67,25 @@ class Transfer(TreeTask):
     predicted trees.
     """
 
-    kinds = (ArcParser, DMV)
-    model_: Any
+    model: str = "margin"
+    eta: float | str | None = None
+    gamma: float = 1.0
+    max_iter: int | None = None
+    steps: int = 20
+    longest: int = 20
+    l2: float = 40.0
+    passes: int = 1
+    learning_rate: float = 0.01
+    orders: int = 4
+    lexical: bool = True
+    bits: int = 20
+    min_count: int = 2
+    source_passes: int = 3
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        *,
-        model: str = "margin",
-        eta: float | str | None = None,
-        gamma: float = 1.0,
-        max_iter: int | None = None,
-        steps: int = 20,
-        longest: int = 20,
-        l2: float = 40.0,
-        passes: int = 1,
-        learning_rate: float = 0.01,
-        orders: int = 4,
-        lexical: bool = True,
-        bits: int = 20,
-        min_count: int = 2,
-        source_passes: int = 3,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.model = model
-        self.eta = eta
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.steps = steps
-        self.longest = longest
-        self.l2 = l2
-        self.passes = passes
-        self.learning_rate = learning_rate
-        self.orders = orders
-        self.lexical = lexical
-        self.bits = bits
-        self.min_count = min_count
-        self.source_passes = source_passes
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    kinds = (ArcParser, DMV)
 
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
