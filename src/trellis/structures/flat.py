@@ -6,6 +6,7 @@ score(y) = Σ_{parts of y} score(part)
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -71,8 +72,8 @@ class FlatScores(Structure):
 
     def _over(self, value: FloatArray) -> Self:
         """The same outputs with other scores, which are checked already."""
-        made = self.__class__.__new__(self.__class__)
-        made._parts, made.value, made.first, made.numbers = self._parts, value, self.first, self.numbers
+        made = copy(self)
+        made.value = value
         return made
 
     def take(self, numbers: IntArray) -> Self:

@@ -9,6 +9,7 @@ needs (Klein & Manning 2004; Ganchev et al. 2010, eq. 57); an edge-factored pars
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -58,11 +59,6 @@ class Trees(Arcs):
         super().__init__(offsets, arc, single_root=single_root, first=first)
         self.nearest = None if nearest is None else _finite("nearest", nearest, self._parts.n_parts)
         self.base = None if base is None else _finite("base", base, len(self))
-
-    def _over(self, value: FloatArray) -> Self:
-        made = super()._over(value)
-        made.nearest, made.base = self.nearest, self.base
-        return made
 
     def take(self, numbers: IntArray) -> Self:
         made = super().take(numbers)
@@ -152,7 +148,7 @@ class Trees(Arcs):
         return made
 
     def likeliest(self, q: TreePosterior) -> LabelArray:
-        plain = self._over(self.value)
+        plain = copy(self)
         plain.nearest, plain.base = None, None
         return super(Trees, plain).likeliest(q)
 
