@@ -116,7 +116,7 @@ class Trees(Arcs):
     def score(self, outputs: Any) -> FloatArray:
         total = super().score(outputs)
         if self.nearest is not None:
-            total = total + self._by_sentence(self._near(self._parts.check(outputs)) * self.nearest)
+            total = total + self._by_instance(self._near(self._parts.check(outputs)) * self.nearest)
         return self._based(total)
 
     def _expected_scores(self, q: TreePosterior) -> FloatArray:
@@ -124,7 +124,7 @@ class Trees(Arcs):
         if self.nearest is not None:
             if q.near is None:
                 raise DataError("the expected score needs the marginals of nearest dependents, which are not known")
-            total = total + self._by_sentence(expect_scores(q.near, self.nearest))
+            total = total + self._by_instance(expect_scores(q.near, self.nearest))
         return self._based(total)
 
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
