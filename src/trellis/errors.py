@@ -100,7 +100,11 @@ class ConvergenceWarning(UserWarning):
     """An iterative method stopped before its tolerance was met."""
 
 
-def did_you_mean(name: str, known: Iterable[str], *, show: int = 8) -> str:
+SHOWN = 8
+"""So many known names are listed."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The tail of a message about a mistyped name: near matches first, else what there is.
 
     >>> did_you_mean("TITEL", ["AUTHOR", "TITLE"])
@@ -113,5 +117,5 @@ def did_you_mean(name: str, known: Iterable[str], *, show: int = 8) -> str:
         return "; did you mean " + " or ".join(map(repr, near)) + "?"
     if not names:
         return "; none are defined"
-    listed = ", ".join(map(repr, names[:show])) + (", ..." if len(names) > show else "")
+    listed = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
     return f"; known: {listed}"

@@ -57,7 +57,7 @@ class FewLabels(Constraint):
         return [SparsityBlock(block)]
 
 
-def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1, name: str | None = None) -> FewLabels:
+def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> FewLabels:
     """Every word (or value of another column, or function of the word) should use few labels; ``strength`` is σ.
 
     Words that occur fewer than ``min_count`` times are left out: of rare ones the data says too little.
@@ -69,5 +69,4 @@ def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1, name
     if not is_number(strength):
         raise ConstraintError(f"the strength of few_labels_per is a number, got {strength!r}")
     chosen = key if isinstance(key, Key) else word.map(key)
-    made = FewLabels(chosen, min_count, strength=penalty(float(strength), "linf"))
-    return made if name is None else made.named(name)
+    return FewLabels(chosen, min_count, strength=penalty(float(strength), "linf"))

@@ -113,7 +113,7 @@ TOKENISERS = ("words", "whitespace")
 WORDS = Tokeniser()
 
 
-def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> Text:
+def tokenise(text: str) -> Text:
     """Cut one text into words, numbers and single characters.
 
     >>> cut = tokenise("Moto-oka, T. (1983), pp. 62-68.")
@@ -122,7 +122,7 @@ def tokenise(text: str, *, path: str | None = None, line: int | None = None) -> 
     >>> cut.text[slice(*cut.spans[10])]
     '62-68'
     """
-    return WORDS.cut(text, path=path, line=line)
+    return WORDS.cut(text)
 
 
 TextLike = Text | str | Sequence[str]

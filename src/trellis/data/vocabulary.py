@@ -38,20 +38,6 @@ class Vocabulary:
         if unknown is not None and unknown not in self._number:
             raise DataError(f"the unknown {kind} {unknown!r} must itself be in the vocabulary")
 
-    @classmethod
-    def count(
-        cls,
-        names: Iterable[str],
-        *,
-        kind: str = "word",
-        min_count: int = 1,
-        unknown: str | None = None,
-    ) -> Vocabulary:
-        """Names that occur at least ``min_count`` times, the unknown one first, then by first appearance."""
-        counts = Counter(names)
-        kept = [name for name, n in counts.items() if n >= min_count and name != unknown]
-        return cls(([] if unknown is None else [unknown]) + kept, kind=kind, unknown=unknown)
-
     def __len__(self) -> int:
         return len(self.names)
 

@@ -3,7 +3,7 @@
 from trellis.engine.choice import engine_for, threads_for
 from trellis.engine.chunks import by_chunks, chunks
 from trellis.engine.engine import Additive, Engine, Placed, place_batch, summed
-from trellis.engine.serial import SerialEngine
+from trellis.engine.local import SerialEngine
 from trellis.engine.shards import Piece, Shard, shards_of
 from trellis.engine.threads import ThreadEngine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trellis.engine.engine import Engine
-from trellis.engine.serial import SerialEngine
+from trellis.engine.local import SerialEngine
 from trellis.engine.threads import ThreadEngine, usable_cores
 from trellis.errors import DataError
 

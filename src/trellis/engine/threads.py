@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from trellis.engine.blas import blas_at_one_thread, hold_this_thread
 from trellis.engine.engine import run_shard
-from trellis.engine.held import Local
+from trellis.engine.local import Local
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 from trellis.errors import DataError

@@ -109,7 +109,11 @@ def precision_recall_curve(
     ]
 
 
-def best_threshold(curve: Sequence[CurvePoint], *, neighbours: int = 2) -> float:
+NEIGHBOURS = 2
+"""Thresholds on either side over which AER is averaged."""
+
+
+def best_threshold(curve: Sequence[CurvePoint]) -> float:
     """The threshold with the least AER, averaged over neighbouring thresholds; of equal ones, the middle.
 
     A small gold set gives a ragged curve whose lowest point is chance; the average of a few points is not.
@@ -119,7 +123,7 @@ def best_threshold(curve: Sequence[CurvePoint], *, neighbours: int = 2) -> float
     points = sorted(curve, key=lambda point: point.threshold)
     smooth = []
     for n in range(len(points)):
-        near = points[max(0, n - neighbours) : n + neighbours + 1]
+        near = points[max(0, n - NEIGHBOURS) : n + NEIGHBOURS + 1]
         smooth.append(sum(point.scores.aer for point in near) / len(near))
     tied = [point.threshold for point, aer in zip(points, smooth, strict=True) if aer <= min(smooth) + 1e-12]
     return tied[len(tied) // 2]

@@ -8,7 +8,7 @@ Trained by stochastic steps (AdaGrad) on the likelihood of the relations of give
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from trellis.structures import TreeParts
 from trellis.structures.kernels.notice import tell_if_compiling
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ArcLabeller(SavedEstimator):
     """Relations of the arcs of given trees.
 
@@ -36,15 +36,11 @@ class ArcLabeller(SavedEstimator):
     Learned: ``weights_`` (2^bits, n_relations), ``relation_names_`` and ``word_names_``.
     """
 
-    _: KW_ONLY
     bits: int = 17
     max_iter: int = 4
     learning_rate: float = 0.1
     random_state: int | None = 0
 
-    relation_names_: Vocabulary = field(init=False)
-    word_names_: Vocabulary = field(init=False)
-    weights_: NDArray[np.float32] = field(init=False)
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "rows": ArrayOf(np.float32, ("used", "relations")),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -49,7 +49,7 @@ class ArcStatistics(Additive):
     log_partition: float
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ArcParser(TreeModel, LogLinearModel):
     """Edge-factored log-linear dependency parser.
 
@@ -73,7 +73,6 @@ class ArcParser(TreeModel, LogLinearModel):
     [[2, 3, 0]]
     """
 
-    _: KW_ONLY
     single_root: bool = True
     projective: bool = True
     lexical: bool = True
@@ -90,7 +89,6 @@ class ArcParser(TreeModel, LogLinearModel):
     n_jobs: int | None = None
     engine: Any = None
 
-    word_names_: Vocabulary = field(init=False)
     _state: Any = field(init=False)
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),

@@ -10,7 +10,7 @@ given it is ordinary supervised training.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -83,7 +83,6 @@ class CRF(LogLinearModel, SequenceModel):
     n_jobs: int | None = None
     engine: Any = None
 
-    layout_: Layout = field(init=False)
     ARRAYS: ClassVar = {
         "first_pair": ArrayOf(np.int64, ("features + 1",), offsets_of="pairs"),
         "pair_label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="first_pair"),

@@ -11,6 +11,8 @@ of EM is then  Σ log-partition + log p(θ)  for a mode and  Σ log-partition �
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray
@@ -83,6 +85,27 @@ def concentration(counts: FloatArray, prior: float, allowed: BoolArray | None = 
     """c + α, the parameters of q(θ); 0 for an outcome that is not allowed."""
     raised = counts + prior
     return raised if allowed is None else np.where(allowed, raised, 0.0)
+
+
+def fitted(counts: FloatArray, prior: float, allowed: BoolArray | None = None, *, variational: bool) -> FloatArray:
+    """The M-step: the mode, or the parameters of q(θ)."""
+    return (concentration if variational else mode)(counts, prior, allowed)
+
+
+def means_and_logs(tables: Sequence[FloatArray], *, variational: bool) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Of what was fitted the probabilities, and the logarithms that scores are made of."""
+    if variational:
+        return [mean(table) for table in tables], [expected_log(table) for table in tables]
+    with np.errstate(divide="ignore"):
+        return list(tables), [np.log(table) for table in tables]
+
+
+def log_prior(tables: Sequence[FloatArray], priors: Sequence[float], *, variational: bool) -> float:
+    """Of what was fitted the log-density of the priors, up to a constant; or −KL(q(θ) ‖ p(θ))."""
+    pairs = list(zip(tables, priors, strict=True))
+    if variational:
+        return -sum(divergence(table, prior) for table, prior in pairs)
+    return sum(log_density(table, prior) for table, prior in pairs)
 
 
 def expected_log(concentration: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ which is what :class:`trellis.structures.Trees` sums over. Tags are all that it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,7 +55,7 @@ class DMVStatistics(Additive):
     stop: FloatArray
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DMV(TreeModel):
     """Dependency model with valence over tags.
 
@@ -77,7 +77,6 @@ class DMV(TreeModel):
     True
     """
 
-    _: KW_ONLY
     root_prior: float = 1.0
     child_prior: float = 1.0
     stop_prior: float = 1.0
@@ -160,15 +159,12 @@ class DMV(TreeModel):
     ) -> None:
         """M-step: counts are all it needs."""
         counts = (statistics.root, statistics.child, statistics.stop)
-        make = dirichlet.concentration if self.variational else dirichlet.mode
-        self._set(*(make(own, prior) for own, prior in zip(counts, self._priors, strict=True)))
+        pairs = zip(counts, self._priors, strict=True)
+        self._set(*(dirichlet.fitted(own, prior, variational=self.variational) for own, prior in pairs))
 
     def log_prior(self) -> float:
         """Log-density of the Dirichlet priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
-        pairs = list(zip(self._tables, self._priors, strict=True))
-        if self.variational:
-            return -sum(dirichlet.divergence(table, prior) for table, prior in pairs)
-        return sum(dirichlet.log_density(table, prior) for table, prior in pairs)
+        return dirichlet.log_prior(self._tables, self._priors, variational=self.variational)
 
     def _events(self, batch: Batch) -> tuple[NDArray[np.bool_], IntArray, IntArray]:
         """Of each arc: whether it comes from the root, the column of its head and side, and the tag of its child."""
@@ -191,10 +187,7 @@ class DMV(TreeModel):
     def _set(self, *tables: FloatArray) -> None:
         """Probabilities, or with ``variational`` Dirichlet parameters."""
         self._tables = tables
-        means = tuple(dirichlet.mean(table) for table in tables) if self.variational else tables
-        self.root_, self.child_, self.stop_ = means
-        with np.errstate(divide="ignore"):
-            logs = [dirichlet.expected_log(t) if self.variational else np.log(t) for t in tables]
+        (self.root_, self.child_, self.stop_), logs = dirichlet.means_and_logs(tables, variational=self.variational)
         self._logs = tuple(np.maximum(own, FLOOR) for own in logs)
 
     def reset(self) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -296,17 +297,12 @@ class HMM(FreeWeights, SequenceModel):
         if self._log_linear is not None:
             self.weights_ = self._log_linear.fit(emission, self.weights_)
             self._set_labels(statistics)
-        elif self.variational:
-            self._set_concentrations(
-                dirichlet.concentration(start, self.transition_prior),
-                dirichlet.concentration(transition, self.transition_prior),
-                dirichlet.concentration(emission, self.emission_prior, self._allowed),
-            )
         else:
-            self._set_probabilities(
-                dirichlet.mode(start, self.transition_prior),
-                dirichlet.mode(transition, self.transition_prior),
-                dirichlet.mode(emission, self.emission_prior, self._allowed),
+            fitted = partial(dirichlet.fitted, variational=self.variational)
+            (self._set_concentrations if self.variational else self._set_probabilities)(
+                fitted(start, self.transition_prior),
+                fitted(transition, self.transition_prior),
+                fitted(emission, self.emission_prior, self._allowed),
             )
 
     def uniform(self, batch: Batch) -> Chain:
@@ -324,11 +320,8 @@ class HMM(FreeWeights, SequenceModel):
     def log_prior(self) -> float:
         """Log-density of the priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
         if self.variational:
-            return -(
-                dirichlet.divergence(self._concentrations[0], self.transition_prior)
-                + dirichlet.divergence(self._concentrations[1], self.transition_prior)
-                + dirichlet.divergence(self._concentrations[2], self.emission_prior)
-            )
+            priors = (self.transition_prior, self.transition_prior, self.emission_prior)
+            return dirichlet.log_prior(self._concentrations, priors, variational=True)
         if self._log_linear is not None:
             of_emission = self._log_linear.log_prior(self.weights_)
         else:

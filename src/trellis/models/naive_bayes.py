@@ -84,24 +84,13 @@ class NaiveBayes(TabularModel):
         engine: Engine | None = None,
     ) -> None:
         """M-step: counts are all it needs, so the data is not looked at again."""
-        label, feature = statistics.label[:, None], statistics.feature
-        if self.variational:
-            self._set_concentrations(
-                dirichlet.concentration(label, self.class_prior), dirichlet.concentration(feature, self.feature_prior)
-            )
-        else:
-            self._set_probabilities(
-                dirichlet.mode(label, self.class_prior), dirichlet.mode(feature, self.feature_prior)
-            )
+        counts = statistics.label[:, None], statistics.feature
+        pairs = zip(counts, self._priors, strict=True)
+        self._set(*(dirichlet.fitted(own, prior, variational=self.variational) for own, prior in pairs))
 
     def log_prior(self) -> float:
         """Log-density of the Dirichlet priors up to a constant; with ``variational`` −KL(q(θ) ‖ p(θ))."""
-        if self.variational:
-            label, feature = self._concentrations
-            return -dirichlet.divergence(label, self.class_prior) - dirichlet.divergence(feature, self.feature_prior)
-        return dirichlet.log_density(self.prior_, self.class_prior) + dirichlet.log_density(
-            self.feature_, self.feature_prior
-        )
+        return dirichlet.log_prior(self._tables, self._priors, variational=self.variational)
 
     # parameters
 
@@ -118,9 +107,7 @@ class NaiveBayes(TabularModel):
     def parameters(self) -> dict[str, FloatArray]:
         """The probabilities, or with ``variational`` the Dirichlet parameters of q(θ): "prior" (K,), "feature"."""
         self._check_fitted()
-        if self.variational:
-            return {"prior": self._concentrations[0][:, 0], "feature": self._concentrations[1]}
-        return {"prior": self.prior_, "feature": self.feature_}
+        return {"prior": self._tables[0][:, 0], "feature": self._tables[1]}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
@@ -128,18 +115,17 @@ class NaiveBayes(TabularModel):
         tables = as_parameters(self.ARRAYS, parameters, **sizes)
         for name, table in tables.items() if not self.variational else ():
             dirichlet.check_sums(name, table)
-        prior, feature = tables["prior"][:, None], tables["feature"]
-        (self._set_concentrations if self.variational else self._set_probabilities)(prior, feature)
+        self._set(tables["prior"][:, None], tables["feature"])
 
-    def _set_probabilities(self, prior: FloatArray, feature: FloatArray) -> None:
-        self.prior_, self.feature_ = prior[:, 0], feature
-        with np.errstate(divide="ignore"):
-            self._log_prior, self._log_feature = np.log(self.prior_), np.log(self.feature_)
+    @property
+    def _priors(self) -> tuple[float, float]:
+        return self.class_prior, self.feature_prior
 
-    def _set_concentrations(self, prior: FloatArray, feature: FloatArray) -> None:
-        self._concentrations = (prior, feature)
-        self.prior_, self.feature_ = dirichlet.mean(prior)[:, 0], dirichlet.mean(feature)
-        self._log_prior, self._log_feature = dirichlet.expected_log(prior)[:, 0], dirichlet.expected_log(feature)
+    def _set(self, *tables: FloatArray) -> None:
+        """Probabilities (K, 1) and (n_features, K), or with ``variational`` Dirichlet parameters."""
+        self._tables = tables
+        (prior, self.feature_), logs = dirichlet.means_and_logs(tables, variational=self.variational)
+        self.prior_, self._log_prior, self._log_feature = prior[:, 0], logs[0][:, 0], logs[1]
 
     # alone, as an estimator
 

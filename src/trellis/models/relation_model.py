@@ -10,7 +10,7 @@ expectation, or where ``tied`` says so on factors over every pair and its two me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from trellis.constraints.relations import ENTITY, NONE, RELATION, opposite_pairs
-from trellis.data.batch import UNKNOWN, Batch, Column
-from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners
+from trellis.constraints.relations import ENTITY, NONE, RELATION
+from trellis.data.batch import UNKNOWN, Batch
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
@@ -31,16 +31,14 @@ from trellis.models.gaussian import check_l2
 from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
+from trellis.models.relation_slots import batch_of, mentions_of, slots_of, ties_of, variables_of
 from trellis.models.saving import SavedEstimator
 from trellis.structures import (
     Categorical,
-    Factors,
     Graph,
     GraphParts,
     LabelPosterior,
     PartPosterior,
-    Variables,
-    factors_over,
 )
 
 KINDS = (ENTITY, RELATION)
@@ -127,14 +125,10 @@ class RelationModel(SavedEstimator):
 
     discriminative = True
     not_saved: ClassVar[tuple[str, ...]] = ()
-    sides_: tuple[SlotMaxEnt, SlotMaxEnt] = field(init=False)
-    types_: tuple[tuple[str, ...], tuple[str, ...]] = field(init=False)
-    label_names_: Vocabulary = field(init=False)
     # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         kind: ArrayOf(np.float64, (f"{kind}_weights",), low=-1e6, high=1e6) for kind in KINDS
     }
-    _features: tuple[Vocabulary, ...] = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sides_")
@@ -188,7 +182,7 @@ class RelationModel(SavedEstimator):
             self._make_sides()
         else:
             matrices = tuple(feature_matrix(rows(kind), self._features[kind]) for kind in (0, 1))
-        return _batch(texts, matrices, [self._known(text) for text in texts], weights)
+        return batch_of(texts, matrices, [self._known(text) for text in texts], weights)
 
     def _learn_types(self, texts: Sequence[RelatedText]) -> None:
         entities, relations = self.entities, self.relations
@@ -239,8 +233,8 @@ class RelationModel(SavedEstimator):
         return batch.remembered(("graph", self.tied, self.both_ways, self.types_), lambda: self._parts(batch))
 
     def _parts(self, batch: Batch) -> GraphParts:
-        variables = _variables(batch, self.types_)
-        return GraphParts(variables, _ties(variables, self.tied, both_ways=self.both_ways) if self.tied else ())
+        variables = variables_of(batch, self.types_)
+        return GraphParts(variables, ties_of(variables, self.tied, both_ways=self.both_ways) if self.tied else ())
 
     def scores(self, batch: Batch) -> Graph:
         return self._graph(batch, [side._scores(batch, side.weights_).node for side in self.sides_])
@@ -310,7 +304,7 @@ class RelationModel(SavedEstimator):
         mentions, pairs = parts.variables
         for i in range(len(batch)):
             own = slice(int(pairs.offsets[i]), int(pairs.offsets[i + 1]))
-            named = zip(_of(pairs)[own].tolist(), ties[own].tolist(), strict=True)
+            named = zip(mentions_of(pairs)[own].tolist(), ties[own].tolist(), strict=True)
             made.append(
                 (
                     [self.types_[0][t] for t in types[mentions.offsets[i] : mentions.offsets[i + 1]].tolist()],
@@ -373,89 +367,3 @@ class RelationModel(SavedEstimator):
 def _label_names(types: tuple[tuple[str, ...], tuple[str, ...]]) -> Vocabulary:
     """All names, for messages."""
     return Vocabulary(dict.fromkeys([*types[0], *types[1]]), kind="label")
-
-
-def slots_of(batch: Batch) -> tuple[IntArray, IntArray]:
-    """The slots of a batch that are mentions, and those that are pairs."""
-    is_pair = batch.column("first").codes >= 0
-    return np.flatnonzero(~is_pair), np.flatnonzero(is_pair)
-
-
-def _variables(batch: Batch, types: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[Variables, Variables]:
-    owner = np.repeat(np.arange(len(batch)), batch.lengths)
-    mentions, pairs = slots_of(batch)
-    arguments = np.column_stack([batch.column(name).codes[pairs] for name in ("first", "second")]).astype(np.int64)
-    return (
-        Variables(ENTITY, types[0], _cut(owner[mentions], len(batch))),
-        Variables(RELATION, types[1], _cut(owner[pairs], len(batch)), (ENTITY, ENTITY), arguments),
-    )
-
-
-def _batch(
-    texts: Sequence[RelatedText], matrices: Sequence[Any], known: Sequence[tuple[list[int], list[int]]], weights: Any
-) -> Batch:
-    """Slots of sentences: mentions and then pairs, features of the first in the first columns."""
-    counts = [len(text.mentions or ()) for text in texts]
-    labels = np.array([y for own in known for kind in own for y in kind], np.int32)
-    word, between = list[str](), list[str]()
-    first, second, order = list[int](), list[int](), list[int]()
-    mention = pair = 0
-    n_mentions = sum(counts)
-    for text, n in zip(texts, counts, strict=True):
-        spans = text.mentions or ()
-        word += [text.text_of(m) for m in spans]
-        between += [""] * n
-        first += [-1] * n
-        second += [-1] * n
-        order += range(mention, mention + n)
-        mention += n
-        for i in range(n):
-            for j in range(n):
-                if i != j:
-                    low, high = sorted((spans[i], spans[j]), key=lambda m: m.start)
-                    between.append(" ".join(text.tokens[low.end : high.start]))
-                    word.append("")
-                    first.append(i)
-                    second.append(j)
-                    order.append(n_mentions + pair)
-                    pair += 1
-    stacked = sparse.block_array([[matrices[0], None], [None, matrices[1]]], format="csr")[np.array(order, np.int64)]
-    numbers = Vocabulary(map(str, range(max([1, *counts]))), kind="mention")
-    return Batch(
-        offsets=offsets_of([n * n for n in counts]),
-        labels=labels,
-        weights=np.ones(len(texts)) if weights is None else np.asarray(weights, np.float64),
-        columns={
-            "word": Column.of(word),
-            "between": Column.of(between),
-            "first": Column(np.array(first, np.int32), numbers),
-            "second": Column(np.array(second, np.int32), numbers),
-        },
-        features=sparse.csr_array(stacked),
-    )
-
-
-def _ties(variables: tuple[Variables, ...], most: int, *, both_ways: bool) -> tuple[Factors, ...]:
-    """Factors over every pair after its two mentions, and over the two relations between two mentions."""
-    mentions, pairs = variables
-    few = np.diff(mentions.offsets) <= most
-    owner = owners(pairs.offsets)
-    local = np.arange(len(owner)) - pairs.offsets[owner]
-    tied = few[owner]
-    scope = np.column_stack((_of(pairs), local))[tied]
-    made = [factors_over(variables, (ENTITY, ENTITY, RELATION), scope, _cut(owner[tied], len(few)))]
-    if both_ways:
-        both = opposite_pairs(_of(pairs), owner)
-        both = both[tied[both[:, 0]]]
-        both = both[np.argsort(owner[both[:, 0]], kind="stable")]
-        made.append(factors_over(variables, (RELATION, RELATION), local[both], _cut(owner[both[:, 0]], len(few))))
-    return tuple(made)
-
-
-def _cut(owner: IntArray, n: int) -> IntArray:
-    return offsets_of(np.bincount(owner, minlength=n))
-
-
-def _of(pairs: Variables) -> IntArray:
-    """(n, 2): the mentions of every pair."""
-    return np.zeros((0, 2), np.int64) if pairs.arguments is None else pairs.arguments

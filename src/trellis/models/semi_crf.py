@@ -12,8 +12,9 @@ Segments are of any length: beyond ``longest`` tokens lengths are not told apart
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from trellis.data.batch import Batch
 from trellis.data.bio import BEGINS as MARK
 from trellis.data.ragged import LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.models.arrays import ArrayOf
 from trellis.models.crf import CRF, Sentences
 from trellis.models.features import FeatureFunction, describe, named_values
 from trellis.models.segment_features import BEGINS, ENDS, WHOLE, SegmentLayout, role_of
@@ -29,6 +29,7 @@ from trellis.models.sequence import Labels
 from trellis.structures import SegmentParts, Segments
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SemiCRF(CRF):
     """Conditional random field over segments.
 
@@ -49,38 +50,10 @@ class SemiCRF(CRF):
     [['P', 'P', 'B-P', 'O']]
     """
 
-    layout_: SegmentLayout
-    ARRAYS: ClassVar[dict[str, ArrayOf]] = CRF.ARRAYS
-
-    def __init__(
-        self,
-        labels: Sequence[str] | int | None = None,
-        *,
-        features: FeatureFunction | None = None,
-        boundaries: FeatureFunction | None = None,
-        dictionaries: Mapping[str, Sequence[Sequence[str]]] | None = None,
-        longest: int = 8,
-        min_count: int = 1,
-        all_pairs: bool = False,
-        ends: bool = True,
-        l2: float = 1.0,
-        solver: str = "lbfgs",
-        max_iter: int = 500,
-        tol: float = 1e-7,
-        learning_rate: float = 0.1,
-        batch_size: int = 64,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-    ) -> None:
-        super().__init__(
-            labels, features=features, min_count=min_count, all_pairs=all_pairs, ends=ends, l2=l2, solver=solver,
-            max_iter=max_iter, tol=tol, learning_rate=learning_rate, batch_size=batch_size, random_state=random_state,
-            n_jobs=n_jobs, engine=engine,
-        )  # fmt: skip
-        self.boundaries = boundaries
-        self.dictionaries = dictionaries
-        self.longest = longest
+    boundaries: FeatureFunction | None = None
+    dictionaries: Mapping[str, Sequence[Sequence[str]]] | None = None
+    longest: int = 8
+    edge_features: bool = field(default=False, init=False)  # segments have no such weights
 
     # text in
 

@@ -23,7 +23,6 @@ from trellis.structures import Arcs, TreeParts, TreePosterior
 
 T = TypeVar("T")
 
-Tagged = Sequence[Sequence[tuple[str, str]]]
 Heads = Sequence[Sequence[int | None] | None]
 """A head for each word where known; None for a word or for a whole sentence: not known."""
 

@@ -122,13 +122,6 @@ class Alignment(Structure):
         self._set(parts, _scored(link, check_scores("null", null, (parts.n_observed,))), moves, first)
 
     @classmethod
-    def of_scores(
-        cls, parts: AlignmentParts, link: FloatArray, null: FloatArray, moves: Moves = WORDS_ALONE, first: int = 0
-    ) -> Alignment:
-        """An alignment of log-scores that are already checked."""
-        return cls.over(parts, _scored(link, null), moves, first)
-
-    @classmethod
     def over(cls, parts: AlignmentParts, words: Words, moves: Moves, first: int = 0) -> Alignment:
         """An alignment of what kernels read: log-scores, or a table and the entry of each link."""
         made = cls.__new__(cls)

@@ -177,7 +177,8 @@ class AlignmentParts(Parts):
     def zeros(self) -> Alignment:
         from trellis.structures.alignment import Alignment
 
-        return Alignment.of_scores(self, np.zeros(self.n_links), np.zeros(self.n_observed))
+        sizes = np.diff(self.source_offsets), np.diff(self.target_offsets)
+        return Alignment(*sizes, np.zeros(self.n_links), np.zeros(self.n_observed), forward=self.forward)
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
         return dense_change(part, value, self.n_parts)

@@ -21,7 +21,6 @@ from trellis.structures.results import PartPosterior
 from trellis.structures.structure import (
     check_number_of_samples,
     check_scores,
-    expect_scores,
 )
 from trellis.structures.tree_parts import TreeParts
 from trellis.structures.tree_polytope import Program, Sentence
@@ -60,22 +59,8 @@ class Arcs(FlatScores):
         tree_check.check_trees(p.offsets, heads, p.single_root, p.projective, is_tree)
         return np.where(is_tree, self._sums(p.of(heads)), -np.inf)
 
-    def entropy(self) -> FloatArray:
-        """−Σ_y p(y) log p(y) of each sentence, in nats."""
-        q = self.infer()
-        return np.asarray(np.maximum(q.log_partition - self._expected_scores(q), 0.0))
-
     def expected_score(self, q: TreePosterior, weights: FloatArray) -> float:
         return float(weights @ self._expected_scores(q))
-
-    def _expected_scores(self, q: TreePosterior) -> FloatArray:
-        """(n_instances,)."""
-        return self._by_sentence(expect_scores(q.marginal, self.arc))
-
-    def _by_sentence(self, values: FloatArray) -> FloatArray:
-        """(n_instances,): sums over the arcs of each sentence."""
-        owner = np.repeat(np.arange(len(self)), self._parts.sizes())
-        return np.bincount(owner, values, minlength=len(self)).astype(np.float64, copy=False)
 
     def clamp(self, heads: Any) -> Self:
         """Scores in which a word whose head is known (not −1) has no other."""

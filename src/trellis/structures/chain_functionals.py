@@ -14,7 +14,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.structures.chain_derivative import derive_log
-from trellis.structures.chain_parts import ChainParts, patterns_of
+from trellis.structures.chain_parts import ChainParts, pair_up, patterns_of
 from trellis.structures.functionals import Functionals
 from trellis.structures.kernels import chain_derivative as kernel
 from trellis.structures.kernels.chain_sum import FLAGGED
@@ -104,12 +104,12 @@ class ChainFunctionals(Functionals):
 
     def _tilts(self, scores: Chain) -> kernel.Tilts:
         n_patterns, n_own = len(self.start) - 1, scores.tables.n_matrices
-        pair, index = np.arange(n_patterns), self.pattern
+        pattern, own, index = np.arange(n_patterns), np.zeros(n_patterns, np.int64), self.pattern
         if n_own > 1:
-            pair, index = np.unique(self.pattern * np.int64(n_own) + scores.edge_index, return_inverse=True)
+            pattern, own, index = pair_up(self.pattern, scores.edge_index, n_own)
         return kernel.Tilts(
-            self.start, self.code, self.cell, self.edge_coefficient, self.first_row, self.most, pair // n_own,
-            pair % n_own, index.astype(np.int32, copy=False),
+            self.start, self.code, self.cell, self.edge_coefficient, self.first_row, self.most, pattern, own,
+            index.astype(np.int32, copy=False),
         )  # fmt: skip
 
 

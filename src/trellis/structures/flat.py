@@ -6,11 +6,12 @@ score(y) = Σ_{parts of y} score(part)
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners, take_rows
 from trellis.structures.parts import Parts, check_parts, dense_change
 from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
 
@@ -71,8 +72,8 @@ class FlatScores(Structure):
 
     def _over(self, value: FloatArray) -> Self:
         """The same outputs with other scores, which are checked already."""
-        made = self.__class__.__new__(self.__class__)
-        made._parts, made.value, made.first, made.numbers = self._parts, value, self.first, self.numbers
+        made = copy(self)
+        made.value = value
         return made
 
     def take(self, numbers: IntArray) -> Self:
@@ -93,6 +94,19 @@ class FlatScores(Structure):
 
     def expected_score(self, q: Any, weights: FloatArray) -> float:
         return float(np.repeat(weights, self._parts.sizes()) @ expect_scores(q.marginal, self.value))
+
+    def entropy(self) -> FloatArray:
+        """−Σ_y p(y) log p(y) of each instance, in nats."""
+        q = self.infer()
+        return np.asarray(np.maximum(q.log_partition - self._expected_scores(q), 0.0))
+
+    def _expected_scores(self, q: Any) -> FloatArray:
+        """(n_instances,): E_q[score] of each."""
+        return self._by_instance(expect_scores(q.marginal, self.value))
+
+    def _by_instance(self, values: FloatArray) -> FloatArray:
+        """(n_instances,): sums of values (n_parts,) over the parts of each instance."""
+        return np.bincount(owners(self._parts.part_offsets), values, minlength=len(self)).astype(np.float64, copy=False)
 
     def _sums(self, used: IntArray) -> FloatArray:
         """(n_instances,): the scores of these parts, summed."""

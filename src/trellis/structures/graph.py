@@ -144,14 +144,9 @@ class Graph(FlatScores):
             cut[n + number][:] = share
         return PartPosterior(marginal, members.log_partition)
 
-    def entropy(self) -> FloatArray:
-        """−Σ_y p log p of each instance, in nats."""
-        q = self.infer()
-        part = np.arange(self._parts.n_parts)
-        expected = np.bincount(
-            self._parts.instance_of(part), expect_scores(q.marginal, self.value), minlength=len(self)
-        )
-        return q.log_partition - expected
+    def _by_instance(self, values: FloatArray) -> FloatArray:
+        owner = self._parts.instance_of(np.arange(len(values)))
+        return np.bincount(owner, values, minlength=len(self)).astype(np.float64, copy=False)
 
     def expected_score(self, q: PartPosterior, weights: FloatArray) -> float:
         instance = self._parts.instance_of(np.arange(self._parts.n_parts))

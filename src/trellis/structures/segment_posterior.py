@@ -1,18 +1,18 @@
 """Posteriors of segmentations: tables of marginals, and two ways to have those of transitions.
 
 Transitions are many and seldom asked for: after inference they are made from their factors (:class:`Factored`), of an
-average of outputs those that occur are listed (:class:`Listed`).
+average of outputs those that occur are listed (:class:`trellis.structures.transitions.UsedTransitions`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.structures.segment_parts import SegmentParts
+from trellis.structures.transitions import UsedTransitions
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SegmentPosterior:
         ``infer(at=...)`` was told of a segment, or single ones have scores of their own; else None
     ends : (n_slots, K) of segments of all lengths
     edge_counts, length_counts : (K, K), (L, K)    Σ_i weight_i Σ_t of transitions and of segments
-    transitions : (slots, labels before, labels) -> the marginals of these, labels not alike; None: as with segments
+    transitions : marginals of those between labels that are not alike; None: as with segments
     """
 
     parts: SegmentParts
@@ -35,7 +35,7 @@ class SegmentPosterior:
     segment: FloatArray | None
     edge_counts: FloatArray
     length_counts: FloatArray
-    transitions: Any
+    transitions: Factored | UsedTransitions | None
 
     @property
     def begins(self) -> FloatArray:
@@ -56,10 +56,10 @@ class SegmentPosterior:
         same = cell[pairs] // k == cell[pairs] % k
         found[pairs[same]] = self.stays[slot[pairs[same]], cell[pairs[same]] % k]
         others = pairs[~same]
-        if len(others) and self.transitions is None:
-            raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
         if len(others):
-            found[others] = self.transitions(slot[others], cell[others] // k, cell[others] % k)
+            if self.transitions is None:
+                raise ValueError("this posterior has no marginals of transitions: ask for them with infer(at=parts)")
+            found[others] = self.transitions.at(slot[others] * (k * k) + cell[others])
         return found.reshape(parts.shape)
 
 
@@ -78,7 +78,10 @@ class Factored:
     scaled: BoolArray
     log_partition: FloatArray
 
-    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
+    def at(self, cell: IntArray) -> FloatArray:
+        """The marginals of transitions, counted from the first of all: (slot · K + a) · K + b."""
+        k = self.parts.n_labels
+        slot, a, b = cell // (k * k), cell // k % k, cell % k
         lengths = np.diff(self.parts.offsets)
         inner = self.parts.has_boundary()[slot]
         scaled, total = np.repeat(self.scaled, lengths)[slot], np.repeat(self.log_partition, lengths)[slot]
@@ -86,19 +89,3 @@ class Factored:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(scaled, np.log(before) + np.log(after), before + after - total) + edge
         return np.where(inner, np.exp(np.where(inner, logs, -np.inf)), 0.0)
-
-
-@dataclass(frozen=True)
-class Listed:
-    """Probabilities of transitions that an average of outputs uses: (n_slots, K, K), zero elsewhere."""
-
-    cell: IntArray
-    share: FloatArray
-    n_labels: int
-
-    def __call__(self, slot: IntArray, a: IntArray, b: IntArray) -> FloatArray:
-        if not len(self.cell):
-            return np.zeros(len(slot))
-        wanted = (slot * self.n_labels + a) * self.n_labels + b
-        near = np.minimum(np.searchsorted(self.cell, wanted), len(self.cell) - 1)
-        return np.where(self.cell[near] == wanted, self.share[near], 0.0)

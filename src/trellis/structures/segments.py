@@ -28,7 +28,7 @@ from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
 from trellis.structures.segment_parts import SegmentChange, SegmentParts
 from trellis.structures.segment_polytope import segment_polytope
-from trellis.structures.segment_posterior import Factored, Listed, SegmentPosterior
+from trellis.structures.segment_posterior import Factored, SegmentPosterior
 from trellis.structures.structure import (
     Structure,
     check_alike,
@@ -39,6 +39,7 @@ from trellis.structures.structure import (
     numbers_of,
     refuse_impossible,
 )
+from trellis.structures.transitions import UsedTransitions
 
 AT_ONCE = 1000
 """Slots whose sums are taken together."""
@@ -343,14 +344,13 @@ class Segments(Structure):
 
         pairs = family == 1
         counts = np.bincount(cell[pairs], value[pairs] * weight[slot[pairs]], minlength=k * k).reshape(k, k)
-        where, place = np.unique(slot[pairs] * k * k + cell[pairs], return_inverse=True)
-        listed = Listed(where, np.bincount(place, value[pairs], minlength=len(where)).astype(np.float64), k)
-        every, labels = np.repeat(np.arange(n), k), np.tile(np.arange(k), n)
+        used = UsedTransitions.of(n, k, slot[pairs] * (k * k) + cell[pairs], value[pairs])
+        stays = used.at((np.arange(n * k).reshape(n, k) * k) + np.arange(k))
         top = np.zeros(len(self)) if log_partition is None else log_partition
         segment = of(3).reshape(n, self.longest, k)
         return SegmentPosterior(
-            p, top, of(0).reshape(n, k), listed(every, labels, labels).reshape(n, k), of(2).reshape(n, k),
-            segment.sum(axis=1), segment, counts.astype(np.float64), np.tensordot(weight, segment, axes=1), listed,
+            p, top, of(0).reshape(n, k), stays, of(2).reshape(n, k),
+            segment.sum(axis=1), segment, counts.astype(np.float64), np.tensordot(weight, segment, axes=1), used,
         )  # fmt: skip
 
     def polytope(self, closed: IntArray) -> Polytope:

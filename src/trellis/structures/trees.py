@@ -9,6 +9,7 @@ needs (Klein & Manning 2004; Ganchev et al. 2010, eq. 57); an edge-factored pars
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -58,11 +59,6 @@ class Trees(Arcs):
         super().__init__(offsets, arc, single_root=single_root, first=first)
         self.nearest = None if nearest is None else _finite("nearest", nearest, self._parts.n_parts)
         self.base = None if base is None else _finite("base", base, len(self))
-
-    def _over(self, value: FloatArray) -> Self:
-        made = super()._over(value)
-        made.nearest, made.base = self.nearest, self.base
-        return made
 
     def take(self, numbers: IntArray) -> Self:
         made = super().take(numbers)
@@ -120,7 +116,7 @@ class Trees(Arcs):
     def score(self, outputs: Any) -> FloatArray:
         total = super().score(outputs)
         if self.nearest is not None:
-            total = total + self._by_sentence(self._near(self._parts.check(outputs)) * self.nearest)
+            total = total + self._by_instance(self._near(self._parts.check(outputs)) * self.nearest)
         return self._based(total)
 
     def _expected_scores(self, q: TreePosterior) -> FloatArray:
@@ -128,7 +124,7 @@ class Trees(Arcs):
         if self.nearest is not None:
             if q.near is None:
                 raise DataError("the expected score needs the marginals of nearest dependents, which are not known")
-            total = total + self._by_sentence(expect_scores(q.near, self.nearest))
+            total = total + self._by_instance(expect_scores(q.near, self.nearest))
         return self._based(total)
 
     def apply(self, change: FloatArray | None, gamma: float = 1.0) -> Self:
@@ -152,7 +148,7 @@ class Trees(Arcs):
         return made
 
     def likeliest(self, q: TreePosterior) -> LabelArray:
-        plain = self._over(self.value)
+        plain = copy(self)
         plain.nearest, plain.base = None, None
         return super(Trees, plain).likeliest(q)
 

@@ -7,7 +7,7 @@ start; rules are constraints on expected counts of arcs over the corpus, in the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +16,13 @@ from trellis.constraints import Constraint, parse_rules
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 from trellis.learn import UEM
-from trellis.learn.history import History
 from trellis.models.dmv import DMV
 from trellis.tasks.parse import tagged
 from trellis.tasks.tree_task import TreeTask
 from trellis.tasks.tree_text import strip
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
@@ -40,7 +39,6 @@ class TreeInducer(TreeTask):
     ('2', '0', '2')
     """
 
-    _: KW_ONLY
     rules: str = ""
     rules_path: str = "rules.toml"
     longest: int = 10
@@ -53,8 +51,6 @@ class TreeInducer(TreeTask):
     verbose: bool = False
 
     kinds = (DMV,)
-    model_: DMV = field(init=False)
-    history_: History = field(init=False)
 
     def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""

@@ -7,7 +7,7 @@ An :class:`~trellis.models.arc_parser.ArcParser` finds the heads, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class ScoresTrees:
         return self.attachment(X).plain.uas
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
@@ -58,7 +58,6 @@ class Parser(ScoresTrees, SavedEstimator):
     (('2', '0'), ('nsubj', 'root'))
     """
 
-    _: KW_ONLY
     solver: str = "margin"
     max_iter: int = 5
     learning_rate: float = 0.02
@@ -68,9 +67,6 @@ class Parser(ScoresTrees, SavedEstimator):
     label_passes: int = 4
     random_state: int | None = 0
     n_jobs: int | None = None
-
-    arcs_: ArcParser = field(init=False)
-    labeller_: ArcLabeller | None = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -112,9 +112,6 @@ class Relater(SavedEstimator):
     verbose: bool = False
 
     not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
-    model_: RelationModel = field(init=False)
-    finder_: MentionFinder | None = field(init=False)
-    tagger_: Tagger | None = field(init=False)
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from trellis.models.crf import CRF
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
@@ -30,15 +30,12 @@ class Tagger(SavedEstimator):
     ('N', 'V')
     """
 
-    _: KW_ONLY
     lower: bool = False
     min_count: int = 2
     l2: float = 0.5
     max_iter: int = 60
     n_jobs: int | None = None
     engine: Any = None
-
-    crf_: CRF = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")

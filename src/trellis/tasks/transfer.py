@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +45,7 @@ ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
 """Of each model unless it is told: what "auto" finds on Europarl, English to Spanish."""
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Transfer(TreeTask):
     """A parser of the target language of a bitext.
 
@@ -67,7 +67,6 @@ class Transfer(TreeTask):
     predicted trees.
     """
 
-    _: KW_ONLY
     model: str = "margin"
     eta: float | str | None = None
     gamma: float = 1.0
@@ -87,7 +86,6 @@ class Transfer(TreeTask):
     verbose: bool = False
 
     kinds = (ArcParser, DMV)
-    model_: Any = field(init=False)
 
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""

@@ -32,17 +32,17 @@ class Section:
     def line(self, key: str | None = None, text: str | None = None) -> int:
         return self.source.line(self.place if key is None else (*self.place, key), text)
 
-    def fail(self, message: str, key: str | None = None, text: str | None = None) -> NoReturn:
-        raise DataError(message, path=self.path, line=self.line(key, text))
+    def fail(self, message: str, key: str | None = None) -> NoReturn:
+        raise DataError(message, path=self.path, line=self.line(key))
 
     def unknown(self, kind: str, name: str, known: Iterable[str], key: str) -> NoReturn:
         raise UnknownNameError(kind, name, known, path=self.path, line=self.line(key, name))
 
-    def check_keys(self, known: Iterable[str], kind: str = "key") -> None:
+    def check_keys(self, known: Iterable[str]) -> None:
         names = list(known)
         for key in self.values:
             if key not in names:
-                self.unknown(kind, key, names, key)
+                self.unknown("key", key, names, key)
 
     def text(self, key: str) -> str:
         value = self.values[key]

@@ -100,14 +100,10 @@ class AlignmentModel(SavedEstimator):
         **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
         **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
     }
-    table_: PairTable = field(init=False)
     tables_: Tables = field(init=False)
     places_: tuple[Places, Places] = field(init=False)
-    source_codes_: WordCodes = field(init=False)
-    target_codes_: WordCodes = field(init=False)
     _is_shared = False
     _log_prior = 0.0
-    masses_: tuple[FloatArray, FloatArray] = field(init=False)
 
     def check(self) -> None:
         """Refuse settings that have no meaning."""

@@ -1,13 +1,16 @@
-"""Items held in this process, worked on in the calling thread or on a pool of threads."""
+"""Engines of this process: items are held here, and worked on in the calling thread or on a pool of threads."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from trellis.data.storage import release_mapped
-from trellis.engine.engine import I, Placed, R, Work, numbered
+from trellis.engine.blas import blas_at_one_thread
+from trellis.engine.engine import I, Placed, R, Work, numbered, run_shard
+from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 
 T = TypeVar("T")
@@ -53,3 +56,20 @@ class Held(Placed[I]):
             if number % BETWEEN == 0:
                 release_mapped()
             yield result
+
+
+@dataclass(frozen=True)
+class SerialEngine(Local):
+    """Runs each shard in the calling thread, when its result is asked for.
+
+    >>> list(SerialEngine().map(lambda shard: shard.instances.stop, [Shard(0, range(2)), Shard(1, range(2, 5))]))
+    [2, 5]
+    """
+
+    def map(self, function: Callable[[Shard], T], shards: Iterable[Shard]) -> Iterator[T]:
+        keep_freed_memory()
+        with blas_at_one_thread():
+            for shard in shards:
+                yield run_shard(function, shard, shard)
+
+    n_workers = 1
