@@ -110,6 +110,24 @@ def test_sentences_differ_by_a_number():
     assert sorted(a for a, _ in match.alignment if a) == ["7", "Ann", "roses", "sold"]
 
 
+def test_what_is_mapped_never_speaks_against_a_match_nor_what_is_deleted_for_one():
+    """Held by joint learning, with the objective never rising; free where the guess is not kept and for two stages."""
+    pairs, answers = sentences(30, seed=3)
+    usual = {"C": 1.0, "wordnet": "none", "n_jobs": 1}
+    learner = Matcher("sentences", **usual).fit(pairs, answers).learner_
+    weight = dict(zip(learner.model_.feature_names_, learner.model_.weights_.tolist(), strict=True))
+    own = {name: w for name, w in weight.items() if not name.startswith("guessed ")}
+    against = {name for name in own if name.startswith("deleted") or "apart" in name}
+    assert max(own[name] for name in against) <= 0.0 <= min(own[name] for name in own.keys() - against)
+    assert 0.0 in own.values()
+    assert any(w > 0.0 for name, w in weight.items() if name.startswith("guessed deleted"))
+    assert np.all(np.diff(learner.history_.objective) >= 0.0)
+    for free in ({"one_sided": False}, {"keep_guess": False}, {"method": "two-stage"}):
+        model = Matcher("sentences", **usual, **free).fit(pairs, answers).learner_.model_
+        assert not model.one_sided
+        assert model.weight_bounds() is None
+
+
 def test_the_thesis_first_guess_and_features_come_back_from_a_file(tmp_path):
     pairs, answers = sentences(30, seed=3)
     of_thesis = {"first_guess": "words", "keep_guess": False}

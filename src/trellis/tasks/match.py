@@ -69,6 +69,7 @@ class Matcher(SavedEstimator):
     negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
         not
     longest : characters of a segment at most;  wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`
+    one_sided : of sentences, likewise; None: where alignments are learned and the guess is kept
     parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
         and not of each word to the next
     max_iter, tol, inner_tol : rounds of LCLR, and how closely all and each are solved; None: 0.001 and 0.05 for
@@ -106,6 +107,7 @@ class Matcher(SavedEstimator):
         wordnet: str = "auto",
         first_guess: str = "edges",
         keep_guess: bool = True,
+        one_sided: bool | None = None,
         parser: Any = None,
         tagger: Any = None,
         max_iter: int = 10,
@@ -123,6 +125,7 @@ class Matcher(SavedEstimator):
         self.wordnet = wordnet
         self.first_guess = first_guess
         self.keep_guess = keep_guess
+        self.one_sided = one_sided
         self.parser = parser
         self.tagger = tagger
         self.max_iter = max_iter
@@ -148,7 +151,10 @@ class Matcher(SavedEstimator):
             answers = signs(z, pairs)
         model: Any = StringPairs(longest=self.longest)
         if self.kind == "sentences":
-            model = GraphPairs(wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess)
+            one_sided = self.keep_guess and self.method != "two-stage" if self.one_sided is None else self.one_sided
+            model = GraphPairs(
+                wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided
+            )
         batch = model.encode(self._prepared(pairs), fit=True)
         model.guess(batch.take(np.flatnonzero(answers > 0)))
         C, tol, inner_tol = (

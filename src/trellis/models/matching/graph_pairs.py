@@ -11,6 +11,8 @@
 
 The last are the same for every alignment h. What speaks against a match is learned there: were it on parts of h alone,
 the best alignment would go around it (words of a phrase that both share would be deleted, only to break its edges).
+With ``one_sided`` the parts of h keep to what they mean: what is mapped may not speak against a match, nor what is
+deleted or far apart for one. The best alignment is then a good one, whatever it is that tells a match.
 The thesis has none of them, and its first guess goes by the likeness of words alone: ``first_guess="words"`` with
 ``keep_guess=False``.
 
@@ -55,6 +57,9 @@ GUESSES = ("edges", "words")
 OF_GUESS = "guessed "
 """Before the names of features of the first guess."""
 
+AGAINST = ("deleted", "pair apart")
+"""How the names of features begin that a good alignment has little of."""
+
 Named = list[tuple[str, float]]
 
 
@@ -87,6 +92,8 @@ class GraphPairs(PairModel):
     first_guess : how alignments are guessed at first: "edges": words that are alike, rare ones first, at like places
         and with their edges; "words": words that are alike, whatever else
     keep_guess : whether the features of the first guess's alignment are there beside those of the best one
+    one_sided : whether weights of mapped words and edges are held at 0 or above, of deletions and distances at 0 or
+        below; those of the guess are free
 
     Learned: ``weights_`` and ``feature_names_``, in the same order.
 
@@ -102,12 +109,19 @@ class GraphPairs(PairModel):
     _relations: Relations | None
 
     def __init__(
-        self, *, min_count: int = 5, wordnet: str = "auto", first_guess: str = "edges", keep_guess: bool = True
+        self,
+        *,
+        min_count: int = 5,
+        wordnet: str = "auto",
+        first_guess: str = "edges",
+        keep_guess: bool = True,
+        one_sided: bool = False,
     ) -> None:
         self.min_count = min_count
         self.wordnet = wordnet
         self.first_guess = first_guess
         self.keep_guess = keep_guess
+        self.one_sided = one_sided
 
     # text in
 
@@ -217,6 +231,16 @@ class GraphPairs(PairModel):
     def _worth(self, batch: GraphPairBatch, used: IntArray) -> FloatArray:
         n = len(self._of_parts)
         return np.asarray(batch.features[used][:, :n] @ self.weights_[:n])
+
+    def weight_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """The least and the largest value of each weight, where they are one-sided."""
+        if not self.one_sided:
+            return None
+        low, high = np.full(self._n_weights(), -np.inf), np.full(self._n_weights(), np.inf)
+        against = np.array([name.startswith(AGAINST) for name in self._of_parts], np.bool_)
+        low[: len(against)][~against] = 0.0
+        high[: len(against)][against] = 0.0
+        return low, high
 
     def sizes(self, batch: GraphPairBatch) -> FloatArray:
         """κ(x): the square root of the number of words."""
