@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from trellis import ConvergenceWarning, Matcher, Parser, Tagger
 from trellis.data.conllu import read_conllu
@@ -147,13 +148,16 @@ def bench_sentences(name: str, folder: Path, on: str, settings: dict[str, Any]) 
         f"answer alone {100.0 * max(commoner, 1 - commoner):.1f}"
     )
     for method, own in found.items():
+        print(f"  {method}: {100.0 * own.mean():.1f} ({seconds[method]:.0f} s)", end="")
         gain = found["joint"].astype(float) - own
-        print(
-            f"  {method}: {100.0 * own.mean():.1f} ({seconds[method]:.0f} s); joint right alone {np.sum(gain > 0)}, "
-            f"wrong alone {np.sum(gain < 0)}: a gain of {100.0 * gain.mean():+.2f} "
-            f"(standard error {100.0 * gain.std() / np.sqrt(len(gain)):.2f})",
-            flush=True,
-        )
+        more, less, error = int(np.sum(gain > 0)), int(np.sum(gain < 0)), gain.std() / np.sqrt(len(gain))
+        if more + less:
+            print(
+                f"; joint right alone {more}, wrong alone {less}: a gain of {100.0 * gain.mean():+.2f} (standard error "
+                f"{100.0 * error:.2f}, McNemar p = {binomtest(more, more + less).pvalue:.3f})",
+                end="",
+            )
+        print(flush=True)
 
 
 def parser_and_tagger(folder: Path) -> dict[str, Any]:
