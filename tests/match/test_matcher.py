@@ -110,6 +110,51 @@ def test_sentences_differ_by_a_number():
     assert sorted(a for a, _ in match.alignment if a) == ["7", "Ann", "roses", "sold"]
 
 
+def test_what_is_mapped_never_speaks_against_a_match_nor_what_is_deleted_for_one():
+    """Held by joint learning, with the objective never rising; free where the guess is not kept and for two stages."""
+    pairs, answers = sentences(30, seed=3)
+    usual = {"C": 1.0, "wordnet": "none", "n_jobs": 1}
+    learner = Matcher("sentences", **usual).fit(pairs, answers).learner_
+    weight = dict(zip(learner.model_.feature_names_, learner.model_.weights_.tolist(), strict=True))
+    own = {name: w for name, w in weight.items() if not name.startswith("guessed ")}
+    against = {name for name in own if name.startswith("deleted") or "apart" in name}
+    assert max(own[name] for name in against) <= 0.0 <= min(own[name] for name in own.keys() - against)
+    assert 0.0 in own.values()
+    assert any(w > 0.0 for name, w in weight.items() if name.startswith("guessed deleted"))
+    assert np.all(np.diff(learner.history_.objective) >= 0.0)
+    for free in ({"one_sided": False}, {"keep_guess": False}, {"method": "two-stage"}):
+        model = Matcher("sentences", **usual, **free).fit(pairs, answers).learner_.model_
+        assert not model.one_sided
+        assert model.weight_bounds() is None
+
+
+def test_alignments_are_learned_from_what_belongs_together_without_the_answers(tmp_path):
+    """A guess by words alone does not know which "the" goes with which: that phrases stay together is learned."""
+    rng, words = np.random.default_rng(0), ["red", "cat", "old", "dog", "tall", "cook", "shy", "maid", "wild", "horse"]
+    pairs = []
+    for _ in range(24):
+        a, b, c, d = rng.choice(words, 4, replace=False)
+        pairs.append((f"the {a} {b} the {c} {d}", f"the {c} {d} the {a} {b}"))
+    answers = np.where(np.arange(24) % 2, 1, -1)
+    usual = {"wordnet": "none", "n_jobs": 1}
+    matcher = Matcher("sentences", **usual).fit(pairs, answers)
+    model = matcher.learner_.model_
+    edges = model.feature_names_.number("edges")
+    assert model.guess_[edges] > 0.0
+    np.testing.assert_array_equal(
+        Matcher("sentences", **usual).fit(pairs, -answers).learner_.model_.guess_, model.guess_
+    )
+    assert Matcher("sentences", method="two-stage", **usual).fit(pairs, answers).learner_.model_.guess_[edges] == 0.0
+    batch = model.encode([("the new owl the cat fell", "the cat fell the new owl")])
+    learned = model.weights_
+    model.guess(batch)
+    assert model.scores(batch).argmax().outputs[0].tolist() == [3, 4, 5, 0, 1, 2]
+    model.weights_ = learned
+    matcher.save(tmp_path / "m")
+    again = load_model(tmp_path / "m", n_jobs=1)
+    np.testing.assert_array_equal(again.decision_function(pairs), matcher.decision_function(pairs))
+
+
 def test_the_thesis_first_guess_and_features_come_back_from_a_file(tmp_path):
     pairs, answers = sentences(30, seed=3)
     of_thesis = {"first_guess": "words", "keep_guess": False}

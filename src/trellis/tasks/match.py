@@ -8,6 +8,11 @@ kind         structure                                             features
 
 Learned are the weights, by LCLR (:mod:`trellis.learn.margin.lclr`), from yes/no answers alone; the alignment comes with
 the answer and says why.
+
+What tells a good alignment need not be what tells a match: of sentences with as many words in common, those with whole
+phrases in common match less often. So alignments of sentences are learned from another question first, whose answers
+cost nothing: pairs that were given, whether they match or not, against random pairs of their sentences (Chang 2011,
+sec. 6.1). That alignment is the guess that is kept while the answers are learned (``keep_guess``).
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from trellis.learn.margin.lclr import LCLR
 from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
+from trellis.models.estimator import generator
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.matching.pair_model import Pair, check_pairs
 from trellis.models.matching.word_pairs import SentenceGraph, split_word
@@ -40,6 +46,12 @@ DEFAULTS = {"names": (10.0, 1e-3, 0.05), "sentences": (0.1, 1e-4, 0.002)}
 """C, ``tol`` and ``inner_tol``, chosen on training data: docs/matching.md."""
 TWICE = 0.5
 """Of C, for two stages of sentences with the first guess's features: each stands twice, which doubles C."""
+ALIGNED = 1000
+"""Pairs of sentences, at most, from which their alignment is learned,"""
+UNRELATED = 2
+"""against so many random pairs for each of them,"""
+ALIGNING: dict[str, Any] = {"C": 0.1, "max_iter": 6, "tol": 1e-3, "inner_tol": 0.01}
+"""by LCLR with these settings."""
 PAIRS_AT_ONCE = 20_000
 """Pairs that are scored together when candidates are ranked."""
 
@@ -68,12 +80,15 @@ class Matcher(SavedEstimator):
         where the guess is kept)
     negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
         not
-    longest : characters of a segment at most;  wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`
+    longest : characters of a segment at most
+    wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`; where the guess is kept, all methods but
+        two stages learn a better one before they learn from the answers
+    one_sided : of sentences, likewise; None: where alignments are learned and the guess is kept
     parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
         and not of each word to the next
     max_iter, tol, inner_tol : rounds of LCLR, and how closely all and each are solved; None: 0.001 and 0.05 for
         names, 0.0001 and 0.002 for sentences, where rounds gain little
-    random_state : of the random pairs;  n_jobs : threads
+    random_state : of random pairs;  n_jobs : threads
 
     Learned: ``learner_``, ``history_``.
 
@@ -104,8 +119,9 @@ class Matcher(SavedEstimator):
         negatives: int = 25,
         longest: int = 1,
         wordnet: str = "auto",
-        first_guess: str = "edges",
+        first_guess: str = "words",
         keep_guess: bool = True,
+        one_sided: bool | None = None,
         parser: Any = None,
         tagger: Any = None,
         max_iter: int = 10,
@@ -123,6 +139,7 @@ class Matcher(SavedEstimator):
         self.wordnet = wordnet
         self.first_guess = first_guess
         self.keep_guess = keep_guess
+        self.one_sided = one_sided
         self.parser = parser
         self.tagger = tagger
         self.max_iter = max_iter
@@ -142,15 +159,17 @@ class Matcher(SavedEstimator):
         if z is None:
             if self.kind != "names":
                 raise DataError("sentences need answers: whether the two of a pair match is not to be made up")
-            made = random_pairs(pairs, self._n_negatives(pairs), random_state=self.random_state)
+            made = self._unrelated(pairs, self.negatives, self.random_state)
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
             answers = signs(z, pairs)
         model: Any = StringPairs(longest=self.longest)
         if self.kind == "sentences":
-            model = GraphPairs(wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess)
-        batch = model.encode(self._prepared(pairs), fit=True)
-        model.guess(batch.take(np.flatnonzero(answers > 0)))
+            one_sided = self._aligns if self.one_sided is None else self.one_sided
+            model = GraphPairs(
+                wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided
+            )
+        batch = self._guessed(model, pairs, answers)
         C, tol, inner_tol = (
             usual if given is None else given
             for given, usual in zip((self.C, self.tol, self.inner_tol), DEFAULTS[self.kind], strict=True)
@@ -164,10 +183,32 @@ class Matcher(SavedEstimator):
         self.history_ = self.learner_.history_
         return self
 
-    def _n_negatives(self, pairs: Sequence[Pair]) -> int:
-        """As many as asked for, or as there are."""
+    @property
+    def _aligns(self) -> bool:
+        """Whether alignments are learned before the answers."""
+        return self.kind == "sentences" and self.keep_guess and self.method != "two-stage"
+
+    def _guessed(self, model: Any, pairs: list[Pair], answers: IntArray) -> Any:
+        """The pairs as a batch; the model has weights of a first guess, by rule or learned without the answers."""
+        rng = generator(self.random_state)
+        some = np.sort(rng.permutation(len(pairs))[: ALIGNED if self._aligns else 0]).tolist()
+        unrelated = self._unrelated([pairs[i] for i in some], UNRELATED, rng)
+        prepared = self._prepared([*pairs, *unrelated])
+        batch = model.encode(prepared[: len(pairs)], fit=True)
+        model.guess(batch.take(np.flatnonzero(answers > 0)))
+        if unrelated:
+            asked = model.encode([*(prepared[i] for i in some), *prepared[len(pairs) :]])
+            related = np.repeat([1, -1], [len(some), len(unrelated)])
+            learner = LCLR(model, start="model", n_jobs=self.n_jobs, verbose=self.verbose, **ALIGNING)
+            batch = model.take_as_guess(learner.fit(asked, related).model_.weights_, batch)
+            model.guess(batch)
+        return batch
+
+    def _unrelated(self, pairs: Sequence[Pair], per_pair: int, random_state: Any) -> list[Pair]:
+        """Random pairs of what is given, as many as asked for or as there are."""
         left, right = ({pair[side] for pair in pairs} for side in (0, 1))
-        return min(self.negatives * len(pairs), len(left) * len(right) - len(set(pairs)))
+        n = min(per_pair * len(pairs), len(left) * len(right) - len(set(pairs)))
+        return random_pairs(pairs, n, random_state=random_state)
 
     def decision_function(self, X: Iterable[Pair]) -> FloatArray:
         """f(x) of each pair (n,)."""

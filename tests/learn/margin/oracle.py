@@ -75,8 +75,12 @@ class Oracle:
         ]
 
 
-def least(groups: Sequence[tuple[float, Sequence[tuple[np.ndarray, float]]]], power: int) -> tuple[float, np.ndarray]:
-    """The optimum of ½ ‖w‖² + Σ_i C_i max(0, max over cuts of b − w · f)^d, and w."""
+def least(
+    groups: Sequence[tuple[float, Sequence[tuple[np.ndarray, float]]]],
+    power: int,
+    bounds: tuple[Any, Any] = (-np.inf, np.inf),
+) -> tuple[float, np.ndarray]:
+    """The optimum of ½ ‖w‖² + Σ_i C_i max(0, max over cuts of b − w · f)^d over w within bounds, and w."""
     n = max(len(f) for _, cuts in groups for f, _ in cuts)
     w = cp.Variable(n)
     slack = cp.Variable(len(groups), nonneg=True)
@@ -84,6 +88,9 @@ def least(groups: Sequence[tuple[float, Sequence[tuple[np.ndarray, float]]]], po
     for i, (_, cuts) in enumerate(groups):
         F = np.array([np.pad(f, (0, n - len(f))) for f, _ in cuts])
         rows.append(slack[i] >= np.array([b for _, b in cuts]) - F @ w)
+    low, high = (np.broadcast_to(side, n) for side in bounds)
+    rows += [w[j] >= low[j] for j in np.flatnonzero(np.isfinite(low))]
+    rows += [w[j] <= high[j] for j in np.flatnonzero(np.isfinite(high))]
     costs = np.array([c for c, _ in groups])
     losses = cp.sum(cp.multiply(costs, slack if power == 1 else cp.square(slack)))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + losses), rows)

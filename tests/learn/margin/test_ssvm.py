@@ -145,9 +145,11 @@ def test_loss_augmented_search_finds_the_tree_that_enumeration_finds():
 # dual coordinate descent
 
 
-def random_set(power: int, seed: int) -> WorkingSet:
+def random_set(power: int, seed: int, *, bounded: bool = False) -> WorkingSet:
+    """With bounds: a third of the weights at 0 or above, a third within ±0.1, the others free."""
     rng = np.random.default_rng(seed)
-    made = WorkingSet(rng.uniform(0.1, 3.0, 12), 15, power)
+    bounds = np.repeat([0.0, -0.1, -np.inf], 5), np.repeat([np.inf, 0.1, np.inf], 5)
+    made = WorkingSet(rng.uniform(0.1, 3.0, 12), 15, power, bounds if bounded else None)
     rows = sparse.random(60, 15, 0.3, format="csr", random_state=seed)
     made.add(rng.integers(12, size=60), rows, rng.uniform(0.0, 3.0, 60))
     return made
@@ -167,6 +169,53 @@ def test_a_sweep_never_lowers_the_dual_and_sweeps_close_the_gap(power, seed):
     held = np.bincount(made.example, made.alpha, minlength=12)
     assert made.alpha.min() >= 0.0
     assert power == 2 or np.all(held <= made.cost * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_with_bounds_reach_the_best_within_them_and_the_dual_never_falls(power, seed):
+    made, rng = random_set(power, seed, bounded=True), np.random.default_rng(seed)
+    rows, groups = made.rows.toarray() * rng.choice([-1.0, 1.0], 15), []
+    made.drop(np.ones(60, np.bool_))
+    made.add(np.arange(60) % 12, sparse.csr_matrix(rows), rng.uniform(0.0, 3.0, 60))
+    values = [made.dual()]
+    for _ in range(300 if power == 2 else 3000):
+        made.descend(rng)
+        values.append(made.dual())
+    assert np.all(np.diff(values) >= -1e-12 * abs(values[-1]))
+    total = made.rows.T @ made.alpha
+    np.testing.assert_allclose(made.weights, np.clip(total, *made.bounds), atol=1e-10)
+    assert np.count_nonzero(np.abs(made.weights - total) > 1e-3) >= 3
+    for i, cost in enumerate(made.cost):
+        groups.append((cost, [(rows[c], made.bound[c]) for c in np.flatnonzero(made.example == i)]))
+    best = least(groups, power, made.bounds)[0]
+    assert made.dual() <= best * (1 + 1e-7) <= made.primal(made.slacks()) * (1 + 2e-7)
+    assert made.primal(made.slacks()) - made.dual() <= 1e-4 * best
+
+
+class Bounded(CRF):
+    """A CRF whose weights are never negative, nor large."""
+
+    def weight_bounds(self):
+        return np.zeros(len(self.weights_)), np.full(len(self.weights_), 0.4)
+
+
+@pytest.mark.parametrize("loss", POWER)
+def test_bounds_that_a_model_knows_are_part_of_the_program(loss):
+    learner = SSVM(Bounded(LABELS, all_pairs=True), C=2.0, loss=loss, tol=1e-6, max_iter=200).fit(X, Y)
+    oracle = Oracle(LABELS)
+    oracle.learn_space(X)
+    best = least([(2.0, oracle.cuts(x, y)) for x, y in zip(X, Y, strict=True)], POWER[loss], (0.0, 0.4))[0]
+    last, w = learner.history_[-1], learner.model_.weights_
+    assert learner.converged_
+    assert (w.min(), w.max()) == (0.0, 0.4)
+    assert last.objective <= best * (1 + 1e-7) <= (last.objective + last.gap) * (1 + 2e-7)
+
+
+@pytest.mark.parametrize("method", ["subgradient", "exponentiated-gradient"])
+def test_methods_that_do_not_keep_to_bounds_say_so(method):
+    with pytest.raises(DataError, match="use cutting planes"):
+        SSVM(Bounded(LABELS), method=method, loss="hinge").fit(X, Y)
 
 
 def test_the_step_of_equation_6_9_is_the_best_one_and_that_of_algorithm_15_is_not():

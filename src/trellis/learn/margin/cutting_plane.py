@@ -4,7 +4,9 @@
                   + Σ_{i in B⁻} C₂ ℓ(1 + max_h w · Φ_B(x_i, h)) + Σ_{i in B⁺} C₂ ℓ(1 − w · Φ_B(x_i, h_i))
 
 with ℓ(a) = max(0, a)^d and Φ_B(x, h) = (Φ(x, h) / κ(x), 1): the last feature is the dummy one, whose weight is the bias
-(Chang 2011, algorithms 6, 11, 14 and 16; eq. 6.4 to 6.8). An instance of weight n counts n times.
+(Chang 2011, algorithms 6, 11, 14 and 16; eq. 6.4 to 6.8). An instance of weight n counts n times. A model may know
+bounds of its weights (:func:`~trellis.learn.margin.scorer.bounds_of`): the w within them are a convex set, so all of
+this, and theorem 3, holds for the best of them.
 
 One pass searches at w = Σ α f, which gives the exact primal value there, and the dual value is known: the gap between
 the best primal value so far and the dual is by how much at most that w can be improved. Cuts are added where an example
@@ -22,6 +24,7 @@ from scipy import sparse
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError
 from trellis.learn.margin.group import Best, Group
+from trellis.learn.margin.scorer import bounds_of
 from trellis.learn.margin.working_set import WorkingSet, as_rows, check_numbers
 
 SHARE = 0.1
@@ -122,6 +125,7 @@ class CuttingPlane:
         costs = [C * examples.given.weights, *(C_binary * group.weights for group in examples.groups[1:])]
         self.cost, self.power = np.concatenate(costs), power
         self.sizes = [group.sizes if normalised else np.ones(len(group)) for group in examples.groups]
+        self.bounds = bounds_of(weights.model)
         self.gold: Any = None
         self.paid = np.zeros(len(examples.given))
         self.rng = np.random.default_rng(0)
@@ -153,7 +157,7 @@ class CuttingPlane:
 
     def clear(self) -> None:
         """Forget all cuts."""
-        self.set = WorkingSet(self.cost, len(self.weights), self.power)
+        self.set = WorkingSet(self.cost, len(self.weights), self.power, self.bounds)
         self.forget_value()
 
     def forget_value(self) -> None:

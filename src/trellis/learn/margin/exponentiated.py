@@ -23,6 +23,7 @@ from trellis.errors import DataError
 from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import CuttingPlane
 from trellis.learn.margin.group import loss_parts
+from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
 from trellis.projection import Duals
@@ -37,6 +38,7 @@ class ExponentiatedStep(MarginStep):
 
     def __init__(self, solver: CuttingPlane) -> None:
         super().__init__()
+        refuse_bounds(solver.weights.model, "exponentiated gradient")
         self.solver, self.group = solver, solver.examples.given
         if not callable(getattr(self.group.model, "_vector", None)):
             raise DataError("exponentiated gradient needs expected features, which this model does not count")

@@ -24,6 +24,7 @@ from trellis.errors import DataError
 from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.group import best_outputs, losses, with_loss
+from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
 from trellis.models.model import rows_of
@@ -84,6 +85,7 @@ class OnlineStep(MarginStep):
         value: Callable[[], float] | None = None,
     ) -> None:
         super().__init__()
+        refuse_bounds(weights.model, "a step on one example")
         self.value = value
         self.weights, self.rule, self.average, self.shuffle, self.beam = weights, rule, average, shuffle, beam
         model = weights.model

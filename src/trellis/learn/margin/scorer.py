@@ -29,6 +29,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError
 from trellis.structures import Parts, Structure
 
 
@@ -60,7 +61,8 @@ class Scorer(Protocol):
 
     ``phi`` and ``scores`` must agree: scores(batch).score(outputs) = phi(batch, outputs) · weights_, instance by
     instance (up to rounding). A model may have a method ``sizes(batch)``, κ(x) of each instance (n,), where the
-    lengths of the batch are not what features grow with; and ``bare()``, itself without what a worker does not need.
+    lengths of the batch are not what features grow with; ``weight_bounds()``, the least and the largest value of each
+    weight, which cutting planes keep to; and ``bare()``, itself without what a worker does not need.
     """
 
     weights_: FloatArray
@@ -93,3 +95,24 @@ def sizes_of(model: Any, batch: Any) -> FloatArray:
     own = getattr(model, "sizes", None)
     sizes = np.diff(batch.offsets) if own is None else own(batch)
     return np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
+
+
+def bounds_of(model: Any) -> tuple[FloatArray, FloatArray] | None:
+    """Bounds of the weights and of the bias, which has none: (low, high), each (n_weights + 1,); None: of no weight."""
+    own = getattr(model, "weight_bounds", None)
+    found = None if own is None else own()
+    if found is None:
+        return None
+    low, high = (np.asarray(side, np.float64) for side in found)
+    if not low.shape == high.shape == model.weights_.shape or not np.all((low <= 0.0) & (high >= 0.0)):
+        raise DataError("bounds of weights are two numbers for each of them, with 0 between the two")
+    return np.append(low, -np.inf), np.append(high, np.inf)
+
+
+def refuse_bounds(model: Any, what: str) -> None:
+    """For learners whose steps know nothing of bounds."""
+    if bounds_of(model) is not None:
+        raise DataError(
+            f"weights of this {type(model).__name__} have bounds, which {what} does not keep to: use "
+            "cutting planes (SSVM, LatentSSVM, LCLR, JLIS)"
+        )

@@ -5,6 +5,7 @@
     dual:  max_{α ≥ 0}  Σ_c α_c b_c − ½ ‖Σ_c α_c f_c‖² − Σ_i (Σ_{c of i} α_c)² / 4C_i                    (d = 2)
            the same without the last term, and Σ_{c of i} α_c ≤ C_i                                      (d = 1)
 
+With bounds, low ≤ w ≤ high, w is Σ α f clipped to them, and ½ ‖Σ α f‖² in the dual becomes w · Σ α f − ½ ‖w‖².
 (Chang 2011, eq. 2.16, 6.8 and after.) Every α that is allowed gives a lower bound of what w can reach, and every w an
 upper bound: their distance is the duality gap.
 """
@@ -21,6 +22,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import DataError
 from trellis.learn.margin.kernels import dual_descent
 
+Bounds = tuple[FloatArray, FloatArray]
 TURNS = 50
 """No more turns of sweeps than this at a time: new cuts are worth more than the last digits."""
 LIGHT = 4
@@ -28,14 +30,14 @@ LIGHT = 4
 
 
 class WorkingSet:
-    """Cuts and their α; ``weights`` is always Σ α f.
+    """Cuts and their α; ``weights`` is always Σ α f, within the bounds if there are any.
 
-    cost : (n_examples,) C_i, all positive;  power : d
+    cost : (n_examples,) C_i, all positive;  power : d;  bounds : (low, high) of the weights, or None
     """
 
-    def __init__(self, cost: FloatArray, n_weights: int, power: int) -> None:
-        self.cost, self.power = cost, power
-        self.weights = np.zeros(n_weights)
+    def __init__(self, cost: FloatArray, n_weights: int, power: int, bounds: Bounds | None = None) -> None:
+        self.cost, self.power, self.bounds = cost, power, bounds
+        self._set_total(np.zeros(n_weights))
         self._start, self._column, self._value = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
         self.bound, self.alpha, self.example = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         self._square = np.zeros(0)
@@ -67,7 +69,7 @@ class WorkingSet:
         self.example = np.concatenate([self.example, example])
         self._square = np.concatenate([self._square, np.asarray(rows.multiply(rows).sum(axis=1)).ravel()])
         if np.any(alpha):
-            self.weights += rows.T @ alpha
+            self._set_total(self._total + rows.T @ alpha)
         self._order_cuts()
 
     def drop(self, gone: BoolArray) -> FloatArray:
@@ -79,9 +81,14 @@ class WorkingSet:
             self.bound, self.alpha, self.example = self.bound[~gone], self.alpha[~gone], self.example[~gone]
             self._square = self._square[~gone]
             if np.any(given):
-                self.weights = rows.T @ self.alpha
+                self._set_total(rows.T @ self.alpha)
             self._order_cuts()
         return given
+
+    def _set_total(self, total: FloatArray) -> None:
+        """Let Σ α f be this, and the weights what is nearest."""
+        self._total = total
+        self.weights = total if self.bounds is None else np.clip(total, *self.bounds)
 
     def _order_cuts(self) -> None:
         order = np.argsort(self.example, kind="stable")
@@ -102,9 +109,10 @@ class WorkingSet:
         """
         sweep = dual_descent.sweep_squared if self.power == 2 else dual_descent.sweep_hinge
         visit = np.flatnonzero(np.diff(self._arrays[0])) if examples is None else examples
+        moving = self.alpha, self.weights, self._total, *(self.bounds or (np.zeros(0), np.zeros(0)))
         for _ in range(sweeps):
             order = rng.permutation(visit)
-            sweep(order, *self._arrays, self._square, self.cost, self.alpha, self.weights, pulling)
+            sweep(order, *self._arrays, self._square, self.cost, *moving, pulling)
 
     def solve(self, rng: np.random.Generator, gap: float) -> None:
         """Sweep until primal and dual over these cuts are within ``gap`` of each other."""
@@ -128,7 +136,7 @@ class WorkingSet:
 
     def dual(self) -> float:
         """A lower bound of the optimum."""
-        value = float(self.alpha @ self.bound) - 0.5 * float(self.weights @ self.weights)
+        value = float(self.alpha @ self.bound) - float(self.weights @ (self._total - 0.5 * self.weights))
         if self.power == 1:
             return value
         held = np.bincount(self.example, self.alpha, minlength=len(self.cost))
@@ -139,18 +147,18 @@ class WorkingSet:
     def arrays(self) -> tuple[Any, ...]:
         """All of it as flat arrays of numbers."""
         rows = self.rows
-        return rows.indptr, rows.indices, rows.data, self.bound, self.alpha, self.example, self.weights
+        return rows.indptr, rows.indices, rows.data, self.bound, self.alpha, self.example, self._total
 
     def restore(self, arrays: Sequence[FloatArray]) -> None:
         """Undo :meth:`arrays`."""
-        start, column, value, bound, alpha, example, weights = arrays
+        start, column, value, bound, alpha, example, total = arrays
         n = len(bound)
         rows = as_rows(start, column, value, (n, len(self.weights)))
         self._start, self._column, self._value = rows.indptr.astype(np.int64), rows.indices, rows.data
         self._square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         self.bound, self.alpha = bound.copy(), check_numbers("α", alpha, n, low=0.0)
         self.example = check_numbers("examples", example, n, low=0, high=len(self.cost) - 1).astype(np.int64)
-        self.weights = check_numbers("weights", weights, len(self.weights))
+        self._set_total(check_numbers("weights", total, len(self.weights)))
         self._order_cuts()
 
 

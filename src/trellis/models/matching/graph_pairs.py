@@ -11,8 +11,10 @@
 
 The last are the same for every alignment h. What speaks against a match is learned there: were it on parts of h alone,
 the best alignment would go around it (words of a phrase that both share would be deleted, only to break its edges).
-The thesis has none of them, and its first guess goes by the likeness of words alone: ``first_guess="words"`` with
-``keep_guess=False``.
+With ``one_sided`` the parts of h keep to what they mean: what is mapped may not speak against a match, nor what is
+deleted or far apart for one. The best alignment is then a good one, whatever it is that tells a match.
+The thesis has none of them (``keep_guess=False``). Its first guess goes by the likeness of words alone
+(``first_guess="words"``); a better one can be learned and take its place (:meth:`GraphPairs.take_as_guess`).
 
 Edges are those of a dependency tree where one is given, and otherwise lead from each word to the next. A word of which
 the other sentence has as many copies or more is mapped to one of them, and to nothing else: no alignment says that it
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +35,7 @@ from scipy import sparse
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
-from trellis.models.arrays import check_arrays
+from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Relations, SentenceGraph, bigram_likeness
@@ -54,6 +56,9 @@ GUESSED = {"likeness": 1.0, "edges": 0.1}
 GUESSES = ("edges", "words")
 OF_GUESS = "guessed "
 """Before the names of features of the first guess."""
+
+AGAINST = ("deleted", "pair apart")
+"""How the names of features begin that a good alignment has little of."""
 
 Named = list[tuple[str, float]]
 
@@ -84,11 +89,13 @@ class GraphPairs(PairModel):
 
     min_count : features of fewer parts than this in training are left out
     wordnet : "auto": use WordNet's files where they are installed; "none"; or the folder they are in
-    first_guess : how alignments are guessed at first: "edges": words that are alike, rare ones first, at like places
-        and with their edges; "words": words that are alike, whatever else
+    first_guess : how alignments are guessed at first: "words": words that are alike, whatever else; "edges": rare ones
+        first, at like places and with their edges, by weights that were set by hand
     keep_guess : whether the features of the first guess's alignment are there beside those of the best one
+    one_sided : whether weights of mapped words and edges are held at 0 or above, of deletions and distances at 0 or
+        below; those of the guess are free
 
-    Learned: ``weights_`` and ``feature_names_``, in the same order.
+    Learned: ``weights_`` and ``feature_names_``, in the same order; ``guess_``, the guess's weights of parts.
 
     >>> model = GraphPairs(min_count=1, wordnet="none")
     >>> batch = model.encode([("Ann sold the old house", "The house was sold by Ann")], fit=True)
@@ -98,16 +105,25 @@ class GraphPairs(PairModel):
     """
 
     not_saved = ("wordnet",)
+    ARRAYS: ClassVar = {**PairModel.ARRAYS, "guess": ArrayOf(np.float64, ("features",))}
     feature_names_: Vocabulary
+    guess_: FloatArray
     _relations: Relations | None
 
     def __init__(
-        self, *, min_count: int = 5, wordnet: str = "auto", first_guess: str = "edges", keep_guess: bool = True
+        self,
+        *,
+        min_count: int = 5,
+        wordnet: str = "auto",
+        first_guess: str = "words",
+        keep_guess: bool = True,
+        one_sided: bool = False,
     ) -> None:
         self.min_count = min_count
         self.wordnet = wordnet
         self.first_guess = first_guess
         self.keep_guess = keep_guess
+        self.one_sided = one_sided
 
     # text in
 
@@ -141,9 +157,14 @@ class GraphPairs(PairModel):
             np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
             self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
+        return self._with_guess(batch)
+
+    def _with_guess(self, batch: GraphPairBatch) -> GraphPairBatch:
+        """The batch with the features of the guess's alignment, in place of those that it has."""
         if not self.keep_guess:
             return batch
-        return replace(batch, features=sparse.hstack([batch.features, self._of_guess(batch)], format="csr"))
+        own = batch.features[:, : len(self.guess_)]
+        return replace(batch, features=sparse.hstack([own, self._of_guess(replace(batch, features=own))], format="csr"))
 
     def _check_settings(self) -> None:
         self._check_whole(min_count=1)
@@ -160,6 +181,9 @@ class GraphPairs(PairModel):
     def _name_all(self, of_parts: list[str]) -> None:
         of_guess = [OF_GUESS + name for name in of_parts] if self.keep_guess else []
         self.feature_names_ = Vocabulary([*of_parts, *of_guess], kind="feature")
+        by_words = {f"pair {relation}": alike for relation, alike in LIKENESS.items()}
+        weight = GUESSED if self.first_guess == "edges" else by_words
+        self.guess_ = np.array([weight.get(name, 0.0) for name in of_parts])
         self._begin()
 
     @property
@@ -169,12 +193,12 @@ class GraphPairs(PairModel):
         return names[: len(names) // 2] if self.keep_guess else names
 
     def _of_guess(self, batch: GraphPairBatch) -> Any:
-        """(n_parts, n): features of the first guess's alignment, on all parts of the first word.
+        """(n_parts, n): features of the guess's alignment, on all parts of the first word.
 
         Every alignment maps or deletes that word, so every one has them, once.
         """
         parts = self.parts(batch)
-        value = np.where(batch.closed, -np.inf, batch.features @ self._guessed()[: batch.features.shape[1]])
+        value = np.where(batch.closed, -np.inf, batch.features @ self.guess_)
         guessed = self.phi(batch, GraphMatch(parts, value).argmax().outputs)
         f, first = parts.flat, offsets_of(batch.sides[:, 0])[:-1]
         holders = np.concatenate((f.one[first], f.pair[np.isin(f.words[:, 0], first)]))
@@ -218,6 +242,16 @@ class GraphPairs(PairModel):
         n = len(self._of_parts)
         return np.asarray(batch.features[used][:, :n] @ self.weights_[:n])
 
+    def weight_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """The least and the largest value of each weight, where they are one-sided."""
+        if not self.one_sided:
+            return None
+        low, high = np.full(self._n_weights(), -np.inf), np.full(self._n_weights(), np.inf)
+        against = np.array([name.startswith(AGAINST) for name in self._of_parts], np.bool_)
+        low[: len(against)][~against] = 0.0
+        high[: len(against)][against] = 0.0
+        return low, high
+
     def sizes(self, batch: GraphPairBatch) -> FloatArray:
         """κ(x): the square root of the number of words."""
         return np.asarray(np.sqrt(batch.sides.sum(axis=1)))
@@ -239,15 +273,12 @@ class GraphPairs(PairModel):
 
     def guess(self, batch: GraphPairBatch) -> None:
         """Weights of a first guess of alignments."""
-        self.weights_ = self._guessed()
+        self.weights_ = np.append(self.guess_, np.zeros(self._n_weights() - len(self.guess_)))
 
-    def _guessed(self) -> FloatArray:
-        weights = np.zeros(self._n_weights())
-        by_words = {f"pair {relation}": alike for relation, alike in LIKENESS.items()}
-        for name, weight in (GUESSED if self.first_guess == "edges" else by_words).items():
-            if name in self.feature_names_:
-                weights[self.feature_names_.number(name)] = weight
-        return weights
+    def take_as_guess(self, weights: FloatArray, batch: GraphPairBatch) -> GraphPairBatch:
+        """Guess by these weights (n_weights,) of parts from now on; the batch with the features of that guess."""
+        self.guess_ = weights[: len(self.guess_)].copy()
+        return self._with_guess(batch)
 
     # one file
 
@@ -262,7 +293,7 @@ class GraphPairs(PairModel):
             "sentences": self._common.total,
             "wordnet": self._relations is None or self._relations.wordnet is not None,
         }
-        return names, {"weights": self.weights_}
+        return names, {"weights": self.weights_, "guess": self.guess_}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         check_hints(_file, names, "key")
@@ -271,7 +302,9 @@ class GraphPairs(PairModel):
         if not all(1 <= n <= self._common.total for n in self._common.count.values()):
             raise DataError("a word stands in no sentence, or in more than there are")
         self._name_all(list(vocabulary_from_json(names["features"])))
-        self.set_parameters(check_arrays(self.ARRAYS, arrays, weights=len(self.feature_names_)))
+        sizes = {"weights": len(self.feature_names_), "features": len(self.guess_)}
+        self.guess_ = check_arrays(self.ARRAYS, arrays, **sizes)["guess"]
+        self.set_parameters({"weights": arrays["weights"]})
         self._relations = None if names["wordnet"] else Relations(None)
 
 

@@ -1,7 +1,7 @@
 """Sweeps of dual coordinate descent over the cuts of a working set.
 
 A cut c of example i says  ξ_i ≥ b_c − w · f_c.  Cuts are sparse rows (start, column, value); those of example i are
-order[first[i]] .. order[first[i + 1] − 1], the weights are always  w = Σ_c α_c f_c.
+order[first[i]] .. order[first[i + 1] − 1], the weights are always  w = Σ_c α_c f_c, or the nearest within their bounds.
 
 Where the loss is ξ², one step solves the dual in one α_c exactly (Chang 2011, eq. 6.9 and 6.10):
 
@@ -14,6 +14,10 @@ against it.
 Where the loss is ξ, an example's α are bounded together, Σ_j α_j ≤ C_i, and single coordinates would get stuck at the
 bound. A step moves mass from the cut of the least slope to that of the largest, exactly along that line; the cut
 "nothing is violated" (b = 0, f = 0) has what is left of C_i.
+
+With bounds ‖w‖² / 2 in the dual becomes  g(v) = max_w v · w − ‖w‖² / 2  over the w within them, at v = Σ α f. Its slope
+is w, which moves no faster than v does: g(v + d f) ≤ g(v) + d w · f + d² ‖f‖² / 2. The same step is the best one for
+that bound, so the dual never falls.
 """
 
 from __future__ import annotations
@@ -30,14 +34,18 @@ def _dot(c, start, column, value, w):
 
 
 @njit(nogil=True, cache=True)
-def _move(c, step, start, column, value, w):
-    """w += step · f_c"""
+def _move(c, step, start, column, value, w, total, low, high):
+    """total += step · f_c, and w follows; without bounds (``low`` is empty) the two are one array."""
+    bounded = len(low) > 0
     for e in range(start[c], start[c + 1]):
-        w[column[e]] += step * value[e]
+        j = column[e]
+        total[j] += step * value[e]
+        if bounded:
+            w[j] = min(max(total[j], low[j]), high[j])
 
 
 @njit(nogil=True, cache=True)
-def sweep_squared(visit, first, order, start, column, value, bound, square, cost, alpha, w, pulling):
+def sweep_squared(visit, first, order, start, column, value, bound, square, cost, alpha, w, total, low, high, pulling):
     """One step for every cut of the visited examples; alpha and w are changed. ``pulling``: cuts with α > 0 alone."""
     for i in visit:
         held = 0.0
@@ -54,11 +62,11 @@ def sweep_squared(visit, first, order, start, column, value, bound, square, cost
             if step != 0.0:
                 alpha[c] += step
                 held += step
-                _move(c, step, start, column, value, w)
+                _move(c, step, start, column, value, w, total, low, high)
 
 
 @njit(nogil=True, cache=True)
-def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, alpha, w, pulling):
+def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, alpha, w, total, low, high, pulling):
     """One step between two cuts of every visited example; alpha and w are changed. ``pulling`` as above."""
     for i in visit:
         left = cost[i]
@@ -102,11 +110,11 @@ def sweep_hinge(visit, first, order, start, column, value, bound, square, cost, 
             step = (best - worst) / between
         if up >= 0:
             alpha[up] += step
-            _move(up, step, start, column, value, w)
+            _move(up, step, start, column, value, w, total, low, high)
         if down >= 0:
             # what is taken whole leaves nothing behind, not a rounding error
             alpha[down] = 0.0 if step == most else alpha[down] - step
-            _move(down, -step, start, column, value, w)
+            _move(down, -step, start, column, value, w, total, low, high)
 
 
 @njit(nogil=True, cache=True)
