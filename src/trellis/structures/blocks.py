@@ -8,7 +8,7 @@ Labels and transitions of sequences are two blocks over the same slots, links an
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -67,14 +67,6 @@ class BlockParts(Parts):
             found.append((mine, own // block.size, own % block.size))
         return found
 
-    def instance_of(self, parts: IntArray) -> IntArray:
-        parts = check_parts(parts, self.n_parts)
-        instance = np.empty(parts.shape, np.int64)
-        for edges in self._edges():
-            mine = (parts >= edges[0]) & (parts < edges[-1])
-            instance[mine] = np.searchsorted(edges, parts[mine], side="right") - 1
-        return instance
-
     def place_of(self, parts: IntArray) -> IntArray:
         """The slot, by its first part."""
         place = np.empty(parts.shape, dtype=np.int64)
@@ -82,37 +74,35 @@ class BlockParts(Parts):
             place[mine] = start + slot * block.size
         return place
 
-    def _edges(self) -> Iterator[IntArray]:
-        """(n_instances + 1,) of each block: the first part of every instance in it, and where the block ends."""
-        for block, start in zip(self.blocks, self.starts, strict=False):
-            yield start + block.offsets * block.size
+    @cached_property
+    def _runs(self) -> tuple[IntArray, IntArray]:
+        """(n_blocks · n_instances,) each, of every instance in every block: its first part, and that part's number
+        among those of the instance alone."""
+        first = [start + b.offsets[:-1] * b.size for b, start in zip(self.blocks, self.starts, strict=False)]
+        sizes = np.array([np.diff(b.offsets) * b.size for b in self.blocks])
+        return np.concatenate(first), (np.cumsum(sizes, axis=0) - sizes).reshape(-1)
 
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        kept, moved, start = np.zeros(parts.shape, np.bool_), np.empty(parts.shape, np.int64), 0
-        for edges in self._edges():
-            low, high = int(edges[first]), int(edges[last])
-            mine = (parts >= low) & (parts < high)
-            kept |= mine
-            moved[mine] = parts[mine] - low + start
-            start += high - low
-        return kept, moved[kept]
+    def instance_of(self, parts: IntArray) -> IntArray:
+        return self.split(check_parts(parts, self.n_parts))[0]
 
     def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        instance, local = np.empty(parts.shape, np.int64), np.empty(parts.shape, np.int64)
-        before = np.zeros(self.n_instances, np.int64)
-        for edges in self._edges():
-            mine = (parts >= edges[0]) & (parts < edges[-1])
-            own = parts[mine]
-            owner = np.searchsorted(edges, own, side="right") - 1
-            instance[mine], local[mine] = owner, own - edges[owner] + before[owner]
-            before += np.diff(edges)
-        return instance, local
+        first, before = self._runs
+        at = np.searchsorted(first, parts, side="right") - 1  # of runs that begin together, the last has parts
+        return at % max(self.n_instances, 1), parts - first[at] + before[at]
 
     def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        parts, low = np.empty(local.shape, np.int64), np.zeros(self.n_instances, np.int64)
-        for edges in self._edges():
-            high = low + np.diff(edges)
-            mine = (local >= low[instance]) & (local < high[instance])
-            parts[mine] = (local + (edges[:-1] - low)[instance])[mine]
-            low = high
-        return parts
+        first, before = self._runs
+        at = np.array(instance, dtype=np.int64)
+        for begin in before.reshape(len(self.blocks), -1)[1:]:
+            at += (local >= begin[instance]) * self.n_instances
+        return first[at] + local - before[at]
+
+    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
+        kept, moved, begin = np.zeros(parts.shape, np.bool_), np.empty(parts.shape, np.int64), 0
+        for block, start in zip(self.blocks, self.starts.tolist(), strict=False):
+            low, high = (start + int(block.offsets[i]) * block.size for i in (first, last))
+            mine = (parts >= low) & (parts < high)
+            kept |= mine
+            moved[mine] = parts[mine] - low + begin
+            begin += high - low
+        return kept, moved[kept]
