@@ -83,12 +83,16 @@ class BlockParts(Parts):
         return np.concatenate(first), (np.cumsum(sizes, axis=0) - sizes).reshape(-1)
 
     def instance_of(self, parts: IntArray) -> IntArray:
-        return self.split(check_parts(parts, self.n_parts))[0]
+        return self._run_of(check_parts(parts, self.n_parts))[1]
+
+    def _run_of(self, parts: IntArray) -> tuple[IntArray, IntArray]:
+        """The run of each part among all of them, and its instance."""
+        at = np.searchsorted(self._runs[0], parts, side="right") - 1  # of runs that begin together, the last has parts
+        return at, at % max(self.n_instances, 1) if len(self.blocks) > 1 else at
 
     def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        first, before = self._runs
-        at = np.searchsorted(first, parts, side="right") - 1  # of runs that begin together, the last has parts
-        return at % max(self.n_instances, 1), parts - first[at] + before[at]
+        (first, before), (at, instance) = self._runs, self._run_of(parts)
+        return instance, parts - first[at] + before[at]
 
     def join(self, instance: IntArray, local: IntArray) -> IntArray:
         first, before = self._runs
