@@ -14,21 +14,16 @@ import numpy as np
 from scipy.special import gammaln
 
 from trellis import UEM, Categorical, share
+from trellis.engine import Additive
 from trellis.models.tabular import TabularModel
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Additive):
     """(K,): expected number of hours of each kind, and of people in them."""
 
     hours: Any
     people: Any
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.hours + other.hours, self.people + other.people)
-
-    def __mul__(self, factor: float) -> Counts:
-        return Counts(self.hours * factor, self.people * factor)
 
 
 class Visitors(TabularModel):
@@ -39,10 +34,8 @@ class Visitors(TabularModel):
     def __init__(self, labels: Any = None) -> None:
         self.labels = labels
 
-    def _prepare(self) -> None:
+    def reset(self) -> None:
         self.set_parameters({"share": np.full(len(self.classes_), 0.5), "rate": 1.0 + np.arange(len(self.classes_))})
-
-    reset = _prepare  # a start of its own, which fit asks for too
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
         self.rate_ = self.rate_ * (1.0 + 0.1 * scale * rng.random(len(self.rate_)))

@@ -81,7 +81,7 @@ class Context:
 
         Lists speak of all the data that a learner has, and constraints act on instances that are not known in full.
         """
-        origin = self.batch.origin
+        origin = getattr(self.batch, "origin", None)  # pairs of sentences have none
         if origin is not None and len(given) == origin.n_instances:
             return [given[i] for i in origin.instances.tolist()]
         if len(given) != len(self.batch):

@@ -77,9 +77,9 @@ def _is_missing(kernel: Kernel) -> bool:
 
 
 @cache
-def read_kernels() -> KernelList:
+def read_kernels(path: Path = FILE) -> KernelList:
     """The list that comes with the package."""
-    content = json.loads(FILE.read_text(encoding="utf-8"))
+    content = json.loads(path.read_text(encoding="utf-8"))
     return KernelList([Kernel(**kernel) for kernel in content["kernels"]], content["uses"])
 
 

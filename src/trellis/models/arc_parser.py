@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -89,7 +89,6 @@ class ArcParser(TreeModel, LogLinearModel):
     n_jobs: int | None = None
     engine: Any = None
 
-    _state: Any = field(init=False)
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),
@@ -167,7 +166,7 @@ class ArcParser(TreeModel, LogLinearModel):
             self._passed -= 1.0
 
     def _begin_steps(self, first_square: float) -> None:
-        self._state = np.zeros((3, self._n_weights()))
+        self._state: Any = np.zeros((3, self._n_weights()))
         self._state[0] = first_square
         self._passed = 0.0
         self.weights_ = self.weights_.copy()

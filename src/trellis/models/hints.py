@@ -31,7 +31,7 @@ def check_hints(asks: Callable[..., Any], values: Any, what: str) -> dict[str, A
 def hints_of(asks: Callable[..., Any]) -> dict[str, Any]:
     """Types by name: of arguments, of a dataclass's fields, of the entries of a class that is a table by name."""
     hints = get_type_hints(asks)
-    return {one.name: hints[one.name] for one in fields(asks) if one.init} if is_dataclass(asks) else hints
+    return {one.name: hints[one.name] for one in fields(asks)} if is_dataclass(asks) else hints
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -16,10 +16,10 @@ A comma says that a list of names goes on, a full stop that the title is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +144,10 @@ class HMM(FreeWeights, SequenceModel):
         "form": ArrayOf(np.int64, ("symbols",), low=0),
         "form_share": ArrayOf(np.float64, ("symbols",), low=0.0),
     }
-    _forms: Forms | None = field(default=None, init=False)
-    contexts_: Vocabulary | None = field(default=None, init=False)
-    small_: Vocabulary | None = field(default=None, init=False)
+    # learned where they are asked for, and no fields: those are settings
+    _forms = cast("Forms | None", None)
+    contexts_ = cast("Vocabulary | None", None)
+    small_ = cast("Vocabulary | None", None)
 
     # text in
 

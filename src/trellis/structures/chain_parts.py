@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
+from trellis.structures.blocks import BlockParts, PlainBlock
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_change, check_labels, check_parts
+from trellis.structures.parts import check_change, check_labels
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SequenceParts(Parts):
+class SequenceParts(BlockParts):
     """What the first parts of every output are that gives each slot a label: labels, and then transitions.
 
     offsets : (n_instances + 1,)
@@ -46,8 +47,10 @@ class SequenceParts(Parts):
         return int(self.offsets[-1])
 
     @property
-    def n_instances(self) -> int:
-        return len(self.offsets) - 1
+    def blocks(self) -> Sequence[PlainBlock]:
+        """Labels, transitions, and what else there is."""
+        k = self.n_labels
+        return [PlainBlock(self.offsets, k), PlainBlock(self.offsets, k * k)]
 
     @property
     def n_node_parts(self) -> int:
@@ -97,17 +100,6 @@ class ChainParts(SequenceParts):
     kind = "chain"
     outputs_are = "label sequences"
 
-    @property
-    def n_parts(self) -> int:
-        return self.n_node_parts * (1 + self.n_labels)
-
-    def sizes(self) -> IntArray:
-        return np.diff(self.offsets) * self.n_labels * (1 + self.n_labels)
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        place = self.place_of(check_parts(parts, self.n_parts))
-        return np.searchsorted(self.offsets, place % max(self.n_slots, 1), side="right") - 1
-
     def place_of(self, parts: IntArray) -> IntArray:
         """The slot of a label; n_slots + the right-hand slot of a transition."""
         n, k = self.n_node_parts, self.n_labels
@@ -123,26 +115,6 @@ class ChainParts(SequenceParts):
 
     def shard(self, first: int, last: int) -> ChainParts:
         return ChainParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels)
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        k, low, high = self.n_labels, int(self.offsets[first]), int(self.offsets[last])
-        if parts.size == 0 or int(parts.max()) < self.n_node_parts:
-            kept = (parts >= low * k) & (parts < high * k)
-            return kept, parts[kept] - low * k
-        is_edge, edge = parts >= self.n_node_parts, parts - self.n_node_parts
-        slot = np.where(is_edge, edge // (k * k), parts // k)
-        kept = (slot >= low) & (slot < high)
-        moved = np.where(is_edge, edge - low * k * k + (high - low) * k, parts - low * k)
-        return kept, moved[kept]
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        instance, n, k = self.instance_of(parts), self.n_node_parts, self.n_labels
-        low, length = self.offsets[instance], np.diff(self.offsets)[instance]
-        return instance, np.where(parts < n, parts - low * k, parts - n - low * k * k + length * k)
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        k, low, length = self.n_labels, self.offsets[instance], np.diff(self.offsets)[instance]
-        return np.where(local < length * k, local + low * k, local - length * k + low * k * k + self.n_node_parts)
 
     def zeros(self) -> Chain:
         from trellis.structures.chain import Chain

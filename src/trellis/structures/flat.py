@@ -6,28 +6,26 @@ score(y) = Σ_{parts of y} score(part)
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners, take_rows
-from trellis.structures.parts import Parts, check_parts, dense_change
+from trellis.data.ragged import FloatArray, IntArray, owners, take_rows
+from trellis.structures.blocks import BlockParts, PlainBlock
+from trellis.structures.parts import dense_change
 from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
 
 
-class FlatParts(Parts):
+class FlatParts(BlockParts):
     """Parts numbered instance by instance: ``part_offsets`` (n_instances + 1,) says where each begins."""
 
     part_offsets: IntArray
 
     @property
-    def n_instances(self) -> int:
-        return len(self.part_offsets) - 1
-
-    @property
-    def n_parts(self) -> int:
-        return int(self.part_offsets[-1])
+    def blocks(self) -> Sequence[PlainBlock]:
+        return [PlainBlock(self.part_offsets, 1)]
 
     @abstractmethod
     def take(self, numbers: IntArray) -> Self:
@@ -35,24 +33,6 @@ class FlatParts(Parts):
 
     def shard(self, first: int, last: int) -> Self:
         return self.take(np.arange(first, last, dtype=np.int64))
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        return np.searchsorted(self.part_offsets, check_parts(parts, self.n_parts), side="right") - 1
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        instance = self.instance_of(parts)
-        return instance, parts - self.part_offsets[instance]
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        return self.part_offsets[instance] + local
-
-    def sizes(self) -> IntArray:
-        return np.diff(self.part_offsets)
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        low, high = int(self.part_offsets[first]), int(self.part_offsets[last])
-        kept = (parts >= low) & (parts < high)
-        return kept, parts[kept] - low
 
     def change(self, part: IntArray, value: FloatArray) -> FloatArray | None:
         return dense_change(part, value, self.n_parts)

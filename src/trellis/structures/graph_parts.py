@@ -19,9 +19,10 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.errors import DataError, UnknownNameError
+from trellis.structures.blocks import BlockParts
 from trellis.structures.extremes import parts_never_least, row_extremes, some_rows
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import Parts, check_labels, check_parts, dense_change
+from trellis.structures.parts import check_labels, dense_change
 
 if TYPE_CHECKING:
     from trellis.structures.graph import Graph
@@ -64,7 +65,7 @@ class Factors:
 
 
 @dataclass(frozen=True)
-class GraphParts(Parts):
+class GraphParts(BlockParts):
     """Parts of the variables and factors of a batch.
 
     >>> mentions = Variables("entity", ("Peop", "Loc"), np.array([0, 2, 3]))
@@ -94,19 +95,6 @@ class GraphParts(Parts):
     @property
     def blocks(self) -> tuple[Variables | Factors, ...]:
         return (*self.variables, *self.factors)
-
-    @cached_property
-    def starts(self) -> IntArray:
-        """(n_blocks + 1,): the first part of each block, and the number of all parts."""
-        return np.cumsum([0, *(int(b.offsets[-1]) * b.size for b in self.blocks)]).astype(np.int64)
-
-    @property
-    def n_instances(self) -> int:
-        return len(self.variables[0].offsets) - 1
-
-    @property
-    def n_parts(self) -> int:
-        return int(self.starts[-1])
 
     # families
 
@@ -148,63 +136,7 @@ class GraphParts(Parts):
                 pair.append(family.scope + self.variables[at].offsets[owners(family.offsets)][:, None])
         return np.concatenate(first), np.concatenate(pair)
 
-    # numbering
-
-    def _each(self, parts: IntArray) -> list[tuple[BoolArray, IntArray, IntArray]]:
-        """Of each block which parts are its own, their slots, and their codes."""
-        found = []
-        for number, block in enumerate(self.blocks):
-            low, high = self.starts[number], self.starts[number + 1]
-            mine: BoolArray = (parts >= low) & (parts < high)
-            own = parts[mine] - low
-            found.append((mine, own // block.size, own % block.size))
-        return found
-
-    def instance_of(self, parts: IntArray) -> IntArray:
-        parts = check_parts(parts, self.n_parts)
-        instance = np.empty(parts.shape, dtype=np.int64)
-        for block, (mine, slot, _) in zip(self.blocks, self._each(parts), strict=True):
-            instance[mine] = owners(block.offsets)[slot]
-        return instance
-
-    def place_of(self, parts: IntArray) -> IntArray:
-        place = np.empty(parts.shape, dtype=np.int64)
-        for block, start, (mine, slot, _) in zip(self.blocks, self.starts, self._each(parts), strict=False):
-            place[mine] = start + slot * block.size
-        return place
-
-    def sizes(self) -> IntArray:
-        return np.asarray(sum(np.diff(block.offsets) * block.size for block in self.blocks), dtype=np.int64)
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        kept, moved, start = np.zeros(parts.shape, np.bool_), np.empty(parts.shape, np.int64), 0
-        for block, (mine, slot, code) in zip(self.blocks, self._each(parts), strict=True):
-            low, high = int(block.offsets[first]), int(block.offsets[last])
-            here = (slot >= low) & (slot < high)
-            place = np.flatnonzero(mine)[here]
-            kept[place], moved[place] = True, start + (slot[here] - low) * block.size + code[here]
-            start += (high - low) * block.size
-        return kept, moved[kept]
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        instance, local = np.empty(parts.shape, np.int64), np.empty(parts.shape, np.int64)
-        before = np.zeros(self.n_instances, np.int64)
-        for block, (mine, slot, code) in zip(self.blocks, self._each(parts), strict=True):
-            owner = owners(block.offsets)[slot]
-            instance[mine] = owner
-            local[mine] = before[owner] + (slot - block.offsets[owner]) * block.size + code
-            before += np.diff(block.offsets) * block.size
-        return instance, local
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        parts, low = np.empty(local.shape, np.int64), np.zeros(self.n_instances, np.int64)
-        for block, start in zip(self.blocks, self.starts, strict=False):
-            high = low + np.diff(block.offsets) * block.size
-            mine = (local >= low[instance]) & (local < high[instance])
-            owner = instance[mine]
-            parts[mine] = start + block.offsets[owner] * block.size + local[mine] - low[owner]
-            low = high
-        return parts
+    # instances
 
     def take(self, numbers: IntArray) -> tuple[GraphParts, IntArray]:
         """The instances with these numbers, in this order, and the parts here that become theirs."""
@@ -272,7 +204,7 @@ class GraphParts(Parts):
     def slots_seen(self, parts: IntArray) -> IntArray:
         """The slots of the variables that parts speak of, increasing."""
         found = [np.zeros(0, np.int64)]
-        for number, (_, slot, _) in enumerate(self._each(parts)):
+        for number, (_, slot, _) in enumerate(self.by_block(parts)):
             if number < len(self.variables):
                 found.append(self.slots[number][slot])
                 continue
@@ -336,7 +268,7 @@ class GraphParts(Parts):
     ) -> list[tuple[IntArray, IntArray, int, FloatArray]]:
         """Of each block: row, first part, and what the row says of every code, for each place that a row names."""
         row, found = owners(start), []
-        for number, (mine, slot, code) in enumerate(self._each(part)):
+        for number, (mine, slot, code) in enumerate(self.by_block(part)):
             n_slots, size = int(self.blocks[number].offsets[-1]), self.blocks[number].size
             place, at = np.unique(row[mine] * np.int64(n_slots) + slot, return_inverse=True)
             value = np.zeros((len(place), size))

@@ -18,6 +18,7 @@ An output is (n_slots,) int32: k for the label k, K + k for the same where a seg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,11 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError
+from trellis.structures.blocks import PlainBlock
 from trellis.structures.chain_parts import ChainChange, ChainParts, SequenceParts
 from trellis.structures.extremes import some_rows
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import check_change, check_labels, check_parts
+from trellis.structures.parts import check_change, check_labels
 
 if TYPE_CHECKING:
     from trellis.structures.segments import Segments
@@ -67,69 +69,36 @@ class SegmentParts(SequenceParts):
         return np.array([k, k * k, k, self.longest * k], dtype=np.int64)
 
     @property
-    def _first(self) -> IntArray:
-        """The first part of each family."""
-        return self.n_slots * (np.cumsum(self.cells) - self.cells)
-
-    @property
-    def n_parts(self) -> int:
-        return self.n_slots * int(self.cells.sum())
+    def blocks(self) -> Sequence[PlainBlock]:
+        return [PlainBlock(self.offsets, size) for size in self.cells.tolist()]
 
     def label(self, slot: Any, label: Any) -> Any:
         """A code of an output stands for its label."""
         return super().label(slot, label % self.n_labels)
 
     def again(self, slot: Any, label: Any) -> Any:
-        return self._first[2] + slot * self.n_labels + label
+        return self.starts[2] + slot * self.n_labels + label
 
     def segment(self, slot: Any, length: Any, label: Any) -> Any:
         """The part "a segment of the label and this many tokens ends with the slot"."""
         at = np.minimum(length, self.longest) - 1
-        return self._first[3] + (slot * self.longest + at) * self.n_labels + label
-
-    def sizes(self) -> IntArray:
-        return np.diff(self.offsets) * int(self.cells.sum())
+        return self.starts[3] + (slot * self.longest + at) * self.n_labels + label
 
     def told(self, parts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Of each part its family, its slot and its cell there."""
-        family = np.searchsorted(self._first, parts, side="right") - 1
+        family = np.searchsorted(self.starts[:-1], parts, side="right") - 1
         # families without parts begin where the next one does, and have none
-        slot, cell = np.divmod(parts - self._first[family], self.cells[family])
+        slot, cell = np.divmod(parts - self.starts[family], self.cells[family])
         return family, slot, cell
 
     def families(self, parts: IntArray) -> set[int]:
         """0: labels, 1: transitions, 2: again, 3: segments; those of any of the parts."""
         return set(np.unique(self.told(parts)[0]).tolist())
 
-    def instance_of(self, parts: IntArray) -> IntArray:
-        slot = self.told(check_parts(parts, self.n_parts))[1]
-        return np.searchsorted(self.offsets, slot, side="right") - 1
-
     def place_of(self, parts: IntArray) -> IntArray:
         """The token of a label, the boundary, the token that a segment ends with."""
         family, slot, _ = self.told(parts)
         return np.array([0, 1, 1, 2])[family] * self.n_slots + slot
-
-    def within(self, parts: IntArray, first: int, last: int) -> tuple[BoolArray, IntArray]:
-        family, slot, cell = self.told(parts)
-        low, high = int(self.offsets[first]), int(self.offsets[last])
-        kept = (slot >= low) & (slot < high)
-        start = (high - low) * (np.cumsum(self.cells) - self.cells)
-        return kept, (start[family] + (slot - low) * self.cells[family] + cell)[kept]
-
-    def split(self, parts: IntArray) -> tuple[IntArray, IntArray]:
-        family, slot, cell = self.told(check_parts(parts, self.n_parts))
-        instance = np.searchsorted(self.offsets, slot, side="right") - 1
-        start = np.diff(self.offsets)[instance] * (np.cumsum(self.cells) - self.cells)[family]
-        return instance, start + (slot - self.offsets[instance]) * self.cells[family] + cell
-
-    def join(self, instance: IntArray, local: IntArray) -> IntArray:
-        length = np.diff(self.offsets)[instance]
-        start = np.cumsum(self.cells) - self.cells
-        family = (local[:, None] >= length[:, None] * start[1:]).sum(axis=1)
-        slot, cell = np.divmod(local - length * start[family], self.cells[family])
-        found: IntArray = self._first[family] + (self.offsets[instance] + slot) * self.cells[family] + cell
-        return found
 
     def shard(self, first: int, last: int) -> SegmentParts:
         return SegmentParts(self.offsets[first : last + 1] - self.offsets[first], self.n_labels, self.longest)
@@ -176,7 +145,7 @@ class SegmentParts(SequenceParts):
 
     def change(self, part: IntArray, value: FloatArray) -> SegmentChange:
         part, value = check_change(part, value, self.n_parts)
-        first, n = self._first, self.n_slots
+        first, n = self.starts, self.n_slots
         of_chain, of_segments = part < first[2], part >= first[3]
         between = ~(of_chain | of_segments)
 

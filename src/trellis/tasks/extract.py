@@ -25,11 +25,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from itertools import chain, pairwise
 from operator import add
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
 from trellis.data.sentence import Sentence
 from trellis.data.storage import Storage
-from trellis.data.tokens import WORDS, Field, Text, TextLike, Tokeniser, as_texts, each_text, fields_of, joined
+from trellis.data.tokens import WORDS, Field, Text, TextLike, as_texts, each_text, fields_of, joined
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
@@ -153,8 +153,8 @@ class Extractor(SavedEstimator):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "files")
-    tokeniser_: Tokeniser = field(default=WORDS, init=False)
-    told_: tuple[TextFeature, ...] = field(default=(), init=False)
+    tokeniser_ = WORDS
+    told_ = cast("tuple[TextFeature, ...]", ())
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:

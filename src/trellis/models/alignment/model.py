@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, TypedDict
 
@@ -100,8 +100,6 @@ class AlignmentModel(SavedEstimator):
         **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
         **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
     }
-    tables_: Tables = field(init=False)
-    places_: tuple[Places, Places] = field(init=False)
     _is_shared = False
     _log_prior = 0.0
 
@@ -243,16 +241,17 @@ class AlignmentModel(SavedEstimator):
         if self.kind == "hmm" and counts.places is None:
             raise DataError("the HMM's M-step needs expected jumps, which these statistics have not")
         out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
-        self.tables_, log_prior = updated_tables(
+        tables, log_prior = updated_tables(
             self.table_, counts.pairs, counts.null1, counts.null2, self._prior, self.masses_,
             SerialEngine() if engine is None else engine.near, out, self.with_prior,
         )  # fmt: skip
+        self.tables_: Tables = tables
         self._is_shared = False
         if self.kind == "hmm" and counts.places is not None:
             first, second = (
                 old.updated(new, self.jump_pseudo_count) for old, new in zip(self.places_, counts.places, strict=True)
             )
-            self.places_ = first, second
+            self.places_: tuple[Places, Places] = first, second
         self._log_prior = log_prior
 
     def log_prior(self) -> float:
