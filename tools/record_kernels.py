@@ -37,7 +37,7 @@ README = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("u
 USES = {
     "HMM": f"{TEXT}{PLAIN}.fit(text).predict(text)",
     "HMM+rules": README,
-    "fast-chain": "from trellis.learn import expectation\nexpectation.SMALL = 0\n" + README,
+    "fast-chain": "from trellis.projection import projector\nprojector.SMALL = 0\n" + README,
     "CRF": TEXT + TAGS + CRF,
     "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
