@@ -10,9 +10,9 @@ are a random split of the features (words and pairs of words that occur in four 
 *chunks*: noun phrases, the current word and tag against those around it as views; CRFs.
 
 "one" is a single model of all features, "agree₀" the product of the views trained on labels alone, γ = 1 the paper's
-geometric mean and γ = 0.5 the product without anything known of labels' shares, "default" what MultiView does, "content"
-that view by itself. Draws are random splits into labelled, unlabelled and (but for entities) test instances, and into
-views.
+geometric mean and γ = 0.5 the product without anything known of labels' shares, "default" what MultiView does,
+"content" that view by itself. Draws are random splits into labelled, unlabelled and (but for entities) test instances,
+and into views.
 """
 
 from __future__ import annotations

@@ -119,6 +119,13 @@ class MultiView(ProjectedPrediction):
         found: list[Any] = self.model_.members
         return found
 
+    @property
+    def gamma_(self) -> float:
+        """γ, where none is given that of the default."""
+        if self.gamma is not None:
+            return self.gamma
+        return 1.0 if self.shares is None or self.maps is not None else 1.0 / len(self.models)
+
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, resume: bool = False) -> Self:
         """Train models like the ones given.
 
@@ -130,7 +137,7 @@ class MultiView(ProjectedPrediction):
         batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
         learner = UEM(
-            model, [*self.constraints, *self._shares_of(model, batch)], gamma=self._temperature(model) * model.copies,
+            model, [*self.constraints, *self._shares_of(model, batch)], gamma=self.gamma_ * model.copies,
             start="auto" if self.maps is None else "model",
             max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
             max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
@@ -159,11 +166,6 @@ class MultiView(ProjectedPrediction):
             row = count(name).per("corpus").between(float(low) * every, float(high) * every)
             found.append(row.penalty(PRICE).named(f"share of {name}"))
         return found
-
-    def _temperature(self, model: Views) -> float:
-        if self.gamma is not None:
-            return self.gamma
-        return 1.0 if self.shares is None or self.maps is not None else 1.0 / len(model.members)
 
     def _weighted(self, batch: ViewBatch) -> ViewBatch:
         """Unlabelled instances so weighted that all of them weigh c times as much as the others together."""
@@ -238,9 +240,8 @@ class MultiView(ProjectedPrediction):
         return super()._encoded(X, y)
 
     def _agree_shard(self, model: Any = None) -> AgreeShard:
-        model = self.model_ if model is None else model
-        gamma = self._temperature(model)
-        return AgreeShard(model.classes, gamma, self.edges, self.projection_tol, self.max_evaluations)
+        classes = (self.model_ if model is None else model).classes
+        return AgreeShard(classes, self.gamma_, self.edges, self.projection_tol, self.max_evaluations)
 
     def _run_agreed(self, batch: Any, work: Any) -> Any:
         batch = batch.with_labels(None)
@@ -248,7 +249,7 @@ class MultiView(ProjectedPrediction):
 
     def _gamma(self, constrained: bool) -> float:
         """Agreement is projection at n times γ, with constraints or without."""
-        return float(self._temperature(self.model_) * self.model_.copies)
+        return float(self.gamma_ * self.model_.copies)
 
     # one file
 
