@@ -2,6 +2,7 @@
 
     make bench-weak
     make bench-weak ARGS="--split valid --sets laptop-review --plots docs/figures"
+    make bench-weak ARGS="--split valid --forms"
 
 The recommended functions of each set. The texts of train and of the split that is measured are aggregated together,
 without a gold label; F1 of whole spans is that of the split's texts. An HMM over the votes by plain EM drifts away from
@@ -31,6 +32,7 @@ from trellis import Aggregator, ConvergenceWarning
 from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
 from trellis.data.voted_files import read_voted
 from trellis.tasks.aggregate import majority_vote
+from trellis.tasks.compounds import Compounds
 
 SETS = ("bc5cdr", "laptop-review")
 ROUNDS = (1, 2, 3, 5, 10, 20, 40)
@@ -51,10 +53,11 @@ class Task:
             records = json.loads(path.read_text(encoding="utf-8")).values()
             self.gold += [[(a, b, kind) for a, b, kind in record["label"]] for record in records]
 
-    def f1(self, labels: Sequence[Sequence[str]]) -> float:
-        """Of spans, in the split's texts."""
-        found = [set(spans_of_labels(own)) for own in labels[self.first :]]
-        gold = [set(own) for own in self.gold[self.first :]]
+    def f1(self, labels: Sequence[Sequence[str]], first: int | None = None) -> float:
+        """Of spans, in the split's texts, or from some text on."""
+        first = self.first if first is None else first
+        found = [set(spans_of_labels(own)) for own in labels[first:]]
+        gold = [set(own) for own in self.gold[first:]]
         right = sum(len(a & b) for a, b in zip(found, gold, strict=True))
         return 200.0 * right / max(sum(map(len, found)) + sum(map(len, gold)), 1)
 
@@ -131,6 +134,31 @@ def measure(
     return {**curves, "majority vote": [vote] * len(rounds)}
 
 
+def forms(name: str, task: Task, threads: int | None, text: Sequence[Sequence[str]]) -> None:
+    """F1 of every form that was considered, on the split and on all texts, by one set of parts learned."""
+    jobs = -1 if threads is None else threads
+    rows = {"votes alone": Aggregator(words=False, n_jobs=jobs).fit(task.texts).labels_}
+    for more, beside in (((), ""), (text, ", newsgroups")):
+        whole = Aggregator(n_jobs=jobs).fit(task.texts, text=more)
+        words = whole.words_
+        compounds, records, lift = words.compounds, words.records, words.lift
+        for joined in (True, False):
+            words.compounds = compounds if joined else Compounds()
+            for words.doubt in (True, False):
+                said = "compounds, " * joined + "doubt, " * words.doubt + "record" + beside
+                rows[said] = whole.predict(task.texts)
+        words.compounds, words.doubt, words.records, words.lift = compounds, True, {}, 0.0
+        votes = whole.learner_.predict(task.texts), whole.learner_.predict_proba(task.texts)
+        texts, labels = whole._with_short_forms(task.texts, *votes)
+        words.lift = whole._lift(whole._with_words(texts, labels, join=False), labels)
+        rows["compounds, doubt" + beside] = whole.predict(task.texts)
+        words.records, words.lift = records, lift
+        rows["short forms"] = labels
+    print(f"\n{name}: F1 of every form, on the split and on all texts")
+    for said, labels in sorted(rows.items(), key=lambda row: -task.f1(row[1])):
+        print(f"  {said:<45} {task.f1(labels):6.2f} {task.f1(labels, first=0):6.2f}", flush=True)
+
+
 def draw(curves: dict[str, dict[str, list[float]]], rounds: Sequence[int], path: Path) -> None:
     from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
 
@@ -149,6 +177,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument(
+        "--forms", action="store_true", help="F1 of every form that was considered, by which one is chosen"
+    )
     parser.add_argument("--rounds", nargs="+", type=int, default=ROUNDS)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--plots", type=Path, help="folder for weak-labels.png")
@@ -158,6 +189,10 @@ def main() -> None:
         sys.exit(f"no corpora at {data}: set TRELLIS_DATA")
     warnings.simplefilter("ignore", ConvergenceWarning)  # curves are stopped on purpose
     curves, text = {}, posts(data.parent / "docs" / "20news-bydate.tar.xz")
+    if options.forms:
+        for name in options.sets:
+            forms(name, Task(data / name, options.split), options.threads, text)
+        return
     for name in options.sets:
         curves[name] = measure(name, Task(data / name, options.split), options.rounds, options.threads, text)
     if options.plots is not None:

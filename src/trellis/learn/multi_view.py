@@ -112,6 +112,7 @@ class MultiView(ProjectedPrediction):
 
     model_: Any
     """Views: all models as one."""
+    gamma: Any
 
     @property
     def models_(self) -> list[Any]:
@@ -123,7 +124,7 @@ class MultiView(ProjectedPrediction):
     def gamma_(self) -> float:
         """γ, where none is given that of the default."""
         if self.gamma is not None:
-            return self.gamma
+            return float(self.gamma)
         return 1.0 if self.shares is None or self.maps is not None else 1.0 / len(self.models)
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, resume: bool = False) -> Self:
@@ -161,7 +162,8 @@ class MultiView(ProjectedPrediction):
             return []
         mean = (n + 1.0) / (n.sum() + len(names))
         beside = self.shares * np.sqrt(mean * (1.0 - mean) / (n.sum() + len(names) + 1.0))
-        every, found = count().per("corpus"), []
+        every = count().per("corpus")
+        found: list[Constraint] = []
         for name, low, high in zip(names, np.maximum(mean - beside, 0.0), np.minimum(mean + beside, 1.0), strict=True):
             row = count(name).per("corpus").between(float(low) * every, float(high) * every)
             found.append(row.penalty(PRICE).named(f"share of {name}"))
