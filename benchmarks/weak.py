@@ -39,9 +39,6 @@ ROUNDS = (1, 2, 5, 10, 20, 40)
 MEASURED = {"bc5cdr": ("80.6", "81.7, 71.9"), "laptop-review": ("62.1", "73.6, 43.9")}
 """Before this was built, on test: majority vote; plain EM after 5 and after 30 rounds."""
 
-OTHERS_CHOICE: dict[str, dict[str, Any]] = {"laptop-review": {"doubt": False, "missed": (0.01, 0.05)}}
-"""By the best F1 on valid of the other set, and without compounds, where that is not the default (docs/aggregation.md)."""
-
 
 class Task:
     """Texts of train and of one split, and their gold spans."""
@@ -117,10 +114,6 @@ def measure(
         trusting = task.f1(whole.predict(task.texts))
         rows[what] = f"{found:.1f}, with doubt=False {trusting:.1f} ({whole.learner_.n_iter_} rounds, {took:.0f} s)"
         print(f"  {name}, {what}, at convergence: {rows[what]}", flush=True)
-    if name in OTHERS_CHOICE:
-        strict = Aggregator(**OTHERS_CHOICE[name], n_jobs=jobs).fit(task.texts)
-        strict.words_.compounds = Compounds()
-        rows["as valid of the other set alone"] = f"{task.f1(strict.predict(task.texts)):.1f}"
     measured, vote = len(task.gold) - task.first, task.f1(majority_vote(task.texts, whole.label_names_))
     print(f"\n{name}: {len(task.texts)} texts, {len(whole.functions_)} functions; span F1 of {measured} of the texts")
     before = "before, on test: {};  plain EM after 5 and 30 rounds: {}".format(*MEASURED[name])
