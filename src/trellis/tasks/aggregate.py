@@ -51,7 +51,7 @@ from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.projection import project
 from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import WordEvidence
-from trellis.tasks.word_views import Heard, HeardToken
+from trellis.tasks.word_views import heard_of
 
 OPEN = "open"
 """Column of a batch: words that nobody votes on and that are labelled "O"."""
@@ -199,7 +199,7 @@ class Aggregator(SavedEstimator):
         if self.words:
             texts, labels = self._with_short_forms(texts, labels, found)
             words = self._word_evidence()
-            if words.fit([_heard(one) for one in texts], labels, found, list(text)):
+            if words.fit([heard_of(one) for one in texts], labels, found, list(text)):
                 self.words_ = words
                 words.lift = self._lift(self._with_words(texts, labels, join=False), labels)
             texts = self._with_words(texts, labels)
@@ -286,7 +286,7 @@ class Aggregator(SavedEstimator):
         made, number = [], {name: k for k, name in enumerate(self.label_names_)}
         for text, own, node in zip(texts, labels, found, strict=True):
             evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
-            quiet = [not heard.vote for heard in _heard(text)]
+            quiet = [not heard.vote for heard in heard_of(text)]
             for first, end, short in short_forms(text.tokens):
                 begin, kind = spans.get(end, (end, ""))
                 if begin > first:
@@ -311,7 +311,7 @@ class Aggregator(SavedEstimator):
         """Texts with what the company and form of their words say, beside the evidence they have."""
         if self.words_ is None:
             return list(texts)
-        said = self.words_.evidence([_heard(text) for text in texts], labels, self._inside(), join=join)
+        said = self.words_.evidence([heard_of(text) for text in texts], labels, self._inside(), join=join)
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 
@@ -324,7 +324,7 @@ class Aggregator(SavedEstimator):
             return 0.0
         batch = self.model_.encode(texts)
         codes = np.zeros(batch.n_slots, np.int32)
-        codes[[batch.offsets[i] + t for i, t in self.words_.open_words([_heard(text) for text in texts], labels)]] = 1
+        codes[[batch.offsets[i] + t for i, t in self.words_.open_words([heard_of(text) for text in texts], labels)]] = 1
         told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
         begins = [name for name in self.label_names_ if name.startswith("B-")]
         among = column(OPEN) == OPEN
@@ -503,15 +503,6 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
         first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
         found.append([labels[k] for k in np.where(silent, first, best).tolist()])
     return found
-
-
-def _heard(text: VotedText) -> Heard:
-    """Tokens, each with the first vote that is cast on it, and the function that casts it if no other votes there."""
-    made = []
-    for t, token in enumerate(text.tokens):
-        cast = [(own[t], name) for name, own in text.votes.items() if own[t] is not None]
-        made.append(HeardToken(token, *(("", "") if not cast else (cast[0][0] or "", cast[0][1] * (len(cast) == 1)))))
-    return made
 
 
 def _name(function: str) -> str:

@@ -60,6 +60,18 @@ class Spread:
         return found
 
 
+def spreads_of(odds: FloatArray, word: IntArray, kinds: IntArray, n_kinds: int) -> list[Spread]:
+    """Of each type, and of the others, the last; a type without words is as all are; none where all are one thing.
+
+    kinds : (n,) types, −1: not looked at
+    """
+    found, others = (kinds >= 0) & (kinds < n_kinds), kinds == n_kinds
+    if not found.any() or not others.any():
+        return []
+    masks = [kinds == kind if np.any(kinds == kind) else found for kind in range(n_kinds)]
+    return [Spread.of(odds[mask], word[mask]) for mask in (*masks, others)]
+
+
 def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> FloatArray:
     """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
 

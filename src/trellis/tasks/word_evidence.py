@@ -18,10 +18,8 @@ the last word,
 
 (Laplace's rule: a word of many texts on which nobody ever votes is one that the authors of the functions left out on
 purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
-whoever knows how many entities functions miss. Open words that belong together (:mod:`trellis.tasks.compounds`) are one
-span, or the last of them is one by itself, or there is none:
-
-    evidence for the whole + Σ log p(belong together)          evidence for the last + log p(does not belong to it)
+whoever knows how many entities functions miss. Open words that belong together are judged as one too
+(:mod:`trellis.tasks.compounds`).
 
 *Of found words* (``doubt``) what the views tell is bounded (``doubted``), for somebody chose the word; and where one
 function votes alone, its share of right votes is that by which the views of these words are explained best.
@@ -32,7 +30,7 @@ Of labels without "O", log p(label) − log share of context and form is added w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
 from typing import Any, TypedDict
@@ -45,8 +43,8 @@ from trellis.data.voted import OUTSIDE, spans_of_labels
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
-from trellis.tasks.compounds import Compounds
-from trellis.tasks.random_effects import Spread, doubted, share_right, told
+from trellis.tasks.compounds import Compounds, whole_or_last
+from trellis.tasks.random_effects import Spread, doubted, share_right, spreads_of, told
 from trellis.tasks.word_vectors import word_vectors
 from trellis.tasks.word_views import Heard, Unit, WordView, classifiers, fold_of, folds_of, head, judged
 
@@ -57,8 +55,6 @@ COMMON = 5
 """Words of more text that occur so often are remembered."""
 NEW = float(np.log(0.5))
 """The record of a word that was not seen: it is open in one text, the new one."""
-PART = 20.0
-"""What a part of a compound that is neither the whole nor its last word has against it, at least."""
 VIEWS = ("context", "form")
 
 
@@ -159,7 +155,7 @@ class WordEvidence:
         vocabulary, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
         if more:
             seen.append(self._learn_kin(heads, kinds, vocabulary, vectors))
-        spreads = [_spreads(*view, len(self.kinds)) for view in seen]
+        spreads = [spreads_of(*view, len(self.kinds)) for view in seen]
         if not all(spreads):
             return False
         self.spreads = [spread for own in spreads for spread in own]
@@ -239,8 +235,14 @@ class WordEvidence:
                 score = doubted(said.views[number, kind]) + said.here[number]
                 score += self.alone[unit.alone][kind] if unit.alone in self.alone else 0.0
                 made[unit.text][unit.first : unit.end, entities] = self.weight * score / (unit.end - unit.first)
-        if join and self.bio:
-            self._join(texts, self._joined(texts, units), made, begins, inside)
+        joined = self._joined(texts, units) if join and self.bio else []
+        if joined:
+            goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
+            of_whole = self._open(texts, joined, self._said(texts, joined))
+            for unit, score in zip(joined, of_whole, strict=True):
+                own = made[unit.text][unit.first : unit.end]
+                bonds = self.compounds.bonds([heard.token for heard in texts[unit.text][unit.first : unit.end]])
+                whole_or_last(own, score, bonds, begins, goes_on, inside[goes_on])
         return made
 
     def _open(self, texts: Sequence[Heard], units: Sequence[Unit], said: _Said) -> FloatArray:
@@ -248,31 +250,6 @@ class WordEvidence:
         records = np.array([self.records.get(head(texts, unit), NEW) for unit in units])
         found: FloatArray = self.weight * (said.views + said.beyond + (said.here + records)[:, None]) + self.lift
         return found
-
-    def _join(
-        self,
-        texts: Sequence[Heard],
-        joined: Sequence[Unit],
-        made: Sequence[FloatArray],
-        begins: Sequence[int],
-        inside: FloatArray,
-    ) -> None:
-        """Write the evidence of compounds over that of their words."""
-        goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
-        scores = self._open(texts, joined, self._said(texts, joined)) if joined else ()
-        for unit, score in zip(joined, scores, strict=True):
-            own, odds = made[unit.text], np.array(list(self._bonds(texts, unit)))
-            against = PART + max(0.0, float(score.max()), float(own[unit.end - 1, begins].max()))
-            own[unit.first, begins] = score - np.logaddexp(0.0, -odds).sum() - against * len(odds)
-            own[unit.first, goes_on] = -against * len(odds)
-            own[unit.first + 1 : unit.end, goes_on] = against + inside[goes_on]
-            own[unit.first + 1 : unit.end - 1, begins] = -against * len(odds)
-            own[unit.end - 1, begins] -= np.logaddexp(0.0, odds[-1])
-
-    def _bonds(self, texts: Sequence[Heard], unit: Unit) -> Iterator[float]:
-        """Log-odds of belonging together, of each word of a compound and the next."""
-        text = texts[unit.text]
-        return (self.compounds.together(text[t - 1].token, text[t].token) for t in range(unit.first + 1, unit.end))
 
     def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Text and token of each."""
@@ -430,18 +407,6 @@ def _commonest(word: IntArray, kinds: IntArray, n_words: int, n_kinds: int) -> I
     np.add.at(tally, (word, kinds), 1.0)
     found: IntArray = tally.argmax(axis=1)
     return found
-
-
-def _spreads(odds: FloatArray, word: IntArray, kinds: IntArray, n_kinds: int) -> list[Spread]:
-    """Of each type, and of the others, the last; a type without words is as all are; none where all are one thing.
-
-    kinds : (n,) types, −1: not looked at
-    """
-    found, others = (kinds >= 0) & (kinds < n_kinds), kinds == n_kinds
-    if not found.any() or not others.any():
-        return []
-    masks = [kinds == kind if np.any(kinds == kind) else found for kind in range(n_kinds)]
-    return [Spread.of(odds[mask], word[mask]) for mask in (*masks, others)]
 
 
 def _records(units: Sequence[Unit], heads: Sequence[str]) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Views of a word: classifiers of its company and of its form that have never seen the word itself.
 
-Words are divided into folds, and a word is judged by a classifier that learned from the
-other folds (Ganchev et al. 2010, sec. 6, of views): a dictionary that knows a word votes on it everywhere, right or
-wrong, and a classifier that saw it would learn that by heart.
+Words are divided into folds, and a word is judged by a classifier that learned from the other folds (views: Ganchev et
+al. 2010, sec. 6), for a dictionary that knows a word votes on it everywhere, right or wrong, and a classifier that saw
+it would learn that by heart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.voted import OUTSIDE
+from trellis.data.voted import OUTSIDE, VotedText
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.models import MaxEnt
 from trellis.models.features import feature_matrix, learn_features
@@ -38,6 +38,15 @@ class HeardToken(NamedTuple):
 
 Heard = Sequence[HeardToken]
 """A text."""
+
+
+def heard_of(text: VotedText) -> Heard:
+    """Tokens, each with the first vote that is cast on it, and the function that casts it if no other votes there."""
+    made = []
+    for t, token in enumerate(text.tokens):
+        cast = [(own[t], name) for name, own in text.votes.items() if own[t] is not None]
+        made.append(HeardToken(token, *(("", "") if not cast else (cast[0][0] or "", cast[0][1] * (len(cast) == 1)))))
+    return made
 
 
 class Unit(NamedTuple):
