@@ -2,6 +2,7 @@
 
     make bench-weak
     make bench-weak ARGS="--split valid --sets laptop-review --plots docs/figures"
+    make bench-weak ARGS="--split valid --forms"
 
 The recommended functions of each set. The texts of train and of the split that is measured are aggregated together,
 without a gold label; F1 of whole spans is that of the split's texts. An HMM over the votes by plain EM drifts away from
@@ -31,9 +32,10 @@ from trellis import Aggregator, ConvergenceWarning
 from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
 from trellis.data.voted_files import read_voted
 from trellis.tasks.aggregate import majority_vote
+from trellis.tasks.compounds import Compounds
 
 SETS = ("bc5cdr", "laptop-review")
-ROUNDS = (1, 2, 3, 5, 10, 20, 40)
+ROUNDS = (1, 2, 5, 10, 20, 40)
 MEASURED = {"bc5cdr": ("80.6", "81.7, 71.9"), "laptop-review": ("62.1", "73.6, 43.9")}
 """Before this was built, on test: majority vote; plain EM after 5 and after 30 rounds."""
 
@@ -51,10 +53,11 @@ class Task:
             records = json.loads(path.read_text(encoding="utf-8")).values()
             self.gold += [[(a, b, kind) for a, b, kind in record["label"]] for record in records]
 
-    def f1(self, labels: Sequence[Sequence[str]]) -> float:
-        """Of spans, in the split's texts."""
-        found = [set(spans_of_labels(own)) for own in labels[self.first :]]
-        gold = [set(own) for own in self.gold[self.first :]]
+    def f1(self, labels: Sequence[Sequence[str]], first: int | None = None) -> float:
+        """Of spans, in the split's texts, or from some text on."""
+        first = self.first if first is None else first
+        found = [set(spans_of_labels(own)) for own in labels[first:]]
+        gold = [set(own) for own in self.gold[first:]]
         right = sum(len(a & b) for a, b in zip(found, gold, strict=True))
         return 200.0 * right / max(sum(map(len, found)) + sum(map(len, gold)), 1)
 
@@ -92,7 +95,8 @@ def measure(
     """Curves of one set, printed as they are found."""
     curves: dict[str, list[float]] = {"plain EM": [], "ours, votes alone": [], "ours, with words": []}
     begin = time.perf_counter()
-    settings: dict[str, Any] = {"tol": 0.0, "n_jobs": -1 if threads is None else threads}
+    jobs = -1 if threads is None else threads
+    settings: dict[str, Any] = {"tol": 0.0, "n_jobs": jobs}
     for n in rounds:
         plain = Aggregator(accuracy=None, missed=None, words=False, max_iter=n, **settings).fit(task.texts)
         spoken = Aggregator(max_iter=n, **settings).fit(task.texts)
@@ -101,17 +105,16 @@ def measure(
             curves[curve].append(task.f1(labels))
         print(f"  {name}, {n} rounds: " + ", ".join(f"{own[-1]:.1f}" for own in curves.values()), flush=True)
     seconds = time.perf_counter() - begin
-    vote = task.f1(majority_vote(task.texts, plain.label_names_))
     rows: dict[str, str] = {}
     for what, more in (("ours, with words", ()), ("... and newsgroups", text)):
         begin = time.perf_counter()
-        whole = Aggregator(n_jobs=-1 if threads is None else threads).fit(task.texts, text=more)
+        whole = Aggregator(n_jobs=jobs).fit(task.texts, text=more)
         took, found = time.perf_counter() - begin, task.f1(whole.labels_)
         whole.words_.doubt = False  # what is learned is the same
         trusting = task.f1(whole.predict(task.texts))
         rows[what] = f"{found:.1f}, with doubt=False {trusting:.1f} ({whole.learner_.n_iter_} rounds, {took:.0f} s)"
         print(f"  {name}, {what}, at convergence: {rows[what]}", flush=True)
-    measured = len(task.gold) - task.first
+    measured, vote = len(task.gold) - task.first, task.f1(majority_vote(task.texts, whole.label_names_))
     print(f"\n{name}: {len(task.texts)} texts, {len(whole.functions_)} functions; span F1 of {measured} of the texts")
     before = "before, on test: {};  plain EM after 5 and 30 rounds: {}".format(*MEASURED[name])
     print(f"  majority vote {vote:.1f}   ({before})")
@@ -129,6 +132,31 @@ def measure(
     error = np.mean(np.abs(np.array(found) - true))
     print(f"  correlation {np.corrcoef(found, true)[0, 1]:.2f}, mean absolute error {error:.3f}")
     return {**curves, "majority vote": [vote] * len(rounds)}
+
+
+def forms(name: str, task: Task, threads: int | None, text: Sequence[Sequence[str]]) -> None:
+    """F1 of every form that was considered, on the split and on all texts, by one set of parts learned."""
+    jobs = -1 if threads is None else threads
+    rows = {"votes alone": Aggregator(words=False, n_jobs=jobs).fit(task.texts).labels_}
+    for more, beside in (((), ""), (text, ", newsgroups")):
+        whole = Aggregator(n_jobs=jobs).fit(task.texts, text=more)
+        words = whole.words_
+        compounds, records, lift = words.compounds, words.records, words.lift
+        for joined in (True, False):
+            words.compounds = compounds if joined else Compounds()
+            for words.doubt in (True, False):
+                said = "compounds, " * joined + "doubt, " * words.doubt + "record" + beside
+                rows[said] = whole.predict(task.texts)
+        words.compounds, words.doubt, words.records, words.lift = compounds, True, {}, 0.0
+        votes = whole.learner_.predict(task.texts), whole.learner_.predict_proba(task.texts)
+        texts, labels = whole._with_short_forms(task.texts, *votes)
+        words.lift = whole._lift(whole._with_words(texts, labels, join=False), labels)
+        rows["compounds, doubt" + beside] = whole.predict(task.texts)
+        words.records, words.lift = records, lift
+        rows["short forms"] = labels
+    print(f"\n{name}: F1 of every form, on the split and on all texts")
+    for said, labels in sorted(rows.items(), key=lambda row: -task.f1(row[1])):
+        print(f"  {said:<45} {task.f1(labels):6.2f} {task.f1(labels, first=0):6.2f}", flush=True)
 
 
 def draw(curves: dict[str, dict[str, list[float]]], rounds: Sequence[int], path: Path) -> None:
@@ -149,7 +177,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--rounds", nargs="+", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--forms", action="store_true", help="F1 of every form that was considered, by which one is chosen"
+    )
+    parser.add_argument("--rounds", nargs="*", type=int, default=ROUNDS, help="of curves; none: at convergence alone")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--plots", type=Path, help="folder for weak-labels.png")
     options = parser.parse_args()
@@ -158,9 +189,13 @@ def main() -> None:
         sys.exit(f"no corpora at {data}: set TRELLIS_DATA")
     warnings.simplefilter("ignore", ConvergenceWarning)  # curves are stopped on purpose
     curves, text = {}, posts(data.parent / "docs" / "20news-bydate.tar.xz")
+    if options.forms:
+        for name in options.sets:
+            forms(name, Task(data / name, options.split), options.threads, text)
+        return
     for name in options.sets:
         curves[name] = measure(name, Task(data / name, options.split), options.rounds, options.threads, text)
-    if options.plots is not None:
+    if options.plots is not None and options.rounds:
         draw(curves, options.rounds, options.plots / "weak-labels.png")
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from trellis.tasks import word_vectors as vectors_of
 from trellis.tasks.compounds import Compounds
-from trellis.tasks.random_effects import UNLIKE, Spread, doubted, told
+from trellis.tasks.random_effects import THOUGHT, UNLIKE, Spread, doubted, share_right, told
 from trellis.tasks.short_forms import short_forms
-from trellis.tasks.word_evidence import Unit, _records
+from trellis.tasks.word_evidence import WordEvidence, _records
 from trellis.tasks.word_vectors import word_vectors
+from trellis.tasks.word_views import HeardToken, Unit
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,45 @@ def test_a_chosen_word_is_doubted_so_far_and_no_further():
     ratio = np.array([-30.0, -2.0, 0.0, 3.0])
     np.testing.assert_allclose(np.exp(doubted(ratio)), (1.0 - UNLIKE) * np.exp(ratio) + UNLIKE, rtol=1e-12)
     assert doubted(np.array([-1e9]))[0] == pytest.approx(np.log(UNLIKE))
+
+
+def test_the_share_of_right_votes_is_the_likeliest_one():
+    """Against a search for the largest posterior; κ occurrences stand for what was thought."""
+    rng = np.random.default_rng(3)
+    right = rng.random(500) < 0.7
+    ratio = doubted(rng.normal(np.where(right, 2.0, -2.0), 2.0))
+
+    def against(p: float, thought: float) -> float:
+        prior = THOUGHT * (thought * np.log(p) + (1.0 - thought) * np.log1p(-p))
+        return -float(np.log(p * np.exp(ratio) + 1.0 - p).sum() + prior)
+
+    for thought in (0.95, 0.5):
+        best = optimize.minimize_scalar(against, bounds=(1e-6, 1 - 1e-6), args=(thought,), method="bounded").x
+        assert share_right(ratio, thought) == pytest.approx(best, abs=1e-3)
+
+
+def test_a_compound_is_one_whole_or_its_last_word_or_nothing(monkeypatch):
+    """All labellings of three open words, by the evidence alone: what parts get besides is as good as never."""
+    words = WordEvidence(["O", "B-T", "I-T"])
+    heard = [[HeardToken(token) for token in ("deep", "vein", "clot")]]
+    bonds = {("deep", "vein"): 1.0, ("vein", "clot"): 0.5}
+    alone = {(0, 1): 2.5, (1, 2): 1.5, (2, 3): 0.7, (0, 3): 1.2}
+    monkeypatch.setattr(words.compounds, "together", lambda a, b: bonds[a, b])
+    monkeypatch.setattr(words, "_said", lambda texts, units: units)
+    monkeypatch.setattr(words, "_open", lambda texts, units, said: np.array([[alone[u.first, u.end]] for u in units]))
+    inside = np.array([0.0, 0.0, -0.3])
+    [found] = words.evidence(heard, [["O"] * 3], inside)
+    number, score = {"O": 0, "B": 1, "I": 2}, {}
+    for labels in itertools.product("OBI", repeat=3):
+        if all(b != "I" or a != "O" for a, b in itertools.pairwise(("O", *labels))):
+            score["".join(labels)] = found[np.arange(3), [number[k] for k in labels]].sum()
+    whole = 1.2 + np.log(stats.logistic.cdf([1.0, 0.5])).sum() - 2 * 0.3
+    last = 0.7 + np.log(stats.logistic.cdf(-0.5))
+    expected = {"OOO": 0.0, "BII": whole, "OOB": last}
+    assert {k: score[k] for k in expected} == pytest.approx(expected)
+    assert all(value < -15.0 for labels, value in score.items() if labels not in expected)
+    [apart] = words.evidence(heard, [["O"] * 3], inside, join=False)
+    np.testing.assert_allclose(apart[:, 1], [2.5, 1.5, 0.7])
 
 
 def test_a_word_has_a_record():

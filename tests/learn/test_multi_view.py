@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.stats import dirichlet
 from sklearn.base import clone
 
 from trellis import load_model
@@ -176,8 +177,8 @@ def test_the_objective_is_that_of_equation_47() -> None:
     """Losses of the labelled instances and c times n times the distances of the others, computed from probabilities."""
     X, y = rows_of_two_views(40)
     known: Any = [label if i < 10 else None for i, label in enumerate(y)]
-    learner = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=2.0)], weight=3.0, max_iter=4, tol=0.0).fit(X, known)
-    again = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=2.0)], weight=3.0, max_iter=5, tol=0.0).fit(X, known)
+    learner = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=2.0)], weight=3.0, shares=None, max_iter=4, tol=0.0).fit(X, known)
+    again = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=2.0)], weight=3.0, shares=None, max_iter=5, tol=0.0).fit(X, known)
     p = [model.predict_proba(own) for model, own in zip(learner.models_, X, strict=True)]
     truth = np.array([label == "yes" for label in y], dtype=int)
     loss = -sum(np.log(own[:10][np.arange(10), truth[:10]]).sum() for own in p)
@@ -195,7 +196,7 @@ def test_the_weight_of_unlabelled_instances_pays_for_agreement_with_the_labels()
     known: Any = [label if i < 20 else None for i, label in enumerate(y)]
     distance, loss = [], []
     for weight in (0.1, 1.0, 10.0, 1000.0):
-        learner = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=0.5)], weight=weight, tol=1e-4).fit(X, known)
+        learner = MultiView([MaxEnt(l2=0.5), MaxEnt(l2=0.5)], weight=weight, shares=None, tol=1e-4).fit(X, known)
         p = [learner.predict_proba(X, by=view) for view in (0, 1)]
         distance.append(-np.log(np.sqrt(p[0] * p[1]).sum(axis=1))[20:].mean())
         truth = (np.array(y[:20]) == "yes").astype(int)
@@ -203,6 +204,39 @@ def test_the_weight_of_unlabelled_instances_pays_for_agreement_with_the_labels()
     assert np.all(np.diff(distance) < 0)
     assert np.all(np.diff(loss) > 0)
     assert distance[-1] < 1e-4
+
+
+def test_labels_stay_as_common_as_they_are_where_they_are_known() -> None:
+    """Left to themselves the product of two views soon says the same of everything; the bounds are by scipy.
+
+    What was agreed on last shows in the views that learned it: an intercept without a prior keeps its sum.
+    """
+    rng = np.random.default_rng(1)
+    truth = rng.random(300) < 0.35
+    X = [rng.normal(size=(300, 8)) + 0.4 * truth[:, None] * (np.arange(8) < 2) for _ in range(2)]
+    known: Any = [["no", "yes"][int(t)] if i < 24 else None for i, t in enumerate(truth)]
+    found = {}
+    for shares, gamma in ((None, 0.5), (2.0, None), (0.5, None)):
+        learner = MultiView([MaxEnt(l2=1.0)] * 2, weight=10.0, shares=shares, gamma=gamma, max_iter=12, tol=0.0)
+        p = learner.fit(X, known).predict_proba(X, by=0)[:, 1]
+        found[shares] = p[24:].mean() + (p[:24] - truth[:24]).mean() / 10.0
+    n = int(truth[:24].sum())
+    usual = dirichlet([24 - n + 1, n + 1])
+    mean, deviation = usual.mean()[1], usual.var()[1] ** 0.5
+    assert found[None] < mean - 2.0 * deviation - 0.02
+    for shares in (2.0, 0.5):
+        assert found[shares] == pytest.approx(mean - shares * deviation, abs=0.01)  # where it would be less by itself
+
+
+def test_the_temperature_is_the_product_of_the_views_where_shares_are_known() -> None:
+    X, y = rows_of_two_views(40)
+    known: Any = [label if i < 10 else None for i, label in enumerate(y)]
+    whole = MultiView([MaxEnt()] * 2, max_iter=1, tol=0.0).fit(X, known)
+    p = [whole.predict_proba(X, by=view) for view in (0, 1)]
+    for settings, power in (({}, 1.0), ({"shares": None}, 0.5), ({"gamma": 2.0}, 0.25)):
+        product = (p[0] * p[1]) ** power
+        q = whole.set_params(**{"shares": 2.0, "gamma": None, **settings}).predict_proba(X)
+        np.testing.assert_allclose(q, product / product.sum(axis=1, keepdims=True), atol=1e-9)
 
 
 def test_constraints_hold_of_what_views_agree_on() -> None:

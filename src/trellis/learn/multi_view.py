@@ -5,6 +5,13 @@
 L_i is the loss of view i on labelled instances, B the Bhattacharyya distance  −log Σ_y Π_i p_i(y)^{1/n}  of the views
 on unlabelled ones. In the one loop: the E-step is agreement, q ∝ Π_i p_i^{1/n} (prop. 6.1, 6.2, in closed form), or
 through maps of labels onto common classes (prop. 6.3, eq. 54); the M-step fits every view to q and to its labels.
+
+Views agree best where all say the same of everything, so what labels there are tell more than what each instance is:
+
+    p_k − shares · s_k  ≤  E_q[ label k ] / tokens  ≤  p_k + shares · s_k          over all that is not labelled
+
+where p and s are mean and standard deviation of the labels' shares given the labelled ones (a Dirichlet posterior).
+With them to hold it, q can be as sure as views are that do not repeat each other: their product (γ = 1/n).
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, Rule
+from trellis.constraints import Constraint, Rule, count
 from trellis.constraints.expression import read_constraints, write_constraints
 from trellis.data.files import FilePath
 from trellis.data.views import ViewBatch
@@ -25,13 +32,14 @@ from trellis.errors import DataError
 from trellis.learn.agreement import AgreementStep, AgreeShard
 from trellis.learn.history import History
 from trellis.learn.prediction import ProjectedPrediction, accuracy
-from trellis.learn.schedule import gamma_at
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.models.model import bare, own_model
 from trellis.models.views import Views
 
 AGREEMENT = "agreement"
+PRICE = 10.0
+"""Of each expected instance, or token, that labels are too common or too rare by."""
 
 
 class MultiView(ProjectedPrediction):
@@ -43,8 +51,10 @@ class MultiView(ProjectedPrediction):
     maps : for views with labels of their own: for each view a dictionary label -> class, or None; a label that is not
         named is a class of its own. Views then agree on classes, and ``y`` is a list of labels a view
     edges : with ``maps``, of taggers: whether classes of neighbouring tokens agree too, not of single tokens alone
-    gamma : temperature of what is agreed on, q ∝ Π_i p_i^{1/nγ}. 1 is the geometric mean; 1/n the product of the views,
-        which is better where each sees a part of the evidence: a mean of parts is less sure than the whole
+    shares : labels are as common where they are not known as where they are, within so many standard deviations, at a
+        price of 10 for each instance (or token) beyond; None: as common as they come out (so with ``maps``)
+    gamma : temperature of what is agreed on, q ∝ Π_i p_i^{1/nγ}. 1 is the paper's geometric mean, 1/n the product of
+        the views; None: 1/n, or 1 where nothing is known of shares (then the product soon says the same of everything)
     weight : c, the weight of all unlabelled instances together; that of all others is 1
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
     checkpoint, checkpoint_every, projection_tol, max_evaluations, random_state : as in :class:`UEM`
@@ -68,7 +78,8 @@ class MultiView(ProjectedPrediction):
         *,
         maps: Sequence[Mapping[str, str] | None] | None = None,
         edges: bool = True,
-        gamma: float = 1.0,
+        shares: float | None = 2.0,
+        gamma: float | None = None,
         weight: float = 1.0,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -85,6 +96,7 @@ class MultiView(ProjectedPrediction):
         self.constraints = constraints
         self.maps = maps
         self.edges = edges
+        self.shares = shares
         self.gamma = gamma
         self.weight = weight
         self.max_iter = max_iter
@@ -100,12 +112,20 @@ class MultiView(ProjectedPrediction):
 
     model_: Any
     """Views: all models as one."""
+    gamma: Any
 
     @property
     def models_(self) -> list[Any]:
         """The trained models, one a view."""
         found: list[Any] = self.model_.members
         return found
+
+    @property
+    def gamma_(self) -> float:
+        """γ, where none is given that of the default."""
+        if self.gamma is not None:
+            return float(self.gamma)
+        return 1.0 if self.shares is None or self.maps is not None else 1.0 / len(self.models)
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, resume: bool = False) -> Self:
         """Train models like the ones given.
@@ -118,7 +138,8 @@ class MultiView(ProjectedPrediction):
         batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
         learner = UEM(
-            model, self.constraints, gamma=self.gamma * model.copies, start="auto" if self.maps is None else "model",
+            model, [*self.constraints, *self._shares_of(model, batch)], gamma=self.gamma_ * model.copies,
+            start="auto" if self.maps is None else "model",
             max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
             max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
             engine=self.engine, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
@@ -132,6 +153,21 @@ class MultiView(ProjectedPrediction):
         self.model_, self.history_ = model, learner.history_
         self.n_iter_, self.converged_ = learner.n_iter_, learner.converged_
         return self
+
+    def _shares_of(self, model: Views, batch: ViewBatch) -> list[Constraint]:
+        """How common labels are where they are not known."""
+        names, known = list(model.label_names_), batch.members[0].labels
+        n = np.bincount(known[known >= 0], minlength=len(names))
+        if self.shares is None or self.maps is not None or not n.any() or len(names) < 2:
+            return []
+        mean = (n + 1.0) / (n.sum() + len(names))
+        beside = self.shares * np.sqrt(mean * (1.0 - mean) / (n.sum() + len(names) + 1.0))
+        every = count().per("corpus")
+        found: list[Constraint] = []
+        for name, low, high in zip(names, np.maximum(mean - beside, 0.0), np.minimum(mean + beside, 1.0), strict=True):
+            row = count(name).per("corpus").between(float(low) * every, float(high) * every)
+            found.append(row.penalty(PRICE).named(f"share of {name}"))
+        return found
 
     def _weighted(self, batch: ViewBatch) -> ViewBatch:
         """Unlabelled instances so weighted that all of them weigh c times as much as the others together."""
@@ -207,7 +243,7 @@ class MultiView(ProjectedPrediction):
 
     def _agree_shard(self, model: Any = None) -> AgreeShard:
         classes = (self.model_ if model is None else model).classes
-        return AgreeShard(classes, gamma_at(self.gamma, 0), self.edges, self.projection_tol, self.max_evaluations)
+        return AgreeShard(classes, self.gamma_, self.edges, self.projection_tol, self.max_evaluations)
 
     def _run_agreed(self, batch: Any, work: Any) -> Any:
         batch = batch.with_labels(None)
@@ -215,7 +251,7 @@ class MultiView(ProjectedPrediction):
 
     def _gamma(self, constrained: bool) -> float:
         """Agreement is projection at n times γ, with constraints or without."""
-        return float(self.gamma * self.model_.copies)
+        return float(self.gamma_ * self.model_.copies)
 
     # one file
 
@@ -251,9 +287,8 @@ class MultiView(ProjectedPrediction):
 
     def _check_numbers(self) -> None:
         self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
-        self._check_within(
-            gamma=(1e-6, np.inf), weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf)
-        )
+        self._check_within(weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
+        self._check_within(gamma=(1e-6, np.inf), shares=(0.0, np.inf))
 
 
 @dataclass(frozen=True)

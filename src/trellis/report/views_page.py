@@ -24,11 +24,11 @@ def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
         _, words, truth = instances(data[0], gold)
         inputs = data
     page = page_of_labels(
-        learner.model_, inputs, words, truth, list(learner.constraints), learner.gamma * learner.model_.copies
+        learner.model_, inputs, words, truth, list(learner.constraints), learner.gamma_ * learner.model_.copies
     )
     page.title = "Views that agree"
     page.about = (
-        f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma:g}"
+        f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma_:g}"
     )
     _compare(page, learner, inputs, words, truth)
     return page

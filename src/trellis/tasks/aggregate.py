@@ -51,10 +51,11 @@ from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.projection import project
 from trellis.tasks.short_forms import short_forms
-from trellis.tasks.word_evidence import Heard, WordEvidence
+from trellis.tasks.word_evidence import WordEvidence
+from trellis.tasks.word_views import heard_of
 
 OPEN = "open"
-"""Column of a batch: first words of spans that nobody votes on and that are labelled "O"."""
+"""Column of a batch: words that nobody votes on and that are labelled "O"."""
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
 SHORT_FORM = 0.9
@@ -199,9 +200,10 @@ class Aggregator(SavedEstimator):
         if self.words:
             texts, labels = self._with_short_forms(texts, labels, found)
             words = self._word_evidence()
-            if words.fit([_heard(one) for one in texts], labels, list(text)):
+            if words.fit([heard_of(one) for one in texts], labels, found, list(text)):
                 self.words_ = words
-            texts = self._lifted(self._with_words(texts, labels), labels)
+                words.lift = self._lift(self._with_words(texts, labels, join=False), labels)
+            texts = self._with_words(texts, labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = labels, found
         return self
@@ -285,7 +287,7 @@ class Aggregator(SavedEstimator):
         made, number = [], {name: k for k, name in enumerate(self.label_names_)}
         for text, own, node in zip(texts, labels, found, strict=True):
             evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
-            quiet = [not vote for _, vote in _heard(text)]
+            quiet = [not heard.vote for heard in heard_of(text)]
             for first, end, short in short_forms(text.tokens):
                 begin, kind = spans.get(end, (end, ""))
                 if begin > first:
@@ -304,37 +306,32 @@ class Aggregator(SavedEstimator):
             labels[i] = own
         return made, labels
 
-    def _with_words(self, texts: Sequence[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
+    def _with_words(
+        self, texts: Sequence[VotedText], labels: Sequence[Sequence[str]], *, join: bool = True
+    ) -> list[VotedText]:
         """Texts with what the company and form of their words say, beside the evidence they have."""
         if self.words_ is None:
             return list(texts)
-        said = self.words_.evidence([_heard(text) for text in texts], labels, self._inside())
+        said = self.words_.evidence([heard_of(text) for text in texts], labels, self._inside(), join=join)
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 
-    def _lifted(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
-        """The same, with the least addition to the evidence of open spans that makes enough of them entities.
+    def _lift(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> float:
+        """The least addition to the evidence of open words that makes enough of them entities.
 
         It is the dual variable of that constraint: texts are projected once more, with what words say.
         """
         if self.words_ is None or not self.bio_ or not self.missed or not self.missed[0]:
-            return texts
-        open_words = self.words_.open_words([_heard(text) for text in texts], labels)
+            return 0.0
         batch = self.model_.encode(texts)
         codes = np.zeros(batch.n_slots, np.int32)
-        codes[[batch.offsets[i] + t for i, t in open_words]] = 1
+        codes[[batch.offsets[i] + t for i, t in self.words_.open_words([heard_of(text) for text in texts], labels)]] = 1
         told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
         begins = [name for name in self.label_names_ if name.startswith("B-")]
         among = column(OPEN) == OPEN
         row = count(*begins, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
         found = project(self.model_.scores(batch), rows_of(self.model_, told, [row]), self.gamma)
-        self.words_.lift = float(found.duals.row.sum())
-        places = [self.label_names_.index(name) for name in begins]
-        for i, t in open_words:
-            evidence = texts[i].evidence
-            assert evidence is not None
-            evidence[t, places] += self.words_.lift
-        return texts
+        return float(found.duals.row.sum())
 
     def _inside(self) -> FloatArray:
         """What going on costs where nobody votes, against ending: a span is silent as a whole, not word by word."""
@@ -507,12 +504,6 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
         first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
         found.append([labels[k] for k in np.where(silent, first, best).tolist()])
     return found
-
-
-def _heard(text: VotedText) -> Heard:
-    """Tokens, each with the first vote that is cast on it."""
-    cast = zip(*text.votes.values(), strict=True) if text.votes else [()] * len(text)
-    return [(token, next((v for v in own if v is not None), "")) for token, own in zip(text.tokens, cast, strict=True)]
 
 
 def _name(function: str) -> str:

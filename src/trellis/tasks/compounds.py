@@ -3,13 +3,17 @@
     log-odds that words a b are of one span  =  first(a) + second(b) + intercept
 
 where first and second are linear in a word itself, its last letters, its shape and its vector
-(:mod:`trellis.tasks.word_vectors`). Learned from all neighbours of which at least one is in a found span.
+(:mod:`trellis.tasks.word_vectors`). Learned from all neighbours of which at least one is in a found span. Words that
+belong together are one span, or the last of them is one by itself, or there is none:
+
+    evidence for the whole + Σ log p(belong together)          evidence for the last + log p(does not belong to it)
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypedDict
 
 import numpy as np
@@ -28,6 +32,10 @@ from trellis.models.hints import check_hints
 L2 = 1.0
 NEVER = -1e6
 """Log-odds of belonging together where nothing was learned."""
+
+
+PART = 20.0
+"""What a part of a compound that is neither the whole nor its last word has against it, at least."""
 
 
 class _Names(TypedDict):
@@ -86,6 +94,10 @@ class Compounds:
         """Log-odds that two neighbours are of one span."""
         return self._side(0, first) + self._side(1, second) + float(self._weights[-1])
 
+    def bonds(self, words: Sequence[str]) -> FloatArray:
+        """(n_words − 1,) of each word and the next."""
+        return np.array([self.together(*pair) for pair in pairwise(words)])
+
     def _side(self, side: int, word: str) -> float:
         if (side, word) not in self._known:
             told = self._of_vector.get(word.lower(), (0.0, 0.0))[side]
@@ -107,6 +119,27 @@ class Compounds:
         own = check_arrays(ARRAYS, arrays, features=len(features), words=len(words))
         pairs = [(a, b) for a, b in own["sides"].tolist()]
         self._set(features, own["weights"], dict(zip(words, pairs, strict=True)))
+
+
+def whole_or_last(
+    evidence: FloatArray,
+    score: FloatArray,
+    bonds: FloatArray,
+    begins: Sequence[int],
+    goes_on: Sequence[int],
+    inside: FloatArray,
+) -> None:
+    """Write the evidence of a compound over that of its words, of which the last one's stays.
+
+    evidence : (n_words, n_labels);  score : (n_kinds,) for the whole;  bonds : (n_words − 1,) log-odds
+    begins, goes_on : the labels of each kind;  inside : (n_kinds,) what going on gets
+    """
+    against = PART + max(0.0, float(score.max()), float(evidence[-1, begins].max()))
+    evidence[:-1, begins] = -against * len(bonds)
+    evidence[0, begins] += score - np.logaddexp(0.0, -bonds).sum()
+    evidence[0, goes_on] = -against * len(bonds)
+    evidence[1:, goes_on] = against + inside
+    evidence[-1, begins] -= np.logaddexp(0.0, bonds[-1])
 
 
 def _described(side: int, word: str) -> list[str]:

@@ -9,6 +9,13 @@ are is not less like one. A word on which functions vote was chosen by somebody:
 company of the others and are right nevertheless, which bounds what speaks against them,
 
     doubted = log ( (1 − ε) exp told + ε )
+
+And what is doubted of all words that a function votes on tells how often it is right: the share π that explains them
+best, by EM (the prior of a class in new data, Saerens et al. 2002),
+
+    r = π exp doubted / (π exp doubted + 1 − π)        π = (Σ r + κ p) / (n + κ)
+
+where κ occurrences stand for p, what was thought before.
 """
 
 from __future__ import annotations
@@ -20,8 +27,11 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray
 
-UNLIKE = 0.1
-"""ε: as often as functions are wrong."""
+UNLIKE = 0.2
+"""ε: right words on which one function votes alone are like the others a fifth as often as wrong ones are."""
+THOUGHT = 20.0
+"""κ"""
+ROUNDS = 200
 LEAST_SPREAD = 0.01
 """Least τ²: all words alike are as much an accident of few words as they are a fact."""
 
@@ -50,6 +60,18 @@ class Spread:
         return found
 
 
+def spreads_of(odds: FloatArray, word: IntArray, kinds: IntArray, n_kinds: int) -> list[Spread]:
+    """Of each type, and of the others, the last; a type without words is as all are; none where all are one thing.
+
+    kinds : (n,) types, −1: not looked at
+    """
+    found, others = (kinds >= 0) & (kinds < n_kinds), kinds == n_kinds
+    if not found.any() or not others.any():
+        return []
+    masks = [kinds == kind if np.any(kinds == kind) else found for kind in range(n_kinds)]
+    return [Spread.of(odds[mask], word[mask]) for mask in (*masks, others)]
+
+
 def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> FloatArray:
     """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
 
@@ -65,7 +87,20 @@ def doubted(told: FloatArray) -> FloatArray:
     """The same of a word that functions vote on: of such words a share ``UNLIKE`` keeps the company of the others.
 
     >>> doubted(np.array([-9.0, 0.0, 9.0])).round(1).tolist()
-    [-2.3, 0.0, 8.9]
+    [-1.6, 0.0, 8.8]
     """
     found: FloatArray = np.logaddexp(np.log1p(-UNLIKE) + told, np.log(UNLIKE))
     return found
+
+
+def share_right(doubted: FloatArray, thought: float) -> float:
+    """π: how many of the occurrences of which this is told are right; before, it was thought to be so many.
+
+    >>> round(share_right(np.array([3.0] * 700 + [-1.6] * 300), 0.9), 2), round(share_right(np.zeros(9), 0.9), 2)
+    (0.86, 0.9)
+    """
+    ratio, share = np.exp(np.clip(doubted, -50.0, 50.0)), thought
+    for _ in range(ROUNDS):
+        right = (share * ratio / (share * ratio + 1.0 - share)).sum()
+        share = float((right + THOUGHT * thought) / (len(ratio) + THOUGHT))
+    return share

@@ -1,83 +1,61 @@
 """What words say about labels beside the votes: the company a word keeps, how it is formed, and which words are alike.
 
-Views of a word (Ganchev et al. 2010, sec. 6), classifiers that learn from what the votes gave: *context*, the words
-around a span, *form*, its beginnings, endings and shape, and where there is more text than the votes' own, *kin*, the
-vector of its last word (:mod:`trellis.tasks.word_vectors`). None has ever seen the word that it judges (words are
-divided into folds), for a dictionary that knows a word votes on it everywhere, right or wrong, and a classifier that
-saw it would learn that by heart. Rare words count as much as common ones do, nearly: an occurrence of a word that
-occurs n times weighs n^−½.
+Views of a word learn from what the votes gave (:mod:`trellis.tasks.word_views`): *context*, the words around a span,
+*form*, its beginnings, endings and shape, and where there is more text than the votes' own, *kin*, the vector of its
+last word (:mod:`trellis.tasks.word_vectors`). Rare words count as much as common ones do, nearly: an occurrence of a
+word that occurs n times weighs n^−½.
 
 Words are entities as a whole, mostly. So a view's log-odds l of an entity, with mean m over the n occurrences of a
-word, are compared with those of found words and of the others as random effects (:mod:`trellis.tasks.random_effects`):
+word, are compared with those of found words of a type and of the others as random effects
+(:mod:`trellis.tasks.random_effects`), and an occurrence counts as far as found words vary more than others do within:
 
-    evidence = told by context + told by form + told by kin + (l − m)
+    evidence for a type = told by context + told by form + told by kin + (1 − σ₀² / σ₁²) (l − m)
 
-It is added to the log-odds of the votes where no function votes, and with ``doubt`` at all spans that were found, where
-the first three together are bounded from below (``doubted``): the word was chosen by somebody, and (l − m) decides
-between its occurrences. Where no function votes, words that belong together (:mod:`trellis.tasks.compounds`) are one
-span, and two things more are added: what the views give a type beyond its share, and the record of its last word,
+*Where nobody votes*, two things more are added to it: what the views give a type beyond its share, and the record of
+the last word,
 
-    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it ends an open span
+    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it is open
 
 (Laplace's rule: a word of many texts on which nobody ever votes is one that the authors of the functions left out on
-purpose). An *open* span is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
-whoever knows how many entities functions miss. Of labels without "O", log p(label) − log share of both views is added
-where no function votes.
+purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
+whoever knows how many entities functions miss. Open words that belong together are judged as one too
+(:mod:`trellis.tasks.compounds`).
+
+*Of found words* (``doubt``) what the views tell is bounded (``doubted``), for somebody chose the word; and where one
+function votes alone, its share of right votes is that by which the views of these words are explained best.
+
+Of labels without "O", log p(label) − log share of context and form is added where no function votes.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any, NamedTuple, TypedDict
-from zlib import crc32
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.data.vocabulary import Vocabulary
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.voted import OUTSIDE, spans_of_labels
-from trellis.errors import ConvergenceWarning, DataError
-from trellis.models import MaxEnt
+from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.features import feature_matrix, learn_features
 from trellis.models.hints import check_hints
-from trellis.models.saving import from_archive, to_archive
-from trellis.tasks.compounds import Compounds, shape
-from trellis.tasks.random_effects import Spread, doubted, told
+from trellis.tasks.compounds import Compounds, whole_or_last
+from trellis.tasks.random_effects import Spread, doubted, share_right, spreads_of, told
 from trellis.tasks.word_vectors import word_vectors
+from trellis.tasks.word_views import Heard, Unit, WordView, classifiers, fold_of, folds_of, head, judged
 
 LEAST_TEXTS = 20
 LEAST_ENTITIES = 20
 """With fewer texts, or fewer tokens that are not "O", there is nothing to learn a view from."""
-FOLDS = 4
-L2 = 1.0
 COMMON = 5
 """Words of more text that occur so often are remembered."""
 NEW = float(np.log(0.5))
 """The record of a word that was not seen: it is open in one text, the new one."""
 VIEWS = ("context", "form")
-
-Heard = Sequence[tuple[str, str]]
-"""A text: each token with a vote that is cast on it, empty where none is."""
-
-
-class Unit(NamedTuple):
-    """A span that is labelled as an entity, or another token or compound: its text, first to end, type (or "O")."""
-
-    text: int
-    first: int
-    end: int
-    kind: str
-    voted: bool
-
-    @property
-    def open(self) -> bool:
-        return self.kind == OUTSIDE and not self.voted
 
 
 class _Names(TypedDict):
@@ -87,9 +65,9 @@ class _Names(TypedDict):
     words: list[str]
     ends: list[str]
     kin: list[str]
+    voters: list[str]
     compounds: dict[str, Any]
-    features: list[list[str]]
-    models: list[dict[str, Any]]
+    views: list[dict[str, Any]]
 
 
 ARRAYS = {
@@ -97,17 +75,28 @@ ARRAYS = {
     "means": ArrayOf(np.float64, ("words",), low=-1e6, high=1e6),
     "records": ArrayOf(np.float64, ("ends",), low=-50.0, high=50.0),
     "kin": ArrayOf(np.float64, ("kin", "classes"), low=-1e6, high=1.0),
+    "alone": ArrayOf(np.float64, ("voters", "kinds"), low=-50.0, high=50.0),
     "lift": ArrayOf(np.float64, (1,), low=0.0, high=1e6),
     "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
     "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
 }
 
 
+@dataclass(frozen=True)
+class _Said:
+    """Of units: what views tell of each type, (n_units, n_kinds), what each type has beyond its share, and what the
+    occurrence itself says (n_units,)."""
+
+    views: FloatArray
+    beyond: FloatArray
+    here: FloatArray
+
+
 class WordEvidence:
     """Classifiers of context, form and kin, and what they say of the tokens of a text.
 
     labels : names of all labels;  weight : what the evidence is multiplied by
-    doubt : whether there is evidence about spans on which functions vote too
+    doubt : whether there is evidence about spans that were found too
     """
 
     def __init__(
@@ -120,121 +109,183 @@ class WordEvidence:
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
         self.lift = 0.0
         self.compounds = Compounds(n_jobs)
+        self.views = {name: WordView(name, len(self.classes), n_jobs) for name in VIEWS}
+        self.spreads: list[Spread] = []
+        self.words: dict[str, tuple[float, float]] = {}
+        self.records: dict[str, float] = {}
         self.kin: dict[str, FloatArray] = {}
-        self._features: dict[str, Vocabulary] = {}
-        self._models: dict[str, list[MaxEnt]] = {}
+        self.alone: dict[str, FloatArray] = {}
 
-    def fit(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], more: Sequence[Sequence[str]] = ()) -> bool:
-        """Learn from labelled texts, and from more text without votes; False: there is too little to learn from."""
+    # learning
+
+    def fit(
+        self,
+        texts: Sequence[Heard],
+        labels: Sequence[Sequence[str]],
+        found: Sequence[FloatArray],
+        more: Sequence[Sequence[str]] = (),
+    ) -> bool:
+        """Learn from labelled texts, and from more text without votes; False: there is too little to learn from.
+
+        found : P(label) of every token by the votes, (n_tokens, n_labels) for each text
+        """
         if len(texts) < LEAST_TEXTS or sum(k != OUTSIDE for own in labels for k in own) < LEAST_ENTITIES:
             return False
-        words: list[str] = []
-        vectors = np.zeros((0, 1))
-        if OUTSIDE in self.classes:
-            tokens = [[token for token, _ in text] for text in texts]
-            always = {token.lower() for text in tokens for token in text}
-            words, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
-            if self.bio:
-                self.compounds.fit(tokens, [spans_of_labels(own) for own in labels], words, vectors)
         units = [unit for unit in self._units(texts, labels) if OUTSIDE in self.classes or unit.voted]
-        if len(set(_folds(texts, units).tolist())) < 2:
+        if len(set(folds_of(texts, units).tolist())) < 2:
             return False
         names, one, word = _words(texts, units)
         kinds = np.array([self.classes.index(unit.kind) for unit in units])
-        heads = [_head(texts, unit) for unit in units]
+        heads = [head(texts, unit) for unit in units]
         times = Counter(zip(heads, kinds.tolist(), strict=True))
         often = [times[pair] for pair in zip(heads, kinds.tolist(), strict=True)]
-        tally = np.zeros((len(names), len(self.classes)))
-        np.add.at(tally, (word, kinds), 1.0)
-        kind = tally.argmax(axis=1)
+        kind = _commonest(word, kinds, len(names), len(self.classes))
         self.shares = (np.bincount(kinds, minlength=len(self.classes)) + 1.0) / (len(units) + len(self.classes))
-        by_context = self._learn("context", texts, units, kinds, np.array(often) ** -0.5)
+        by_context = self.views["context"].learn(texts, units, kinds, np.array(often) ** -0.5)
         # form is the same for all occurrences of a word: one row for each, of its most common type
-        by_form = self._learn("form", texts, [units[i] for i in one], kind, np.ones(len(one)))
-        self.spreads, self.words, self.records, self.kin = [], {}, {}, {}
+        by_form = self.views["form"].learn(texts, [units[i] for i in one], kind, np.ones(len(one)))
         if OUTSIDE not in self.classes:
             return True
         self.records = _records(units, heads)
-        odds, of_form, each = _odds(by_context), _odds(by_form), np.arange(len(names))
-        found, named = kinds < len(self.kinds), kind < len(self.kinds)
+        odds, of_form = _odds(by_context), _odds(by_form)
         single = np.array([units[i].end - units[i].first == 1 for i in one])
-        groups = [(odds, word, found), (odds, word, ~found), (of_form, each, named & single), (of_form, each, ~named)]
+        seen = [(odds, word, kinds), (of_form, np.arange(len(names)), np.where(single | (kind < 0), kind, -1))]
+        tokens = [[heard.token for heard in text] for text in texts]
+        always = {token.lower() for text in tokens for token in text}
+        vocabulary, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
         if more:
-            groups += self._learn_kin(heads, kinds, words, vectors)
-        if not all(mask.any() for _, _, mask in groups):
+            seen.append(self._learn_kin(heads, kinds, vocabulary, vectors))
+        spreads = [spreads_of(*view, len(self.kinds)) for view in seen]
+        if not all(spreads):
             return False
-        self.spreads = [Spread.of(own[mask], of[mask]) for own, of, mask in groups]
-        n = np.bincount(word).astype(np.float64)
-        self.words = dict(zip(names, zip(n.tolist(), (np.bincount(word, odds) / n).tolist(), strict=True), strict=True))
+        self.spreads = [spread for own in spreads for spread in own]
+        self.words = _means(names, word, odds)
+        if self.bio:
+            self.compounds.fit(tokens, [spans_of_labels(own) for own in labels], vocabulary, vectors)
+            joined = self._joined(texts, units)
+            if joined:
+                of_joined = _odds(self.views["context"].of(texts, joined))
+                names, _, word = _words(texts, joined)
+                self.words = {**_means(names, word, of_joined), **self.words}
+        self._learn_alone(texts, units, found)
         return True
 
     def _learn_kin(
         self, heads: Sequence[str], kinds: IntArray, words: Sequence[str], vectors: FloatArray
-    ) -> list[tuple[FloatArray, IntArray, BoolArray]]:
-        """Judge all words by their vectors; log-odds of those that end a unit, for found ones and for the others."""
-        ends = {head: i for i, head in enumerate(dict.fromkeys(heads))}
-        tally = np.zeros((len(ends), len(self.classes)))
-        np.add.at(tally, (np.array([ends[head] for head in heads]), kinds), 1.0)
-        kind = tally.argmax(axis=1)
+    ) -> tuple[FloatArray, IntArray, IntArray]:
+        """Judge all words by their vectors; log-odds of those that end a unit, which they are, and their types."""
+        ends = {name: i for i, name in enumerate(dict.fromkeys(heads))}
+        kind = _commonest(np.array([ends[name] for name in heads]), kinds, len(ends), len(self.classes))
         number = {word: i for i, word in enumerate(words)}
-        rows, folds = np.array([number[head] for head in ends]), np.array([_fold(word) for word in words])
-        by_kin = self._judge(self._classifiers(vectors[rows], kind, folds[rows], np.ones(len(rows))), vectors, folds)
+        rows, folds = np.array([number[name] for name in ends]), np.array([fold_of(word) for word in words])
+        ones = np.ones(len(rows))
+        models = classifiers(vectors[rows], kind, folds[rows], ones, len(self.classes), self.n_jobs)
+        by_kin = judged(models, vectors, folds)
         self.kin = dict(zip(words, by_kin, strict=True))
-        odds, each, named = _odds(by_kin[rows]), np.arange(len(rows)), kind < len(self.kinds)
-        return [(odds, each, named), (odds, each, ~named)]
+        return _odds(by_kin[rows]), np.arange(len(rows)), kind
 
-    def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray) -> list[FloatArray]:
+    def _learn_alone(self, texts: Sequence[Heard], units: Sequence[Unit], found: Sequence[FloatArray]) -> None:
+        """How much more, or less, often a function is right where it votes alone than the votes themselves say."""
+        lonely = [unit for unit in units if unit.alone and unit.kind != OUTSIDE]
+        if not lonely:
+            return
+        said = self._said(texts, lonely)
+        pairs = np.array([self.kinds.index(unit.kind) for unit in lonely])
+        by_word = doubted(said.views[np.arange(len(lonely)), pairs])
+        own = {kind: [i for i, name in enumerate(self.labels) if name[self.bio * 2 :] == kind] for kind in self.kinds}
+        by_votes = np.array([found[u.text][u.first : u.end, own[u.kind]].sum(axis=1).min() for u in lonely])
+        for voter in dict.fromkeys(unit.alone for unit in lonely):
+            self.alone[voter] = np.zeros(len(self.kinds))
+            for kind in range(len(self.kinds)):
+                mine = np.array([u.alone == voter for u in lonely]) & (pairs == kind)
+                if mine.any():
+                    thought = float(np.clip(by_votes[mine].mean(), 1e-4, 1.0 - 1e-4))
+                    right = share_right(by_word[mine], thought)
+                    self.alone[voter][kind] = np.log(right / (1.0 - right)) - np.log(thought / (1.0 - thought))
+
+    # what it says
+
+    def evidence(
+        self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray, *, join: bool = True
+    ) -> list[FloatArray]:
         """(n_tokens, n_labels) for each text, from the labels that the votes gave it.
 
-        inside : (n_labels,) what the inner words of a compound get for every label, beside the log-odds of belonging
+        inside : (n_labels,) what the inner words of a compound get for every label
+        join : whether there are compounds
         """
         made = [np.zeros((len(text), len(self.labels))) for text in texts]
         units = self._units(texts, labels)
         if not units:
             return made
-        words, one, word = _words(texts, units)
-        by_context = self._view("context", texts, units)
-        by_form = self._view("form", texts, [units[i] for i in one])[word]
-        heads = [_head(texts, unit) for unit in units]
         if OUTSIDE not in self.classes:
-            added = by_context + by_form - 2.0 * np.log(self.shares)
-            for unit, own in zip(units, added, strict=True):
+            by_context, by_form = (self.views[name].of(texts, units) for name in VIEWS)
+            for unit, own in zip(units, by_context + by_form - 2.0 * np.log(self.shares), strict=True):
                 if not unit.voted:
                     made[unit.text][unit.first] = self.weight * own
             return made
-        odds, single = _odds(by_context), np.array([unit.end - unit.first == 1 for unit in units])
+        said = self._said(texts, units)
+        of_open = self._open(texts, units, said)
+        entities = [i for i, label in enumerate(self.labels) if label != OUTSIDE]
+        begins = [self.labels.index(f"B-{kind}" if self.bio else kind) for kind in self.kinds]
+        for number, unit in enumerate(units):
+            if unit.open:
+                made[unit.text][unit.first, begins] = of_open[number]
+            elif unit.kind != OUTSIDE and self.doubt:
+                kind = self.kinds.index(unit.kind)
+                score = doubted(said.views[number, kind]) + said.here[number]
+                score += self.alone[unit.alone][kind] if unit.alone in self.alone else 0.0
+                made[unit.text][unit.first : unit.end, entities] = self.weight * score / (unit.end - unit.first)
+        joined = self._joined(texts, units) if join and self.bio else []
+        if joined:
+            goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
+            of_whole = self._open(texts, joined, self._said(texts, joined))
+            for unit, score in zip(joined, of_whole, strict=True):
+                own = made[unit.text][unit.first : unit.end]
+                bonds = self.compounds.bonds([heard.token for heard in texts[unit.text][unit.first : unit.end]])
+                whole_or_last(own, score, bonds, begins, goes_on, inside[goes_on])
+        return made
+
+    def _open(self, texts: Sequence[Heard], units: Sequence[Unit], said: _Said) -> FloatArray:
+        """(n_units, n_kinds) evidence for each type where nobody votes."""
+        records = np.array([self.records.get(head(texts, unit), NEW) for unit in units])
+        found: FloatArray = self.weight * (said.views + said.beyond + (said.here + records)[:, None]) + self.lift
+        return found
+
+    def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Text and token of each."""
+        return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
+
+    def _said(self, texts: Sequence[Heard], units: Sequence[Unit]) -> _Said:
+        words, _, word = _words(texts, units)
+        by_context = self.views["context"].of(texts, units)
+        # the form of a compound is that of its last word
+        formed = [unit._replace(first=unit.end - 1) if unit.open else unit for unit in units]
+        _, one, of = _words(texts, formed)
+        by_form = self.views["form"].of(texts, [formed[i] for i in one])[of]
+        by_kin = np.array([self.kin.get(head(texts, unit), np.log(self.shares)) for unit in units])
+        odds, single = _odds(by_context), np.array([unit.end - unit.first == 1 for unit in formed])
         n, mean = self._seen(units, words, word, odds)
-        once, by_kin = np.ones(len(units)), np.array([self.kin.get(head, self._usual) for head in heads])
-        views = told(mean, n, *self.spreads[:2])
-        views += np.where(single, told(_odds(by_form), once, *self.spreads[2:4]), 0.0)
-        if self.kin:
-            known = np.array([head in self.kin for head in heads])
-            views += np.where(known, told(_odds(by_kin), once, *self.spreads[4:]), 0.0)
-        scores = odds - mean + np.where([unit.voted for unit in units], doubted(views), views)
+        known = [np.ones(len(units), np.bool_), single, np.array([head(texts, unit) in self.kin for unit in units])]
+        means = [(mean, n), (_odds(by_form), np.ones(len(units))), (_odds(by_kin), np.ones(len(units)))]
+        views, size = np.zeros((len(units), len(self.kinds))), len(self.classes)
+        for number, (own, mask) in enumerate(zip(means, known, strict=True)):
+            of_kinds = self.spreads[number * size : (number + 1) * size]
+            for kind, spread in enumerate(of_kinds[:-1]):
+                views[:, kind] += np.where(mask, told(*own, spread, of_kinds[-1]), 0.0)
         # what each type has beyond its share among the entities
         shares = self.shares[:-1] / self.shares[:-1].sum()
         beyond = sum(
             view - np.logaddexp.reduce(view, axis=1)[:, None] - np.log(shares)
             for view in (by_context[:, :-1], by_form[:, :-1], by_kin[:, :-1])
         )
-        entities = [i for i, label in enumerate(self.labels) if label != OUTSIDE]
-        begins = [self.labels.index(f"B-{kind}" if self.bio else kind) for kind in self.kinds]
-        goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds if self.bio]
-        for number, unit in enumerate(units):
-            own, score = made[unit.text], self.weight * scores[number]
-            if unit.open:
-                score += self.weight * self.records.get(heads[number], NEW)
-                own[unit.first, begins] = score + self.weight * beyond[number] + self.lift
-                for t in range(unit.first + 1, unit.end):
-                    pair = texts[unit.text][t - 1][0], texts[unit.text][t][0]
-                    own[t, goes_on] = self.compounds.together(*pair) + inside[goes_on]
-            elif unit.kind != OUTSIDE and (self.doubt or not unit.voted):
-                own[unit.first : unit.end, entities] = score / (unit.end - unit.first)
-        return made
+        return _Said(views, np.asarray(beyond), self._varies * (odds - mean))
 
-    def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """Text and token of each."""
-        return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
+    @property
+    def _varies(self) -> float:
+        """How much of the variance within a found word is of entities and others among its occurrences."""
+        of_kinds = self.spreads[: len(self.classes)]
+        within = float(np.average([own.within for own in of_kinds[:-1]], weights=self.shares[:-1]))
+        return max(0.0, 1.0 - of_kinds[-1].within / max(within, 1e-12))
 
     def _seen(
         self, units: Sequence[Unit], words: Sequence[str], word: IntArray, odds: FloatArray
@@ -247,139 +298,85 @@ class WordEvidence:
         chosen = np.where(known[:, :1] > 0, known, here)
         return chosen[:, 0], chosen[:, 1]
 
-    @property
-    def _usual(self) -> FloatArray:
-        """Of a word without a vector: all types in proportion."""
-        found: FloatArray = np.log(self.shares)
-        return found
-
-    def _kind(self, label: str) -> str:
-        return label[2:] if self.bio and label != OUTSIDE else label
-
     def _units(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[Unit]:
-        """Spans, and what else there is: tokens, or compounds of tokens without votes; none without a letter."""
+        """Spans, and other tokens, but none without a letter."""
         made = []
         for number, (text, own) in enumerate(zip(texts, labels, strict=True)):
             spans = {first: (end, kind) for first, end, kind in spans_of_labels(own)} if self.bio else {}
             at = 0
             while at < len(text):
                 end, kind = spans.get(at, (at + 1, OUTSIDE if self.bio else own[at]))
-                if kind != OUTSIDE or _has_letter(text[at][0]):
-                    while self.bio and kind == OUTSIDE and self._goes_on(text, end, spans):
-                        end += 1
-                    made.append(Unit(number, at, end, kind, any(vote for _, vote in text[at:end])))
+                if kind != OUTSIDE or _has_letter(text[at].token):
+                    voters = {heard.alone for heard in text[at:end] if heard.vote}
+                    alone = voters.pop() if len(voters) == 1 else ""
+                    made.append(Unit(number, at, end, kind, any(heard.vote for heard in text[at:end]), alone))
                 at = end
         return made
 
-    def _goes_on(self, text: Heard, end: int, spans: Mapping[int, Any]) -> bool:
-        """Whether a compound of tokens without votes reaches beyond ``end``."""
-        if end >= len(text) or end in spans or text[end - 1][1] or text[end][1] or not _has_letter(text[end][0]):
-            return False
-        return self.compounds.together(text[end - 1][0], text[end][0]) > 0.0
-
-    def _learn(
-        self, view: str, texts: Sequence[Heard], units: Sequence[Unit], kinds: IntArray, weights: FloatArray
-    ) -> FloatArray:
-        """Train the classifiers of a view, and give what they say of these units."""
-        rows = [DESCRIBE[view](texts, unit) for unit in units]
-        self._features[view] = learn_features(([(name, 1.0) for name in row] for row in rows), 2)
-        matrix, folds = self._matrix(view, rows), _folds(texts, units)
-        self._models[view] = self._classifiers(matrix, kinds, folds, weights)
-        return self._judge(self._models[view], matrix, folds)
-
-    def _classifiers(self, matrix: Any, kinds: IntArray, folds: IntArray, weights: FloatArray) -> list[MaxEnt]:
-        """One for each fold, which never saw its words."""
-        made = []
-        for fold in range(FOLDS):
-            model = MaxEnt(len(self.classes), l2=L2, max_iter=60, tol=1e-5, n_jobs=self.n_jobs)
-            seen = np.flatnonzero(folds != fold)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
-                model.fit(matrix[seen], kinds[seen], weights[seen])
-            made.append(model)
-        return made
-
-    def _view(self, view: str, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
-        """(n_units, n_classes) log-probabilities by the classifier that never saw the word."""
-        rows = [DESCRIBE[view](texts, unit) for unit in units]
-        return self._judge(self._models[view], self._matrix(view, rows), _folds(texts, units))
-
-    def _matrix(self, view: str, rows: Sequence[Sequence[str]]) -> Any:
-        return feature_matrix(([(name, 1.0) for name in row] for row in rows), self._features[view])
-
-    def _judge(self, models: Sequence[MaxEnt], matrix: Any, folds: IntArray) -> FloatArray:
-        made = np.zeros((len(folds), len(self.classes)))
-        for fold, model in enumerate(models):
-            own = np.flatnonzero(folds == fold)
-            if len(own):
-                made[own] = model.predict_log_proba(matrix[own])
-        return made
+    def _joined(self, texts: Sequence[Heard], units: Sequence[Unit]) -> list[Unit]:
+        """Compounds: open words, each of which is likelier to belong to the next than not."""
+        made: list[Unit] = []
+        for unit in units:
+            last = made[-1] if made else None
+            if last and unit.open and last.open and (unit.text, unit.first) == (last.text, last.end):
+                text = texts[unit.text]
+                if self.compounds.together(text[unit.first - 1].token, text[unit.first].token) > 0.0:
+                    made[-1] = last._replace(end=unit.end)
+                    continue
+            made.append(unit)
+        return [unit for unit in made if unit.open and unit.end - unit.first > 1]
 
     # parts of a model file
 
+    def _parts(self) -> dict[str, Compounds | WordView]:
+        return {"compounds": self.compounds, **self.views}
+
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON and arrays that :meth:`restore` takes back."""
-        archives = [to_archive(model) for view in VIEWS for model in self._models[view]]
-        arrays = {f"{n}/{key}": array for n, (_, own) in enumerate(archives) for key, array in own.items()}
         table = np.array(list(self.words.values()), np.float64).reshape(-1, 2)
         spreads = np.array([astuple(one) for one in self.spreads], np.float64).ravel()
-        arrays |= {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
+        arrays = {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
         arrays |= {"records": np.array(list(self.records.values()), np.float64), "lift": np.array([self.lift])}
         arrays["kin"] = np.array(list(self.kin.values()), np.float64).reshape(-1, len(self.classes))
-        compounds, of_compounds = self.compounds.learned()
-        arrays |= {f"compounds/{key}": array for key, array in of_compounds.items()}
+        arrays["alone"] = np.array(list(self.alone.values()), np.float64).reshape(-1, len(self.kinds))
+        of_parts = {name: part.learned() for name, part in self._parts().items()}
+        arrays |= {f"{name}/{key}": array for name, (_, own) in of_parts.items() for key, array in own.items()}
         names = _Names(
             labels=self.labels,
             words=list(self.words),
             ends=list(self.records),
             kin=list(self.kin),
-            compounds=compounds,
-            features=[list(self._features[view]) for view in VIEWS],
-            models=[header for header, _ in archives],
+            voters=list(self.alone),
+            compounds=of_parts["compounds"][0],
+            views=[of_parts[name][0] for name in VIEWS],
         )
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of :meth:`learned`."""
         check_hints(_Names, dict(names), "part")
-        words = names["words"]
         if names["labels"] != self.labels:
             raise DataError("the labels of its words are not its labels")
-        sizes = {
-            "words": len(words),
-            "ends": len(names["ends"]),
-            "kin": len(names["kin"]),
-            "classes": len(self.classes),
-            "numbers": (18 if names["kin"] else 12) if OUTSIDE in self.classes else 0,
-        }
+        sizes = {name: len(names[name]) for name in ("words", "ends", "kin", "voters")}
+        sizes |= {"classes": len(self.classes), "kinds": len(self.kinds)}
+        n_views = len(VIEWS) + bool(names["kin"]) if OUTSIDE in self.classes else 0
+        sizes["numbers"] = 3 * n_views * len(self.classes)
         own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
         self.shares, self.lift = own["shares"], float(own["lift"][0])
+        pairs = zip(own["counts"].tolist(), own["means"].tolist(), strict=True)
+        self.words = dict(zip(names["words"], pairs, strict=True))
         self.records = dict(zip(names["ends"], own["records"].tolist(), strict=True))
         self.kin = dict(zip(names["kin"], own["kin"], strict=True))
-        joined = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith("compounds/")}
-        self.compounds.restore(names["compounds"], joined)
-        self.words = dict(zip(words, zip(own["counts"].tolist(), own["means"].tolist(), strict=True), strict=True))
+        self.alone = dict(zip(names["voters"], own["alone"], strict=True))
         self.spreads = [Spread(*row) for row in own["spreads"].reshape(-1, 3).tolist()]
         if any(one.between <= 0.0 or one.within < 0.0 for one in self.spreads):
             raise DataError("a spread of its words is a variance and must be positive")
-        if len(names["features"]) != len(VIEWS) or len(names["models"]) != len(VIEWS) * FOLDS:
-            raise DataError(f"expected {len(VIEWS)} lists of features and {len(VIEWS) * FOLDS} classifiers of words")
-        self._features = {v: Vocabulary(own, kind="feature") for v, own in zip(VIEWS, names["features"], strict=True)}
-        self._models = {view: [] for view in VIEWS}
-        for n, header in enumerate(names["models"]):
-            view = VIEWS[n // FOLDS]
-            mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{n}/")}
-            model = from_archive(header, mine)
-            size = len(self._features[view])
-            if (
-                not isinstance(model, MaxEnt)
-                or len(model.classes_) != len(self.classes)
-                or model.n_features_in_ != size
-            ):
-                raise DataError(
-                    f"classifier {n} of words must be a MaxEnt over {len(self.classes)} classes, and is not"
-                )
-            self._models[view].append(model)
+        if len(names["views"]) != len(VIEWS):
+            raise DataError(f"expected {len(VIEWS)} views of words, {' and '.join(VIEWS)}")
+        headers = {"compounds": names["compounds"], **dict(zip(VIEWS, names["views"], strict=True))}
+        for name, part in self._parts().items():
+            mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{name}/")}
+            part.restore(headers[name], mine)
 
 
 def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], list[int], IntArray]:
@@ -387,7 +384,7 @@ def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], li
     number: dict[str, int] = {}
     first, of = [], []
     for i, unit in enumerate(units):
-        name = " ".join(token for token, _ in texts[unit.text][unit.first : unit.end]).lower()
+        name = " ".join(heard.token for heard in texts[unit.text][unit.first : unit.end]).lower()
         if name not in number:
             first.append(i)
         of.append(number.setdefault(name, len(number)))
@@ -398,55 +395,29 @@ def _has_letter(token: str) -> bool:
     return any(sign.isalpha() for sign in token)
 
 
+def _means(names: Sequence[str], word: IntArray, odds: FloatArray) -> dict[str, tuple[float, float]]:
+    """How often each word occurs, and its mean log-odds."""
+    n = np.bincount(word).astype(np.float64)
+    return dict(zip(names, zip(n.tolist(), (np.bincount(word, odds) / n).tolist(), strict=True), strict=True))
+
+
+def _commonest(word: IntArray, kinds: IntArray, n_words: int, n_kinds: int) -> IntArray:
+    """The commonest type of each word."""
+    tally = np.zeros((n_words, n_kinds))
+    np.add.at(tally, (word, kinds), 1.0)
+    found: IntArray = tally.argmax(axis=1)
+    return found
+
+
 def _records(units: Sequence[Unit], heads: Sequence[str]) -> dict[str, float]:
-    """log (h + 1) / (n + 1) of all words that end an entity or an open span."""
-    kept = [(unit, head) for unit, head in zip(units, heads, strict=True) if unit.open or unit.kind != OUTSIDE]
-    times = Counter((head, found) for _, head, found in {(unit.text, head, not unit.open) for unit, head in kept})
-    ends = dict.fromkeys(head for _, head in kept)
-    return {head: float(np.log((times[head, True] + 1.0) / (times[head, False] + 1.0))) for head in ends}
-
-
-def _head(texts: Sequence[Heard], unit: Unit) -> str:
-    return texts[unit.text][unit.end - 1][0].lower()
-
-
-def _fold(word: str) -> int:
-    """The same in any process."""
-    return crc32(word.encode("utf-8", "replace")) % FOLDS
-
-
-def _folds(texts: Sequence[Heard], units: Sequence[Unit]) -> IntArray:
-    """By the last word alone."""
-    return np.array([_fold(_head(texts, unit)) for unit in units], np.int64)
+    """log (h + 1) / (n + 1) of all words that end an entity or are open."""
+    kept = [(unit, name) for unit, name in zip(units, heads, strict=True) if unit.open or unit.kind != OUTSIDE]
+    times = Counter((name, found) for _, name, found in {(unit.text, name, not unit.open) for unit, name in kept})
+    ends = dict.fromkeys(name for _, name in kept)
+    return {name: float(np.log((times[name, True] + 1.0) / (times[name, False] + 1.0))) for name in ends}
 
 
 def _odds(view: FloatArray) -> FloatArray:
     """Log-odds of an entity against "O", the last class."""
     found: FloatArray = np.logaddexp.reduce(view[:, :-1], axis=1) - view[:, -1]
     return found
-
-
-def _context(texts: Sequence[Heard], unit: Unit) -> list[str]:
-    """The two words on either side of a unit, alone, by their endings and in pairs."""
-    text = texts[unit.text]
-    near = [unit.first - 2, unit.first - 1, unit.end, unit.end + 1]
-    far, before, after, beyond = (text[at][0].lower() if 0 <= at < len(text) else "#" for at in near)
-    found = [
-        f"{place}={word}" for place, word in zip(("-2", "-1", "+1", "+2"), (far, before, after, beyond), strict=True)
-    ]
-    found += [f"x{name[:3]}{name[3:][-3:]}" for name in found]
-    return [*found, f"b={far} {before}", f"a={after} {beyond}", f"m={before} {after}"]
-
-
-def _form(texts: Sequence[Heard], unit: Unit) -> list[str]:
-    """Beginnings, endings, shape and length of a unit; of a token that is a whole text, its words."""
-    text = texts[unit.text]
-    first, last = text[unit.first][0].lower(), text[unit.end - 1][0].lower()
-    if " " in last:
-        return ["u=" + word for word in sorted(set(last.split()))]
-    found = [f"x{n}={last[-n:]}" for n in (1, 2, 3, 4, 5) if len(last) > n]
-    found += [f"p{n}={first[:n]}" for n in (2, 3, 4, 5) if len(first) > n]
-    return [*found, f"s={shape(last)}", f"l={min(len(last), 10)}", f"n={min(unit.end - unit.first, 3)}"]
-
-
-DESCRIBE = {"context": _context, "form": _form}

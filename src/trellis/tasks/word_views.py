@@ -1,0 +1,186 @@
+"""Views of a word: classifiers of its company and of its form that have never seen the word itself.
+
+Words are divided into folds, and a word is judged by a classifier that learned from the other folds (views: Ganchev et
+al. 2010, sec. 6), for a dictionary that knows a word votes on it everywhere, right or wrong, and a classifier that saw
+it would learn that by heart.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.vocabulary import Vocabulary
+from trellis.data.voted import OUTSIDE, VotedText
+from trellis.errors import ConvergenceWarning, DataError
+from trellis.models import MaxEnt
+from trellis.models.features import feature_matrix, learn_features
+from trellis.models.saving import from_archive, to_archive
+from trellis.tasks.compounds import shape
+
+FOLDS = 4
+L2 = 1.0
+
+
+class HeardToken(NamedTuple):
+    """A token, a vote that is cast on it, empty where none is, and the function, where it votes alone."""
+
+    token: str
+    vote: str = ""
+    alone: str = ""
+
+
+Heard = Sequence[HeardToken]
+"""A text."""
+
+
+def heard_of(text: VotedText) -> Heard:
+    """Tokens, each with the first vote that is cast on it, and the function that casts it if no other votes there."""
+    made = []
+    for t, token in enumerate(text.tokens):
+        cast = [(own[t], name) for name, own in text.votes.items() if own[t] is not None]
+        made.append(HeardToken(token, *(("", "") if not cast else (cast[0][0] or "", cast[0][1] * (len(cast) == 1)))))
+    return made
+
+
+class Unit(NamedTuple):
+    """A span that is labelled as an entity, or another token or compound: its text, first to end, type (or "O").
+
+    alone : the function, where no other votes on it
+    """
+
+    text: int
+    first: int
+    end: int
+    kind: str
+    voted: bool
+    alone: str = ""
+
+    @property
+    def open(self) -> bool:
+        return self.kind == OUTSIDE and not self.voted
+
+
+class WordView:
+    """One view: a classifier for each fold, which never saw its words.
+
+    describe : the features of a unit;  n_classes : of what is told apart
+    """
+
+    def __init__(self, name: str, n_classes: int, n_jobs: int | None = None) -> None:
+        self.name, self.describe, self.n_classes, self.n_jobs = name, DESCRIBE[name], n_classes, n_jobs
+        self.features = Vocabulary([], kind="feature")
+        self.models: list[MaxEnt] = []
+
+    def learn(self, texts: Sequence[Heard], units: Sequence[Unit], kinds: IntArray, weights: FloatArray) -> FloatArray:
+        """Train, and give what is said of these units, (n_units, n_classes) log-probabilities."""
+        rows = [self.describe(texts, unit) for unit in units]
+        self.features = learn_features(([(name, 1.0) for name in row] for row in rows), 2)
+        matrix, folds = self._matrix(rows), folds_of(texts, units)
+        self.models = classifiers(matrix, kinds, folds, weights, self.n_classes, self.n_jobs)
+        return judged(self.models, matrix, folds)
+
+    def of(self, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
+        """The same of any units."""
+        rows = [self.describe(texts, unit) for unit in units]
+        return judged(self.models, self._matrix(rows), folds_of(texts, units))
+
+    def _matrix(self, rows: Sequence[Sequence[str]]) -> Any:
+        return feature_matrix(([(name, 1.0) for name in row] for row in rows), self.features)
+
+    # parts of a model file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        archives = [to_archive(model) for model in self.models]
+        arrays = {f"{n}/{key}": array for n, (_, own) in enumerate(archives) for key, array in own.items()}
+        return {"features": list(self.features), "models": [header for header, _ in archives]}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        if set(names) != {"features", "models"} or len(names["models"]) != FOLDS:
+            raise DataError(f"expected features and {FOLDS} classifiers of the {self.name} of words")
+        self.features, self.models = Vocabulary(names["features"], kind="feature"), []
+        for n, header in enumerate(names["models"]):
+            mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{n}/")}
+            model = from_archive(header, mine)
+            if (
+                not isinstance(model, MaxEnt)
+                or len(model.classes_) != self.n_classes
+                or model.n_features_in_ != len(self.features)
+            ):
+                raise DataError(
+                    f"classifier {n} of the {self.name} of words must be a MaxEnt over {self.n_classes} classes, "
+                    "and is not"
+                )
+            self.models.append(model)
+
+
+def classifiers(
+    matrix: Any, kinds: IntArray, folds: IntArray, weights: FloatArray, n_classes: int, n_jobs: int | None
+) -> list[MaxEnt]:
+    """One for each fold, which learns from the others."""
+    made = []
+    for fold in range(FOLDS):
+        model = MaxEnt(n_classes, l2=L2, max_iter=60, tol=1e-5, n_jobs=n_jobs)
+        seen = np.flatnonzero(folds != fold)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
+            model.fit(matrix[seen], kinds[seen], weights[seen])
+        made.append(model)
+    return made
+
+
+def judged(models: Sequence[MaxEnt], matrix: Any, folds: IntArray) -> FloatArray:
+    """(n, n_classes) log-probabilities of rows, each by the classifier of its fold."""
+    made = np.zeros((len(folds), len(models[0].classes_)))
+    for fold, model in enumerate(models):
+        own = np.flatnonzero(folds == fold)
+        if len(own):
+            made[own] = model.predict_log_proba(matrix[own])
+    return made
+
+
+def head(texts: Sequence[Heard], unit: Unit) -> str:
+    """The last word of a unit."""
+    return texts[unit.text][unit.end - 1].token.lower()
+
+
+def fold_of(word: str) -> int:
+    """The same in any process."""
+    return crc32(word.encode("utf-8", "replace")) % FOLDS
+
+
+def folds_of(texts: Sequence[Heard], units: Sequence[Unit]) -> IntArray:
+    """By the last word alone."""
+    return np.array([fold_of(head(texts, unit)) for unit in units], np.int64)
+
+
+def _context(texts: Sequence[Heard], unit: Unit) -> list[str]:
+    """The two words on either side of a unit, alone, by their endings and in pairs."""
+    text = texts[unit.text]
+    near = [unit.first - 2, unit.first - 1, unit.end, unit.end + 1]
+    far, before, after, beyond = (text[at].token.lower() if 0 <= at < len(text) else "#" for at in near)
+    found = [
+        f"{place}={word}" for place, word in zip(("-2", "-1", "+1", "+2"), (far, before, after, beyond), strict=True)
+    ]
+    found += [f"x{name[:3]}{name[3:][-3:]}" for name in found]
+    return [*found, f"b={far} {before}", f"a={after} {beyond}", f"m={before} {after}"]
+
+
+def _form(texts: Sequence[Heard], unit: Unit) -> list[str]:
+    """Beginnings, endings, shape and length of a unit; of a token that is a whole text, its words."""
+    text = texts[unit.text]
+    first, last = text[unit.first].token.lower(), text[unit.end - 1].token.lower()
+    if " " in last:
+        return ["u=" + word for word in sorted(set(last.split()))]
+    found = [f"x{n}={last[-n:]}" for n in (1, 2, 3, 4, 5) if len(last) > n]
+    found += [f"p{n}={first[:n]}" for n in (2, 3, 4, 5) if len(first) > n]
+    return [*found, f"s={shape(last)}", f"l={min(len(last), 10)}", f"n={min(unit.end - unit.first, 3)}"]
+
+
+DESCRIBE = {"context": _context, "form": _form}
