@@ -17,7 +17,7 @@ With them to hold it, q can be as sure as views are that do not repeat each othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +42,7 @@ PRICE = 10.0
 """Of each expected instance, or token, that labels are too common or too rare by."""
 
 
+@dataclass(eq=False, repr=False)
 class MultiView(ProjectedPrediction):
     """Learn several models that see the same instances in different ways, from labelled and unlabelled ones.
 
@@ -69,50 +70,26 @@ class MultiView(ProjectedPrediction):
     (['a', 'b', 'a', 'a', 'b', 'b'], ['a', 'b', 'a', 'a', 'b', 'b'])
     """
 
+    models: Sequence[Any]
+    constraints: Sequence[Constraint | Rule] = ()
+    _: KW_ONLY
+    maps: Sequence[Mapping[str, str] | None] | None = None
+    edges: bool = True
+    shares: float | None = 2.0
+    gamma: Any = None
+    weight: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-5
+    projection_tol: float = 1e-3
+    max_evaluations: int = 200
+    random_state: int | None = None
+    n_jobs: int | None = None
+    engine: Any = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 10
+    verbose: bool = False
+
     not_saved = ("models", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
-
-    def __init__(
-        self,
-        models: Sequence[Any],
-        constraints: Sequence[Constraint | Rule] = (),
-        *,
-        maps: Sequence[Mapping[str, str] | None] | None = None,
-        edges: bool = True,
-        shares: float | None = 2.0,
-        gamma: float | None = None,
-        weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        projection_tol: float = 1e-3,
-        max_evaluations: int = 200,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        checkpoint: FilePath | None = None,
-        checkpoint_every: int = 10,
-        verbose: bool = False,
-    ) -> None:
-        self.models = models
-        self.constraints = constraints
-        self.maps = maps
-        self.edges = edges
-        self.shares = shares
-        self.gamma = gamma
-        self.weight = weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.projection_tol = projection_tol
-        self.max_evaluations = max_evaluations
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.verbose = verbose
-
-    model_: Any
-    """Views: all models as one."""
-    gamma: Any
 
     @property
     def models_(self) -> list[Any]:

@@ -15,7 +15,7 @@ and evidence is what else is known of a token (a classifier of words), where a t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,7 @@ class VoteStatistics:
         return VoteStatistics(self.start * factor, self.transition * factor, self.emission * factor)
 
 
+@dataclass(eq=False, repr=False)
 class VoteHMM(SequenceModel):
     """Hidden Markov model over the votes of labelling functions.
 
@@ -83,6 +84,14 @@ class VoteHMM(SequenceModel):
     [['X', 'O']]
     """
 
+    labels: Sequence[str]
+    functions: Sequence[str]
+    meanings: Mapping[str, Sequence[str]]
+    _: KW_ONLY
+    transition_prior: float = 1.1
+    emission_prior: float = 2.0
+    n_jobs: int | None = None
+
     discriminative = False
     ARRAYS: ClassVar = {
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
@@ -90,23 +99,6 @@ class VoteHMM(SequenceModel):
         "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
         "trust": ArrayOf(np.float64, ("functions + 1",), low=0.0, high=1e3),
     }
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        functions: Sequence[str],
-        meanings: Mapping[str, Sequence[str]],
-        *,
-        transition_prior: float = 1.1,
-        emission_prior: float = 2.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.labels = labels
-        self.functions = functions
-        self.meanings = meanings
-        self.transition_prior = transition_prior
-        self.emission_prior = emission_prior
-        self.n_jobs = n_jobs
 
     # texts in
 

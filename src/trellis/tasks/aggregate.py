@@ -26,7 +26,7 @@ invalid BIO sequences. Then words speak: where no function votes short forms are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any, Self, TypedDict
@@ -88,6 +88,7 @@ class _Names(TypedDict):
     words: dict[str, Any] | None
 
 
+@dataclass(eq=False, repr=False)
 class Aggregator(SavedEstimator):
     """Puts the guesses of labelling functions together.
 
@@ -114,54 +115,30 @@ class Aggregator(SavedEstimator):
     ``history_``, ``label_names_``, ``functions_``.
     """
 
-    not_saved = (*SavedEstimator.not_saved, "files")
+    labels: Sequence[str] | None = None
+    _: KW_ONLY
+    coarse: Mapping[str, Sequence[str]] | None = None
+    accuracy: float | Mapping[str, float] | None = 0.9
+    strength: float = 10.0
+    missed: Sequence[float] | None = (0.0075, 0.05)
+    share: Sequence[float] | None = None
+    rules: str | None = None
+    rules_path: str = "rules"
+    files: Mapping[str, str] | None = None
+    words: bool = True
+    doubt: bool = True
+    word_weight: float = 1.0
+    gamma: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-5
+    transition_prior: float = 1.1
+    emission_prior: float = 2.0
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        labels: Sequence[str] | None = None,
-        *,
-        coarse: Mapping[str, Sequence[str]] | None = None,
-        accuracy: float | Mapping[str, float] | None = 0.9,
-        strength: float = 10.0,
-        missed: Sequence[float] | None = (0.0075, 0.05),
-        share: Sequence[float] | None = None,
-        rules: str | None = None,
-        rules_path: str = "rules",
-        files: Mapping[str, str] | None = None,
-        words: bool = True,
-        doubt: bool = True,
-        word_weight: float = 1.0,
-        gamma: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        transition_prior: float = 1.1,
-        emission_prior: float = 2.0,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.labels = labels
-        self.coarse = coarse
-        self.accuracy = accuracy
-        self.strength = strength
-        self.missed = missed
-        self.share = share
-        self.rules = rules
-        self.rules_path = rules_path
-        self.files = files
-        self.words = words
-        self.doubt = doubt
-        self.word_weight = word_weight
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.transition_prior = transition_prior
-        self.emission_prior = emission_prior
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    not_saved = (*SavedEstimator.not_saved, "files")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")

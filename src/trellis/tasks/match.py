@@ -18,7 +18,7 @@ sec. 6.1). That alignment is the guess that is kept while the answers are learne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -71,6 +71,7 @@ class Match:
     worth: list[float]
 
 
+@dataclass(eq=False, repr=False)
 class Matcher(SavedEstimator):
     """Learns from pairs that match and pairs that do not whether two texts belong together.
 
@@ -107,47 +108,26 @@ class Matcher(SavedEstimator):
     [('a', 'ע'), ('d', 'ד'), ('i', 'י'), ('n', 'נ'), ('a', 'ה')]
     """
 
-    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
-    learner_: LCLR
+    kind: str = "names"
+    _: KW_ONLY
+    method: str = "joint"
+    C: float | None = None
+    negatives: int = 25
+    longest: int = 1
+    wordnet: str = "auto"
+    first_guess: str = "words"
+    keep_guess: bool = True
+    one_sided: bool | None = None
+    parser: Any = None
+    tagger: Any = None
+    max_iter: int = 10
+    tol: float | None = None
+    inner_tol: float | None = None
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        kind: str = "names",
-        *,
-        method: str = "joint",
-        C: float | None = None,
-        negatives: int = 25,
-        longest: int = 1,
-        wordnet: str = "auto",
-        first_guess: str = "words",
-        keep_guess: bool = True,
-        one_sided: bool | None = None,
-        parser: Any = None,
-        tagger: Any = None,
-        max_iter: int = 10,
-        tol: float | None = None,
-        inner_tol: float | None = None,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.method = method
-        self.C = C
-        self.negatives = negatives
-        self.longest = longest
-        self.wordnet = wordnet
-        self.first_guess = first_guess
-        self.keep_guess = keep_guess
-        self.one_sided = one_sided
-        self.parser = parser
-        self.tagger = tagger
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_tol = inner_tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
