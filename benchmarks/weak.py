@@ -187,6 +187,8 @@ def main() -> None:
     data = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "weak"
     if not data.is_dir():
         sys.exit(f"no corpora at {data}: set TRELLIS_DATA")
+    if options.plots is not None:
+        options.plots.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore", ConvergenceWarning)  # curves are stopped on purpose
     curves, text = {}, posts(data.parent / "docs" / "20news-bydate.tar.xz")
     if options.forms:

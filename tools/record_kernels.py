@@ -60,7 +60,10 @@ USES = {
 """Command lines, or Python. {folder} has what :func:`write_samples` puts there, and what earlier ones left."""
 
 REST = "rest"
-TESTS = f"pytest -q -x -p no:cacheprovider -p no:randomly {ROOT}/tests -m 'not long and not realdata'"
+LAYERS = ("structures", "models", "projection", "search", "learn", "align", "parse", "relate", "match", "aggregate")
+TESTS = "pytest -q -p no:cacheprovider -p no:randomly -n 0 -m 'not slow and not realdata' " + " ".join(
+    f"{ROOT}/tests/{layer}" for layer in LAYERS
+)
 
 
 def write_samples(folder: Path) -> None:
@@ -176,7 +179,7 @@ def main() -> None:
             code += "run_here(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
             subprocess.run(
                 [sys.executable, "-c", code, what, name, str(folder / "record.json")], check=True,
-                env={**environment, "PYTHONPATH": str(Path(__file__).parent)},
+                env={**environment, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)])},
                 stdout=None if use == REST else subprocess.DEVNULL,
             )  # fmt: skip
             found = json.loads((folder / "record.json").read_text("utf-8"))
