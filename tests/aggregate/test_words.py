@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from trellis.tasks import word_vectors as vectors_of
 from trellis.tasks.compounds import Compounds
-from trellis.tasks.random_effects import THOUGHT, UNLIKE, Spread, doubted, share_right, told
+from trellis.tasks.random_effects import TAIL, THOUGHT, UNLIKE, Spread, doubted, share_right, told
 from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import WordEvidence, _records
 from trellis.tasks.word_vectors import word_vectors
@@ -52,8 +52,8 @@ def test_the_spread_of_words_is_that_they_were_drawn_with():
 def test_what_a_word_tells_is_the_ratio_of_densities_between_the_means():
     found, others = Spread(0.0, 0.5, 1.5), Spread(-3.0, 1.0, 2.0)
     mean, n = np.array([-3.0, -2.0, -0.5, 0.0]), np.array([1.0, 3.0, 20.0, 2.0])
-    of_found = stats.norm(0.0, np.sqrt(0.5 + 1.5 / n)).logpdf(mean)
-    of_others = stats.norm(-3.0, np.sqrt(1.0 + 2.0 / n)).logpdf(mean)
+    of_found = stats.t(TAIL, 0.0, np.sqrt(0.5 + 1.5 / n)).logpdf(mean)
+    of_others = stats.t(TAIL, -3.0, np.sqrt(1.0 + 2.0 / n)).logpdf(mean)
     np.testing.assert_allclose(told(mean, n, found, others), of_found - of_others, atol=1e-12)
     beyond = told(np.array([-9.0, -3.0, 0.0, 4.0]), np.full(4, 2.0), found, others)
     assert np.all(np.diff(beyond) > 0)

@@ -2,11 +2,14 @@
 
 Log-odds l of the occurrences of one kind of word vary about μ from word to word by τ, and by σ within a word:
 
-    told(m, n) = log N(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log N(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
+    told(m, n) = log t(min(m, μ₁); μ₁, τ₁² + σ₁²/n) − log t(max(m, μ₀); μ₀, τ₀² + σ₀²/n)
 
 of a word with mean m over n occurrences, found words (1) against others (0); more like an entity than entities usually
-are is not less like one. A word on which functions vote was chosen by somebody: with a share ε such words keep the
-company of the others and are right nevertheless, which bounds what speaks against them,
+are is not less like one. t is Student's density with ν degrees of freedom: of one odd word a normal one would tell more
+than all else does.
+
+A word on which functions vote was chosen by somebody: with a share ε such words keep the company of the others and are
+right nevertheless, which bounds what speaks against them,
 
     doubted = log ( (1 − ε) exp told + ε )
 
@@ -32,6 +35,8 @@ UNLIKE = 0.2
 THOUGHT = 20.0
 """κ"""
 ROUNDS = 200
+TAIL = 5.0
+"""ν"""
 LEAST_SPREAD = 0.01
 """Least τ²: all words alike are as much an accident of few words as they are a fact."""
 
@@ -56,7 +61,8 @@ class Spread:
     def log_density(self, mean: FloatArray, n: FloatArray) -> FloatArray:
         """Of means over n occurrences, up to a constant."""
         variance = self.between + self.within / n
-        found: FloatArray = -0.5 * (mean - self.mean) ** 2 / variance - 0.5 * np.log(variance)
+        far = np.log1p((mean - self.mean) ** 2 / (TAIL * variance))
+        found: FloatArray = -0.5 * (TAIL + 1.0) * far - 0.5 * np.log(variance)
         return found
 
 
@@ -76,7 +82,7 @@ def told(mean: FloatArray, n: FloatArray, found: Spread, others: Spread) -> Floa
     """Log-odds that a word is one of those that are found, from the mean of its log-odds over n occurrences.
 
     >>> told(np.array([-3.0, -1.0, 1.0, 9.0]), np.full(4, 5.0), Spread(1, 0.5, 1), Spread(-3, 0.5, 1)).round(1).tolist()
-    [-11.4, 0.0, 11.4, 102.9]
+    [-5.2, 0.0, 5.2, 11.2]
     """
     if found.mean <= others.mean:  # the view tells nothing
         return np.zeros(len(mean))

@@ -1,9 +1,9 @@
 """What words say about labels beside the votes: the company a word keeps, how it is formed, and which words are alike.
 
 Views of a word learn from what the votes gave (:mod:`trellis.tasks.word_views`): *context*, the words around a span,
-*form*, its beginnings, endings and shape, and where there is more text than the votes' own, *kin*, the vector of its
-last word (:mod:`trellis.tasks.word_vectors`). Rare words count as much as common ones do, nearly: an occurrence of a
-word that occurs n times weighs n^−½.
+*form*, its beginnings, endings and shape, and *kin*, the vector of its last word (:mod:`trellis.tasks.word_vectors`),
+for which more text than the votes' own is of use. Rare words count as much as common ones do, nearly: an occurrence of
+a word that occurs n times weighs n^−½.
 
 Words are entities as a whole, mostly. So a view's log-odds l of an entity, with mean m over the n occurrences of a
 word, are compared with those of found words of a type and of the others as random effects
@@ -21,8 +21,9 @@ purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is 
 whoever knows how many entities functions miss. Open words that belong together are judged as one too
 (:mod:`trellis.tasks.compounds`).
 
-*Of found words* (``doubt``) what the views tell is bounded (``doubted``), for somebody chose the word; and where one
-function votes alone, its share of right votes is that by which the views of these words are explained best.
+*Of found words* (``doubt``) context alone tells, and that is bounded (``doubted``), for somebody chose the word, by its
+form as a rule; and where one function votes alone, its share of right votes is that by which the company of these words
+is explained best.
 
 Of labels without "O", log p(label) − log share of context and form is added where no function votes.
 """
@@ -56,6 +57,8 @@ COMMON = 5
 NEW = float(np.log(0.5))
 """The record of a word that was not seen: it is open in one text, the new one."""
 VIEWS = ("context", "form")
+N_VIEWS = len(VIEWS) + 1
+"""And kin."""
 
 
 class _Names(TypedDict):
@@ -84,9 +87,10 @@ ARRAYS = {
 
 @dataclass(frozen=True)
 class _Said:
-    """Of units: what views tell of each type, (n_units, n_kinds), what each type has beyond its share, and what the
-    occurrence itself says (n_units,)."""
+    """Of units: what context alone and all views tell of each type, (n_units, n_kinds), what each type has beyond its
+    share, and what the occurrence itself says (n_units,)."""
 
+    context: FloatArray
     views: FloatArray
     beyond: FloatArray
     here: FloatArray
@@ -153,8 +157,7 @@ class WordEvidence:
         tokens = [[heard.token for heard in text] for text in texts]
         always = {token.lower() for text in tokens for token in text}
         vocabulary, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
-        if more:
-            seen.append(self._learn_kin(heads, kinds, vocabulary, vectors))
+        seen.append(self._learn_kin(heads, kinds, vocabulary, vectors))
         spreads = [spreads_of(*view, len(self.kinds)) for view in seen]
         if not all(spreads):
             return False
@@ -191,7 +194,7 @@ class WordEvidence:
             return
         said = self._said(texts, lonely)
         pairs = np.array([self.kinds.index(unit.kind) for unit in lonely])
-        by_word = doubted(said.views[np.arange(len(lonely)), pairs])
+        by_word = doubted(said.context[np.arange(len(lonely)), pairs])
         own = {kind: [i for i, name in enumerate(self.labels) if name[self.bio * 2 :] == kind] for kind in self.kinds}
         by_votes = np.array([found[u.text][u.first : u.end, own[u.kind]].sum(axis=1).min() for u in lonely])
         for voter in dict.fromkeys(unit.alone for unit in lonely):
@@ -232,7 +235,7 @@ class WordEvidence:
                 made[unit.text][unit.first, begins] = of_open[number]
             elif unit.kind != OUTSIDE and self.doubt:
                 kind = self.kinds.index(unit.kind)
-                score = doubted(said.views[number, kind]) + said.here[number]
+                score = doubted(said.context[number, kind]) + said.here[number]
                 score += self.alone[unit.alone][kind] if unit.alone in self.alone else 0.0
                 made[unit.text][unit.first : unit.end, entities] = self.weight * score / (unit.end - unit.first)
         joined = self._joined(texts, units) if join and self.bio else []
@@ -257,28 +260,29 @@ class WordEvidence:
 
     def _said(self, texts: Sequence[Heard], units: Sequence[Unit]) -> _Said:
         words, _, word = _words(texts, units)
-        by_context = self.views["context"].of(texts, units)
         # the form of a compound is that of its last word
         formed = [unit._replace(first=unit.end - 1) if unit.open else unit for unit in units]
         _, one, of = _words(texts, formed)
+        by_context = self.views["context"].of(texts, units)
         by_form = self.views["form"].of(texts, [formed[i] for i in one])[of]
         by_kin = np.array([self.kin.get(head(texts, unit), np.log(self.shares)) for unit in units])
-        odds, single = _odds(by_context), np.array([unit.end - unit.first == 1 for unit in formed])
+        odds, once = _odds(by_context), np.ones(len(units))
         n, mean = self._seen(units, words, word, odds)
-        known = [np.ones(len(units), np.bool_), single, np.array([head(texts, unit) in self.kin for unit in units])]
-        means = [(mean, n), (_odds(by_form), np.ones(len(units))), (_odds(by_kin), np.ones(len(units)))]
-        views, size = np.zeros((len(units), len(self.kinds))), len(self.classes)
-        for number, (own, mask) in enumerate(zip(means, known, strict=True)):
-            of_kinds = self.spreads[number * size : (number + 1) * size]
+        single = np.array([unit.end - unit.first == 1 for unit in formed])
+        akin = np.array([head(texts, unit) in self.kin for unit in units])
+        told_by, size = np.zeros((N_VIEWS, len(units), len(self.kinds))), len(self.classes)
+        views = ((mean, n, once > 0), (_odds(by_form), once, single), (_odds(by_kin), once, akin))
+        for view, (own, times, known) in enumerate(views):
+            of_kinds = self.spreads[view * size : (view + 1) * size]
             for kind, spread in enumerate(of_kinds[:-1]):
-                views[:, kind] += np.where(mask, told(*own, spread, of_kinds[-1]), 0.0)
+                told_by[view, :, kind] = np.where(known, told(own, times, spread, of_kinds[-1]), 0.0)
         # what each type has beyond its share among the entities
         shares = self.shares[:-1] / self.shares[:-1].sum()
         beyond = sum(
             view - np.logaddexp.reduce(view, axis=1)[:, None] - np.log(shares)
             for view in (by_context[:, :-1], by_form[:, :-1], by_kin[:, :-1])
         )
-        return _Said(views, np.asarray(beyond), self._varies * (odds - mean))
+        return _Said(told_by[0], told_by.sum(axis=0), np.asarray(beyond), self._varies * (odds - mean))
 
     @property
     def _varies(self) -> float:
@@ -359,8 +363,7 @@ class WordEvidence:
             raise DataError("the labels of its words are not its labels")
         sizes = {name: len(names[name]) for name in ("words", "ends", "kin", "voters")}
         sizes |= {"classes": len(self.classes), "kinds": len(self.kinds)}
-        n_views = len(VIEWS) + bool(names["kin"]) if OUTSIDE in self.classes else 0
-        sizes["numbers"] = 3 * n_views * len(self.classes)
+        sizes["numbers"] = 3 * N_VIEWS * len(self.classes) if OUTSIDE in self.classes else 0
         own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
         self.shares, self.lift = own["shares"], float(own["lift"][0])
         pairs = zip(own["counts"].tolist(), own["means"].tolist(), strict=True)

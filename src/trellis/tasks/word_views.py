@@ -24,7 +24,8 @@ from trellis.models.features import feature_matrix, learn_features
 from trellis.models.saving import from_archive, to_archive
 from trellis.tasks.compounds import shape
 
-FOLDS = 4
+FOLDS = 16
+"""With four, F1 depended on how words happened to be divided (laptop-review, eight ways: 76.3 to 77.6)."""
 L2 = 1.0
 
 
