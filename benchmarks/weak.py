@@ -156,7 +156,7 @@ def forms(name: str, task: Task, threads: int | None, text: Sequence[Sequence[st
         rows["short forms"] = labels
     print(f"\n{name}: F1 of every form, on the split and on all texts")
     for said, labels in sorted(rows.items(), key=lambda row: -task.f1(row[1])):
-        print(f"  {said:<45} {task.f1(labels):6.2f} {task.f1(labels, first=0):6.2f}", flush=True)
+        print(f"  {said:<45} {task.f1(labels):7.3f} {task.f1(labels, first=0):7.3f}", flush=True)
 
 
 def draw(curves: dict[str, dict[str, list[float]]], rounds: Sequence[int], path: Path) -> None:

@@ -265,13 +265,14 @@ class WordEvidence:
         _, one, of = _words(texts, formed)
         by_context = self.views["context"].of(texts, units)
         by_form = self.views["form"].of(texts, [formed[i] for i in one])[of]
-        by_kin = np.array([self.kin.get(head(texts, unit), np.log(self.shares)) for unit in units])
+        heads, usual = [head(texts, unit) for unit in units], np.log(self.shares)
+        by_kin = np.array([self.kin.get(name, usual) for name in heads])
         odds, once = _odds(by_context), np.ones(len(units))
         n, mean = self._seen(units, words, word, odds)
         single = np.array([unit.end - unit.first == 1 for unit in formed])
-        akin = np.array([head(texts, unit) in self.kin for unit in units])
+        always, akin = np.ones(len(units), np.bool_), np.array([name in self.kin for name in heads])
         told_by, size = np.zeros((N_VIEWS, len(units), len(self.kinds))), len(self.classes)
-        views = ((mean, n, once > 0), (_odds(by_form), once, single), (_odds(by_kin), once, akin))
+        views = ((mean, n, always), (_odds(by_form), once, single), (_odds(by_kin), once, akin))
         for view, (own, times, known) in enumerate(views):
             of_kinds = self.spreads[view * size : (view + 1) * size]
             for kind, spread in enumerate(of_kinds[:-1]):
