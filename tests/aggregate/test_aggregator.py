@@ -144,7 +144,7 @@ def test_words_speak_where_no_function_votes():
 
 @pytest.mark.slow
 def test_functions_miss_some_entities_for_certain():
-    """The share holds in expectation over open words, with one addition for all of them, or without if it holds."""
+    """What words tell of their share is bounded, and holds in expectation over open words; 0: as the votes have it."""
     rng = np.random.default_rng(3)
     nouns = [f"noun{n}" for n in range(30)]
     texts = [
@@ -158,13 +158,40 @@ def test_functions_miss_some_entities_for_certain():
     def share(made):
         return np.mean([made.probabilities_[i][t, made.label_names_.index("B-TERM")] for i, t in seen])
 
-    free, some, many = (Aggregator(missed=(least, 0.5), **rounds).fit(texts) for least in (0.0, 1e-4, 0.2))
+    bounds = ((0.0, 0.5), (0.2, 0.5), (1e-4, 1e-3))
+    free, many, few = (Aggregator(missed=own, **rounds).fit(texts) for own in bounds)
     assert free.words_.lift == 0.0
-    assert many.words_.lift > some.words_.lift
+    assert many.words_.lift > 0.0 > few.words_.lift
     assert share(many) == pytest.approx(0.2, abs=2e-3)
-    assert share(free) < share(many)
-    for made in (free, many):
+    assert share(few) == pytest.approx(1e-3, rel=0.02)
+    assert share(few) < share(free) < share(many)
+    for made in (free, many, few):
         assert made.predict(texts) == made.labels_
+
+
+def news(n, seed=0):
+    """People are of two words, places of one; a list knows every other name, and nobody votes on the others."""
+    rng, texts, gold = np.random.default_rng(seed), [], []
+    drawn = ["".join(rng.choice(list("abdeiklmnorst"), 6)).capitalize() for _ in range(120)]
+    people, places = [(drawn[i], drawn[i + 1]) for i in range(0, 80, 2)], drawn[80:]
+    for _ in range(n):
+        (first, last), place = people[rng.integers(len(people))], places[rng.integers(len(places))]
+        tokens = (
+            f"Then {first} {last} went to {place} and saw the {rng.choice(['house', 'river', 'old town'])} .".split()
+        )
+        known = [[1, 3, "PER"]] * (people.index((first, last)) % 2), [[5, 6, "LOC"]] * (places.index(place) % 2)
+        texts.append({"tokens": tokens, "spans": {"list": [*known[0], *known[1]]}})
+        gold.append(["O", "B-PER", "I-PER", "O", "O", "B-LOC", *["O"] * (len(tokens) - 6)])
+    return texts, gold
+
+
+@pytest.mark.slow
+def test_half_of_the_names_are_enough_to_find_the_others():
+    """Their types, their ends and how many they are, by words alone: none of the others is ever voted on."""
+    texts, gold = news(200)
+    votes, made = (Aggregator(words=words, missed=(0.0025, 0.5)).fit(texts) for words in (False, True))
+    assert agreement(votes.labels_, gold) < 0.9
+    assert agreement(made.labels_, gold) > 0.98
 
 
 def test_a_short_form_is_what_its_long_form_is_and_no_more():

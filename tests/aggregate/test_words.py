@@ -10,11 +10,12 @@ from scipy import optimize, stats
 
 from trellis.tasks import word_vectors as vectors_of
 from trellis.tasks.compounds import Compounds
-from trellis.tasks.random_effects import TAIL, THOUGHT, UNLIKE, Spread, doubted, share_right, told
+from trellis.tasks.random_effects import TAIL, THOUGHT, UNLIKE, Spread, doubted, share_of, share_right, told
 from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import WordEvidence, _records
+from trellis.tasks.word_units import HeardToken, Unit, head, spellings_of, units_of, words_of
 from trellis.tasks.word_vectors import word_vectors
-from trellis.tasks.word_views import HeardToken, Unit
+from trellis.tasks.word_views import DESCRIBE
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,17 @@ def test_the_share_of_right_votes_is_the_likeliest_one():
         assert share_right(ratio, thought) == pytest.approx(best, abs=1e-3)
 
 
+def test_the_share_of_entities_is_the_likeliest_one():
+    rng = np.random.default_rng(4)
+    entity = rng.random(4000) < 0.08
+    told = stats.norm.logpdf(x := rng.normal(np.where(entity, 3.0, 0.0)), 3.0) - stats.norm.logpdf(x)
+    best = optimize.minimize_scalar(
+        lambda p: -np.log(p * np.exp(told) + 1.0 - p).sum(), bounds=(1e-6, 1 - 1e-6), method="bounded"
+    ).x
+    assert share_of(told) == pytest.approx(best, abs=1e-4)
+    assert share_of(told) == pytest.approx(0.08, abs=0.02)
+
+
 def test_a_compound_is_one_whole_or_its_last_word_or_nothing(monkeypatch):
     """All labellings of three open words, by the evidence alone: what parts get besides is as good as never."""
     words = WordEvidence(["O", "B-T", "I-T"])
@@ -90,19 +102,44 @@ def test_a_compound_is_one_whole_or_its_last_word_or_nothing(monkeypatch):
     monkeypatch.setattr(words.compounds, "together", lambda a, b: bonds[a, b])
     monkeypatch.setattr(words, "_said", lambda texts, units: units)
     monkeypatch.setattr(words, "_open", lambda texts, units, said: np.array([[alone[u.first, u.end]] for u in units]))
-    inside = np.array([0.0, 0.0, -0.3])
+    inside = np.array([[0.0, 0.0, -0.3], [0.0, 0.0, -0.4]])
     [found] = words.evidence(heard, [["O"] * 3], inside)
     number, score = {"O": 0, "B": 1, "I": 2}, {}
     for labels in itertools.product("OBI", repeat=3):
         if all(b != "I" or a != "O" for a, b in itertools.pairwise(("O", *labels))):
             score["".join(labels)] = found[np.arange(3), [number[k] for k in labels]].sum()
-    whole = 1.2 + np.log(stats.logistic.cdf([1.0, 0.5])).sum() - 2 * 0.3
+    whole = 1.2 + np.log(stats.logistic.cdf([1.0, 0.5])).sum() - 0.3 - 0.4
     last = 0.7 + np.log(stats.logistic.cdf(-0.5))
     expected = {"OOO": 0.0, "BII": whole, "OOB": last}
     assert {k: score[k] for k in expected} == pytest.approx(expected)
     assert all(value < -15.0 for labels, value in score.items() if labels not in expected)
     [apart] = words.evidence(heard, [["O"] * 3], inside, join=False)
     np.testing.assert_allclose(apart[:, 1], [2.5, 1.5, 0.7])
+
+
+def test_open_words_that_do_not_belong_together_are_not_one(monkeypatch):
+    """Going on over words without votes is no likelier than to end there, and has the odds of belonging together."""
+    words = WordEvidence(["O", "B-T", "I-T"])
+    heard = [[HeardToken("Ann"), HeardToken("said"), HeardToken("."), HeardToken("Bob", "B-T"), HeardToken("left")]]
+    bonds = {("Ann", "said"): -2.0, ("said", "."): -3.0, ("left", "."): -9.0}
+    monkeypatch.setattr(words.compounds, "together", lambda a, b: bonds[a, b])
+    monkeypatch.setattr(words, "_said", lambda texts, units: units)
+    monkeypatch.setattr(words, "_open", lambda texts, units, said: np.ones((len(units), 1)))
+    for inside, cost in ((0.7, 0.0), (-0.7, -0.7)):
+        [found] = words.evidence(heard, [["O", "O", "O", "B-T", "O"]], np.array([[0.0, 0.0, inside]] * 2))
+        # after a vote, the votes decide
+        np.testing.assert_allclose(found[:, 2], [0.0, cost - 2.0, cost - 3.0, 0.0, 0.0])
+
+
+def test_capitals_count_but_not_those_of_a_sentence():
+    texts = [[HeardToken(token) for token in ["Apple", "grows", ".", "Apple", "fell", "on", "Apple", "and", "apple"]]]
+    units = [unit for unit in units_of(texts, [["O"] * 9], bio=True) if head(texts, unit) == "apple"]
+    shapes = [next(name for name in DESCRIBE["form"](texts, unit) if name.startswith("s=")) for unit in units]
+    assert shapes == ["s=^Xxx", "s=^Xxx", "s=Xxx", "s=xx"]
+    first, of = spellings_of(texts, units)
+    assert first == [0, 2, 3]
+    assert of.tolist() == [0, 0, 1, 2]
+    assert words_of(texts, units)[0] == ["apple"]
 
 
 def test_a_word_has_a_record():

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
 TRAINING = flags(
-    "save", "rules", "labels", "coarse", "accuracy", "price", "no_words", "no_doubt", "text", "rounds", "gamma", "seed",
+    "save", "rules", "labels", "coarse", "accuracy", "price", "no_words", "doubt", "text", "rounds", "gamma", "seed",
     "history",
 )  # fmt: skip
 """Options that training alone reads."""
@@ -65,7 +65,7 @@ def aggregate(
     no_words: Annotated[
         bool, flag("--no-words", help="Do not let words speak where no function votes.", panel=DECODING)
     ] = False,
-    no_doubt: Annotated[bool, flag("--no-doubt", help="Do not let them speak against votes.", panel=DECODING)] = False,
+    doubt: Annotated[bool, flag("--doubt", help="Let words speak against votes too.", panel=DECODING)] = False,
     text: Annotated[
         list[str] | None,
         file_option("--text", help="More text, which shows what words are alike; repeatable.", panel=KNOWLEDGE),
@@ -116,7 +116,7 @@ def aggregate(
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
     if no_words:
-        refuse_beside(context, "--no-words", "lets no word speak", flags("no_doubt", "text"))
+        refuse_beside(context, "--no-words", "lets no word speak", flags("doubt", "text"))
     read = {"files": files, "--rules": rules, "--model": model, "--text": text}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
@@ -132,7 +132,7 @@ def aggregate(
         more = [one.sentence.words for path in text or () for one in read_texts(path)]
         made = Aggregator(
             kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=own, rules_path=rules or "rules",
-            words=not no_words, doubt=not no_doubt, gamma=gamma, max_iter=rounds, random_state=seed,
+            words=not no_words, doubt=doubt, gamma=gamma, max_iter=rounds, random_state=seed,
             n_jobs=jobs(threads), engine=engine, verbose=not quiet,
         ).fit(texts, text=more)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_

@@ -10,10 +10,10 @@ A constraint for each function, and one for silence, hold it to their meaning (p
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
 invalid BIO sequences. Then words speak: where no function votes short forms are what their long forms are
-(:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence for it, or against a vote
-(:mod:`trellis.tasks.word_evidence`), which leaves open how many entities functions miss:
+(:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence for it
+(:mod:`trellis.tasks.word_evidence`). How many entities functions miss is told by the words as well, between bounds:
 
-    E_q[ entities among spans without votes ]  ≥  least missed · spans without votes       with what words say
+    E_q[ entities of type k among words without votes ]  =  share of k · words without votes      with what words say
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -52,7 +52,7 @@ from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.projection import project
 from trellis.tasks.short_forms import short_forms
 from trellis.tasks.word_evidence import WordEvidence
-from trellis.tasks.word_views import heard_of
+from trellis.tasks.word_units import heard_of
 
 OPEN = "open"
 """Column of a batch: words that nobody votes on and that are labelled "O"."""
@@ -97,15 +97,15 @@ class Aggregator(SavedEstimator):
     accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
         not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions may contradict each other
-    missed : (least, most) expected share of entities among what functions leave out: most among all tokens on which no
-        function votes, at the same price, and least among words and compounds without votes that are labelled "O", once
-        words speak; None: any
+    missed : (least, most) expected share of entities among what functions leave out: at most among all tokens on which
+        no function votes, at the same price; and, once words speak, bounds of the share that they tell, among words
+        without votes that are labelled "O" (least 0: as the votes have it); None: any
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     words : whether words speak where no function votes
-    doubt : whether their company and form speak of words that functions vote on too
+    doubt : whether the company of words speaks against votes, too
     word_weight : what that evidence is multiplied by (:mod:`trellis.tasks.word_evidence`)
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
@@ -120,13 +120,13 @@ class Aggregator(SavedEstimator):
     coarse: Mapping[str, Sequence[str]] | None = None
     accuracy: float | Mapping[str, float] | None = 0.9
     strength: float = 10.0
-    missed: Sequence[float] | None = (0.0075, 0.05)
+    missed: Sequence[float] | None = (0.0025, 0.05)
     share: Sequence[float] | None = None
     rules: str | None = None
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
     words: bool = True
-    doubt: bool = True
+    doubt: bool = False
     word_weight: float = 1.0
     gamma: float = 1.0
     max_iter: int = 100
@@ -179,7 +179,7 @@ class Aggregator(SavedEstimator):
             words = self._word_evidence()
             if words.fit([heard_of(one) for one in texts], labels, found, list(text)):
                 self.words_ = words
-                words.lift = self._lift(self._with_words(texts, labels, join=False), labels)
+                words.lift = self._lift(self._with_words(texts, labels, join=True), labels)
             texts = self._with_words(texts, labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = labels, found
@@ -293,33 +293,42 @@ class Aggregator(SavedEstimator):
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 
-    def _lift(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> float:
-        """The least addition to the evidence of open words that makes enough of them entities.
+    def _lift(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> FloatArray:
+        """What to add to the evidence of open words, so that as many are entities of each type as words say.
 
-        It is the dual variable of that constraint: texts are projected once more, with what words say.
+        They are the dual variables of these constraints: texts are projected once more, with what words say.
         """
+        lift = np.zeros(len(self.kinds_))
         if self.words_ is None or not self.bio_ or not self.missed or not self.missed[0]:
-            return 0.0
+            return lift
         batch = self.model_.encode(texts)
+        words, missed = self.words_.open_words([heard_of(text) for text in texts], labels, *self.missed)
         codes = np.zeros(batch.n_slots, np.int32)
-        codes[[batch.offsets[i] + t for i, t in self.words_.open_words([heard_of(text) for text in texts], labels)]] = 1
+        codes[[batch.offsets[i] + t for i, t in words]] = 1
         told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
-        begins = [name for name in self.label_names_ if name.startswith("B-")]
         among = column(OPEN) == OPEN
-        row = count(*begins, where=among).per("corpus") >= self.missed[0] * count(where=among).per("corpus")
-        found = project(self.model_.scores(batch), rows_of(self.model_, told, [row]), self.gamma)
-        return float(found.duals.row.sum())
+        rows = [
+            (count(f"B-{kind}", where=among).per("corpus") == number).named(f"missed {kind}")
+            for kind, number in zip(self.kinds_, missed.tolist(), strict=True)
+        ]
+        found = project(self.model_.scores(batch), rows_of(self.model_, told, rows), self.gamma)
+        return -np.asarray(found.duals.row)
 
     def _inside(self) -> FloatArray:
-        """What going on costs where nobody votes, against ending: a span is silent as a whole, not word by word."""
-        cost = np.zeros(len(self.label_names_))
+        """(2, n_labels) what going on costs where nobody votes, against ending, after the first word and after others.
+
+        A span is silent as a whole, not word by word.
+        """
+        cost = np.zeros((2, len(self.label_names_)))
         if self.bio_:
             number = {name: k for k, name in enumerate(self.label_names_)}
             silent, o = np.log(self.model_.emission_[:, 0, :]).sum(axis=0), number[OUTSIDE]
             follow = np.log(np.maximum(self.model_.transition_, 1e-300))
             for kind in self.kinds_:
-                b, i = number[f"B-{kind}"], number[f"I-{kind}"]
-                cost[i] = silent[o] + follow[b, o] - (silent[i] - self.model_.trust_[-1] + follow[b, i])
+                i = number[f"I-{kind}"]
+                for place, before in enumerate((number[f"B-{kind}"], i)):
+                    goes_on = silent[i] - self.model_.trust_[-1] + follow[before, i]
+                    cost[place, i] = silent[o] + follow[before, o] - goes_on
         return cost
 
     # names

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypedDict
 
@@ -58,7 +59,7 @@ class Compounds:
 
     def _set(self, features: Vocabulary, weights: FloatArray, of_vector: Mapping[str, tuple[float, float]]) -> None:
         self._features, self._weights, self._of_vector = features, weights, dict(of_vector)
-        self._weight = dict(zip(features, weights[:-1].tolist(), strict=True))
+        self._weight: dict[str, float] = dict(zip(features, weights[:-1].tolist(), strict=True))
         self._known: dict[tuple[int, str], float] = {}
 
     def fit(
@@ -72,7 +73,7 @@ class Compounds:
             of = {t: k for k, (first, end, _) in enumerate(own) for t in range(first, end)}
             pairs = [(t, t + 1) for t in range(len(text) - 1) if t in of or t + 1 in of]
             for a, b in pairs:
-                rows.append([*_described(0, text[a]), *_described(1, text[b])])
+                rows.append([*_described(0, text[a]), *_described(1, text[b]), _both(text[a], text[b])])
                 places.append([number.get(text[t].lower(), -1) for t in (a, b)])
                 together.append(int(of.get(a) == of.get(b)))
         if len(set(together)) < 2:
@@ -92,7 +93,8 @@ class Compounds:
 
     def together(self, first: str, second: str) -> float:
         """Log-odds that two neighbours are of one span."""
-        return self._side(0, first) + self._side(1, second) + float(self._weights[-1])
+        both = self._weight.get(_both(first, second), 0.0)
+        return self._side(0, first) + self._side(1, second) + both + float(self._weights[-1])
 
     def bonds(self, words: Sequence[str]) -> FloatArray:
         """(n_words − 1,) of each word and the next."""
@@ -132,13 +134,13 @@ def whole_or_last(
     """Write the evidence of a compound over that of its words, of which the last one's stays.
 
     evidence : (n_words, n_labels);  score : (n_kinds,) for the whole;  bonds : (n_words − 1,) log-odds
-    begins, goes_on : the labels of each kind;  inside : (n_kinds,) what going on gets
+    begins, goes_on : the labels of each kind;  inside : (2, n_kinds) what the second word gets, and what later ones get
     """
     against = PART + max(0.0, float(score.max()), float(evidence[-1, begins].max()))
     evidence[:-1, begins] = -against * len(bonds)
     evidence[0, begins] += score - np.logaddexp(0.0, -bonds).sum()
     evidence[0, goes_on] = -against * len(bonds)
-    evidence[1:, goes_on] = against + inside
+    evidence[1:, goes_on] = against + inside[np.minimum(np.arange(len(bonds)), 1)]
     evidence[-1, begins] -= np.logaddexp(0.0, bonds[-1])
 
 
@@ -146,6 +148,11 @@ def _described(side: int, word: str) -> list[str]:
     return [f"{side} w={word.lower()}", f"{side} x={word[-3:].lower()}", f"{side} s={shape(word)}"]
 
 
+def _both(first: str, second: str) -> str:
+    return f"s={shape(first)} {shape(second)}"
+
+
+@lru_cache(maxsize=2**16)
 def shape(token: str) -> str:
     """The form of a token, runs cut to two.
 

@@ -35,6 +35,7 @@ UNLIKE = 0.2
 THOUGHT = 20.0
 """κ"""
 ROUNDS = 200
+FIRST_SHARE = 0.01
 TAIL = 5.0
 """ν"""
 LEAST_SPREAD = 0.01
@@ -109,4 +110,16 @@ def share_right(doubted: FloatArray, thought: float) -> float:
     for _ in range(ROUNDS):
         right = (share * ratio / (share * ratio + 1.0 - share)).sum()
         share = float((right + THOUGHT * thought) / (len(ratio) + THOUGHT))
+    return share
+
+
+def share_of(told: FloatArray) -> float:
+    """π: how many of the words of which this is told are entities, by EM without a thought before.
+
+    >>> round(share_of(np.array([4.0] * 200 + [-4.0] * 800)), 2), round(share_of(np.full(9, -1.0)), 2)
+    (0.19, 0.0)
+    """
+    ratio, share = np.exp(np.clip(told, -50.0, 50.0)), FIRST_SHARE
+    for _ in range(ROUNDS):
+        share = float((share * ratio / (share * ratio + 1.0 - share)).mean())
     return share

@@ -45,15 +45,18 @@ from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.tasks.compounds import Compounds, whole_or_last
-from trellis.tasks.random_effects import Spread, doubted, share_right, spreads_of, told
+from trellis.tasks.random_effects import Spread, doubted, share_of, share_right, spreads_of, told
+from trellis.tasks.word_units import Heard, Unit, head, joined_of, spellings_of, units_of, words_of
 from trellis.tasks.word_vectors import word_vectors
-from trellis.tasks.word_views import Heard, Unit, WordView, classifiers, fold_of, folds_of, head, judged
+from trellis.tasks.word_views import WordView, classifiers, fold_of, folds_of, judged
 
 LEAST_TEXTS = 20
 LEAST_ENTITIES = 20
 """With fewer texts, or fewer tokens that are not "O", there is nothing to learn a view from."""
 COMMON = 5
 """Words of more text that occur so often are remembered."""
+CAUTION = 0.75
+"""So much of the share that words tell is taken: views of the same occurrences are surer together than they should."""
 NEW = float(np.log(0.5))
 """The record of a word that was not seen: it is open in one text, the new one."""
 VIEWS = ("context", "form")
@@ -79,7 +82,7 @@ ARRAYS = {
     "records": ArrayOf(np.float64, ("ends",), low=-50.0, high=50.0),
     "kin": ArrayOf(np.float64, ("kin", "classes"), low=-1e6, high=1.0),
     "alone": ArrayOf(np.float64, ("voters", "kinds"), low=-50.0, high=50.0),
-    "lift": ArrayOf(np.float64, (1,), low=0.0, high=1e6),
+    "lift": ArrayOf(np.float64, ("kinds",), low=-1e6, high=1e6),
     "shares": ArrayOf(np.float64, ("classes",), low=1e-300, high=1.0),
     "spreads": ArrayOf(np.float64, ("numbers",), low=-1e6, high=1e12),
 }
@@ -111,7 +114,7 @@ class WordEvidence:
         kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
-        self.lift = 0.0
+        self.lift = np.zeros(len(self.kinds))
         self.compounds = Compounds(n_jobs)
         self.views = {name: WordView(name, len(self.classes), n_jobs) for name in VIEWS}
         self.spreads: list[Spread] = []
@@ -135,25 +138,26 @@ class WordEvidence:
         """
         if len(texts) < LEAST_TEXTS or sum(k != OUTSIDE for own in labels for k in own) < LEAST_ENTITIES:
             return False
-        units = [unit for unit in self._units(texts, labels) if OUTSIDE in self.classes or unit.voted]
+        units = [unit for unit in units_of(texts, labels, bio=self.bio) if OUTSIDE in self.classes or unit.voted]
         if len(set(folds_of(texts, units).tolist())) < 2:
             return False
-        names, one, word = _words(texts, units)
+        names, word = words_of(texts, units)
         kinds = np.array([self.classes.index(unit.kind) for unit in units])
         heads = [head(texts, unit) for unit in units]
         times = Counter(zip(heads, kinds.tolist(), strict=True))
         often = [times[pair] for pair in zip(heads, kinds.tolist(), strict=True)]
-        kind = _commonest(word, kinds, len(names), len(self.classes))
         self.shares = (np.bincount(kinds, minlength=len(self.classes)) + 1.0) / (len(units) + len(self.classes))
         by_context = self.views["context"].learn(texts, units, kinds, np.array(often) ** -0.5)
-        # form is the same for all occurrences of a word: one row for each, of its most common type
-        by_form = self.views["form"].learn(texts, [units[i] for i in one], kind, np.ones(len(one)))
+        # form is the same for all occurrences of a word as it is written: one row for each, of its most common type
+        written, spelling = spellings_of(texts, units)
+        kind = _commonest(spelling, kinds, len(written), len(self.classes))
+        by_form = self.views["form"].learn(texts, [units[i] for i in written], kind, np.ones(len(written)))
         if OUTSIDE not in self.classes:
             return True
         self.records = _records(units, heads)
         odds, of_form = _odds(by_context), _odds(by_form)
-        single = np.array([units[i].end - units[i].first == 1 for i in one])
-        seen = [(odds, word, kinds), (of_form, np.arange(len(names)), np.where(single | (kind < 0), kind, -1))]
+        single = np.array([units[i].end - units[i].first == 1 for i in written])
+        seen = [(odds, word, kinds), (of_form, np.arange(len(written)), np.where(single, kind, -1))]
         tokens = [[heard.token for heard in text] for text in texts]
         always = {token.lower() for text in tokens for token in text}
         vocabulary, vectors = word_vectors(chain(tokens, more), min_count=COMMON, always=always)
@@ -165,10 +169,10 @@ class WordEvidence:
         self.words = _means(names, word, odds)
         if self.bio:
             self.compounds.fit(tokens, [spans_of_labels(own) for own in labels], vocabulary, vectors)
-            joined = self._joined(texts, units)
+            joined = joined_of(texts, units, self.compounds)
             if joined:
                 of_joined = _odds(self.views["context"].of(texts, joined))
-                names, _, word = _words(texts, joined)
+                names, word = words_of(texts, joined)
                 self.words = {**_means(names, word, of_joined), **self.words}
         self._learn_alone(texts, units, found)
         return True
@@ -213,11 +217,11 @@ class WordEvidence:
     ) -> list[FloatArray]:
         """(n_tokens, n_labels) for each text, from the labels that the votes gave it.
 
-        inside : (n_labels,) what the inner words of a compound get for every label
+        inside : (2, n_labels) what the second word of a compound and its later ones get for every label
         join : whether there are compounds
         """
         made = [np.zeros((len(text), len(self.labels))) for text in texts]
-        units = self._units(texts, labels)
+        units = units_of(texts, labels, bio=self.bio)
         if not units:
             return made
         if OUTSIDE not in self.classes:
@@ -238,31 +242,56 @@ class WordEvidence:
                 score = doubted(said.context[number, kind]) + said.here[number]
                 score += self.alone[unit.alone][kind] if unit.alone in self.alone else 0.0
                 made[unit.text][unit.first : unit.end, entities] = self.weight * score / (unit.end - unit.first)
-        joined = self._joined(texts, units) if join and self.bio else []
+        if not self.bio:
+            return made
+        goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
+        for unit in units:
+            text, t = texts[unit.text], unit.end
+            if unit.open and t < len(text) and not text[t].vote and labels[unit.text][t] == OUTSIDE:
+                apart = min(0.0, self.compounds.together(text[t - 1].token, text[t].token))
+                made[unit.text][t, goes_on] = np.minimum(inside[:, goes_on].min(axis=0), 0.0) + apart
+        joined = joined_of(texts, units, self.compounds) if join else []
         if joined:
-            goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
             of_whole = self._open(texts, joined, self._said(texts, joined))
             for unit, score in zip(joined, of_whole, strict=True):
                 own = made[unit.text][unit.first : unit.end]
                 bonds = self.compounds.bonds([heard.token for heard in texts[unit.text][unit.first : unit.end]])
-                whole_or_last(own, score, bonds, begins, goes_on, inside[goes_on])
+                whole_or_last(own, score, bonds, begins, goes_on, inside[:, goes_on])
         return made
+
+    def _records(self, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
+        return np.array([self.records.get(head(texts, unit), NEW) for unit in units])
 
     def _open(self, texts: Sequence[Heard], units: Sequence[Unit], said: _Said) -> FloatArray:
         """(n_units, n_kinds) evidence for each type where nobody votes."""
-        records = np.array([self.records.get(head(texts, unit), NEW) for unit in units])
+        records = self._records(texts, units)
         found: FloatArray = self.weight * (said.views + said.beyond + (said.here + records)[:, None]) + self.lift
         return found
 
-    def open_words(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """Text and token of each."""
-        return [(unit.text, unit.first) for unit in self._units(texts, labels) if unit.open]
+    def open_words(
+        self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], least: float, most: float
+    ) -> tuple[list[tuple[int, int]], FloatArray]:
+        """Text and token of each, and how many entities of each type are among them, (n_kinds,), as words tell.
+
+        least, most : bounds of their share. Types are as common among what is missed as among what was found.
+        """
+        units = [unit for unit in units_of(texts, labels, bio=self.bio) if unit.open]
+        of_kinds = self.shares[:-1] / self.shares[:-1].sum()
+        if not units:
+            return [], 0.0 * of_kinds
+        wholes = joined_of(texts, units, self.compounds)
+        inner = {(unit.text, t) for unit in wholes for t in range(unit.first, unit.end)}
+        judged_as_one = [*wholes, *(unit for unit in units if (unit.text, unit.first) not in inner)]
+        records = self._records(texts, judged_as_one)
+        told = self._open(texts, judged_as_one, self._said(texts, judged_as_one)) - np.log(np.exp(records).mean())
+        share = CAUTION * share_of(np.logaddexp.reduce(told + np.log(of_kinds), axis=1))
+        return [(unit.text, unit.first) for unit in units], np.clip(share, least, most) * len(judged_as_one) * of_kinds
 
     def _said(self, texts: Sequence[Heard], units: Sequence[Unit]) -> _Said:
-        words, _, word = _words(texts, units)
+        words, word = words_of(texts, units)
         # the form of a compound is that of its last word
         formed = [unit._replace(first=unit.end - 1) if unit.open else unit for unit in units]
-        _, one, of = _words(texts, formed)
+        one, of = spellings_of(texts, formed)
         by_context = self.views["context"].of(texts, units)
         by_form = self.views["form"].of(texts, [formed[i] for i in one])[of]
         heads, usual = [head(texts, unit) for unit in units], np.log(self.shares)
@@ -303,34 +332,6 @@ class WordEvidence:
         chosen = np.where(known[:, :1] > 0, known, here)
         return chosen[:, 0], chosen[:, 1]
 
-    def _units(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]]) -> list[Unit]:
-        """Spans, and other tokens, but none without a letter."""
-        made = []
-        for number, (text, own) in enumerate(zip(texts, labels, strict=True)):
-            spans = {first: (end, kind) for first, end, kind in spans_of_labels(own)} if self.bio else {}
-            at = 0
-            while at < len(text):
-                end, kind = spans.get(at, (at + 1, OUTSIDE if self.bio else own[at]))
-                if kind != OUTSIDE or _has_letter(text[at].token):
-                    voters = {heard.alone for heard in text[at:end] if heard.vote}
-                    alone = voters.pop() if len(voters) == 1 else ""
-                    made.append(Unit(number, at, end, kind, any(heard.vote for heard in text[at:end]), alone))
-                at = end
-        return made
-
-    def _joined(self, texts: Sequence[Heard], units: Sequence[Unit]) -> list[Unit]:
-        """Compounds: open words, each of which is likelier to belong to the next than not."""
-        made: list[Unit] = []
-        for unit in units:
-            last = made[-1] if made else None
-            if last and unit.open and last.open and (unit.text, unit.first) == (last.text, last.end):
-                text = texts[unit.text]
-                if self.compounds.together(text[unit.first - 1].token, text[unit.first].token) > 0.0:
-                    made[-1] = last._replace(end=unit.end)
-                    continue
-            made.append(unit)
-        return [unit for unit in made if unit.open and unit.end - unit.first > 1]
-
     # parts of a model file
 
     def _parts(self) -> dict[str, Compounds | WordView]:
@@ -341,7 +342,7 @@ class WordEvidence:
         table = np.array(list(self.words.values()), np.float64).reshape(-1, 2)
         spreads = np.array([astuple(one) for one in self.spreads], np.float64).ravel()
         arrays = {"counts": table[:, 0].copy(), "means": table[:, 1].copy(), "shares": self.shares, "spreads": spreads}
-        arrays |= {"records": np.array(list(self.records.values()), np.float64), "lift": np.array([self.lift])}
+        arrays |= {"records": np.array(list(self.records.values()), np.float64), "lift": self.lift}
         arrays["kin"] = np.array(list(self.kin.values()), np.float64).reshape(-1, len(self.classes))
         arrays["alone"] = np.array(list(self.alone.values()), np.float64).reshape(-1, len(self.kinds))
         of_parts = {name: part.learned() for name, part in self._parts().items()}
@@ -366,7 +367,7 @@ class WordEvidence:
         sizes |= {"classes": len(self.classes), "kinds": len(self.kinds)}
         sizes["numbers"] = 3 * N_VIEWS * len(self.classes) if OUTSIDE in self.classes else 0
         own = check_arrays(ARRAYS, {name: array for name, array in arrays.items() if "/" not in name}, **sizes)
-        self.shares, self.lift = own["shares"], float(own["lift"][0])
+        self.shares, self.lift = own["shares"], own["lift"]
         pairs = zip(own["counts"].tolist(), own["means"].tolist(), strict=True)
         self.words = dict(zip(names["words"], pairs, strict=True))
         self.records = dict(zip(names["ends"], own["records"].tolist(), strict=True))
@@ -381,22 +382,6 @@ class WordEvidence:
         for name, part in self._parts().items():
             mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{name}/")}
             part.restore(headers[name], mine)
-
-
-def _words(texts: Sequence[Heard], units: Sequence[Unit]) -> tuple[list[str], list[int], IntArray]:
-    """The words of units (of a span all of them), the first unit of each, and which one each unit is."""
-    number: dict[str, int] = {}
-    first, of = [], []
-    for i, unit in enumerate(units):
-        name = " ".join(heard.token for heard in texts[unit.text][unit.first : unit.end]).lower()
-        if name not in number:
-            first.append(i)
-        of.append(number.setdefault(name, len(number)))
-    return list(number), first, np.array(of, np.int64)
-
-
-def _has_letter(token: str) -> bool:
-    return any(sign.isalpha() for sign in token)
 
 
 def _means(names: Sequence[str], word: IntArray, odds: FloatArray) -> dict[str, tuple[float, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -17,55 +17,17 @@ from numpy.typing import NDArray
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.voted import OUTSIDE, VotedText
+from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.models import MaxEnt
 from trellis.models.features import feature_matrix, learn_features
 from trellis.models.saving import from_archive, to_archive
 from trellis.tasks.compounds import shape
+from trellis.tasks.word_units import Heard, Unit, begins_sentence, head
 
 FOLDS = 16
 """With four, F1 depended on how words happened to be divided (laptop-review, eight ways: 76.3 to 77.6)."""
 L2 = 1.0
-
-
-class HeardToken(NamedTuple):
-    """A token, a vote that is cast on it, empty where none is, and the function, where it votes alone."""
-
-    token: str
-    vote: str = ""
-    alone: str = ""
-
-
-Heard = Sequence[HeardToken]
-"""A text."""
-
-
-def heard_of(text: VotedText) -> Heard:
-    """Tokens, each with the first vote that is cast on it, and the function that casts it if no other votes there."""
-    made = []
-    for t, token in enumerate(text.tokens):
-        cast = [(own[t], name) for name, own in text.votes.items() if own[t] is not None]
-        made.append(HeardToken(token, *(("", "") if not cast else (cast[0][0] or "", cast[0][1] * (len(cast) == 1)))))
-    return made
-
-
-class Unit(NamedTuple):
-    """A span that is labelled as an entity, or another token or compound: its text, first to end, type (or "O").
-
-    alone : the function, where no other votes on it
-    """
-
-    text: int
-    first: int
-    end: int
-    kind: str
-    voted: bool
-    alone: str = ""
-
-    @property
-    def open(self) -> bool:
-        return self.kind == OUTSIDE and not self.voted
 
 
 class WordView:
@@ -125,15 +87,19 @@ def classifiers(
     matrix: Any, kinds: IntArray, folds: IntArray, weights: FloatArray, n_classes: int, n_jobs: int | None
 ) -> list[MaxEnt]:
     """One for each fold, which learns from the others."""
-    made = []
-    for fold in range(FOLDS):
-        model = MaxEnt(n_classes, l2=L2, max_iter=60, tol=1e-5, n_jobs=n_jobs)
-        seen = np.flatnonzero(folds != fold)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
-            model.fit(matrix[seen], kinds[seen], weights[seen])
-        made.append(model)
-    return made
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it need not be at its optimum to be of use
+        placed = engine_for(n_jobs).near.place(range(FOLDS))
+        return list(placed.run(_without_fold, (matrix, kinds, folds, weights, n_classes)))
+
+
+def _without_fold(
+    given: tuple[Any, IntArray, IntArray, FloatArray, int], fold: int, state: None
+) -> tuple[MaxEnt, None]:
+    """Folds are what runs side by side: within one, cores would wait for each other at every step."""
+    matrix, kinds, folds, weights, n_classes = given
+    model, seen = MaxEnt(n_classes, l2=L2, max_iter=60, tol=1e-5, n_jobs=1), np.flatnonzero(folds != fold)
+    return model.fit(matrix[seen], kinds[seen], weights[seen]), None
 
 
 def judged(models: Sequence[MaxEnt], matrix: Any, folds: IntArray) -> FloatArray:
@@ -144,11 +110,6 @@ def judged(models: Sequence[MaxEnt], matrix: Any, folds: IntArray) -> FloatArray
         if len(own):
             made[own] = model.predict_log_proba(matrix[own])
     return made
-
-
-def head(texts: Sequence[Heard], unit: Unit) -> str:
-    """The last word of a unit."""
-    return texts[unit.text][unit.end - 1].token.lower()
 
 
 def fold_of(word: str) -> int:
@@ -162,14 +123,15 @@ def folds_of(texts: Sequence[Heard], units: Sequence[Unit]) -> IntArray:
 
 
 def _context(texts: Sequence[Heard], unit: Unit) -> list[str]:
-    """The two words on either side of a unit, alone, by their endings and in pairs."""
+    """The two words on either side of a unit, alone, by their endings and shapes, and in pairs."""
     text = texts[unit.text]
     near = [unit.first - 2, unit.first - 1, unit.end, unit.end + 1]
-    far, before, after, beyond = (text[at].token.lower() if 0 <= at < len(text) else "#" for at in near)
-    found = [
-        f"{place}={word}" for place, word in zip(("-2", "-1", "+1", "+2"), (far, before, after, beyond), strict=True)
-    ]
+    tokens = [text[at].token if 0 <= at < len(text) else "#" for at in near]
+    far, before, after, beyond = (token.lower() for token in tokens)
+    places = ("-2", "-1", "+1", "+2")
+    found = [f"{place}={word}" for place, word in zip(places, (far, before, after, beyond), strict=True)]
     found += [f"x{name[:3]}{name[3:][-3:]}" for name in found]
+    found += [f"s{place}={shape(token)}" for place, token in zip(places, tokens, strict=True)]
     return [*found, f"b={far} {before}", f"a={after} {beyond}", f"m={before} {after}"]
 
 
@@ -181,7 +143,8 @@ def _form(texts: Sequence[Heard], unit: Unit) -> list[str]:
         return ["u=" + word for word in sorted(set(last.split()))]
     found = [f"x{n}={last[-n:]}" for n in (1, 2, 3, 4, 5) if len(last) > n]
     found += [f"p{n}={first[:n]}" for n in (2, 3, 4, 5) if len(first) > n]
-    return [*found, f"s={shape(last)}", f"l={min(len(last), 10)}", f"n={min(unit.end - unit.first, 3)}"]
+    written = begins_sentence(text, unit.end - 1) * "^" + shape(text[unit.end - 1].token)
+    return [*found, f"s={written}", f"l={min(len(last), 10)}"]
 
 
 DESCRIBE = {"context": _context, "form": _form}
