@@ -41,6 +41,18 @@ def test_the_constraints_hold_at_the_end():
     assert free.accuracies_["f2"].accuracy < 0.9
 
 
+def test_a_type_of_a_function_is_not_given_up_for_the_others():
+    """A list is right about places; its one-word bodies, beside a rule that finds long ones, look like "O" to EM."""
+    texts = [spans("in Rome", list=[[1, 2, "LOC"]])] * 60 + [spans("the Ark Bank fell", rule=[[1, 3, "ORG"]])] * 15
+    texts += [spans("the UN met", list=[[1, 2, "ORG"]])] * 6
+    made = Aggregator(words=False).fit(texts)
+    assert made.labels_[-1] == ["O", "B-ORG", "O"]
+    assert [c.name for c in made.constraints()][:3] == [
+        "accuracy of list on LOC", "accuracy of list on ORG", "accuracy of rule on ORG"
+    ]  # fmt: skip
+    assert Aggregator(words=False, accuracy=None).fit(texts).labels_[-1] != made.labels_[-1]
+
+
 @pytest.mark.slow
 def test_new_texts_are_labelled_as_those_of_training_were():
     texts, _ = drawn(200)

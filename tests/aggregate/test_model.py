@@ -21,7 +21,8 @@ TEXTS, GOLD = drawn(60)
 def model():
     made = VoteHMM(LABELS, ["f0", "f1", "f2"], MEANINGS)
     made.begin(made.encode(TEXTS, fit=True))
-    made.trust_ = np.array([0.5, 0.0, 2.0, 0.7])
+    made.trust_[:, 1:] = np.random.default_rng(1).uniform(0.0, 2.0, (3, len(made.votes_) - 1))
+    made.silence_[0] = 0.7
     return made
 
 
@@ -38,9 +39,9 @@ def test_the_posterior_is_the_enumerated_one(model):
                 vote = (text.votes.get(name) or (None,) * 3)[t]
                 score *= model.emission_[j, 0 if vote is None else number[vote], k]
                 if vote is not None and LABELS[k] not in MEANINGS[vote]:
-                    score *= np.exp(-model.trust_[j])
+                    score *= np.exp(-model.trust_[j, number[vote]])
             if t == 2 and LABELS[k] != "O":
-                score *= np.exp(-model.trust_[-1])
+                score *= np.exp(-model.silence_[0])
         for t, k in enumerate(labels):
             total[t, k] += score
     np.testing.assert_allclose(model.predict_proba([text])[0], total / total.sum(axis=1, keepdims=True), atol=1e-12)

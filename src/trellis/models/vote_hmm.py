@@ -3,11 +3,11 @@
     p(v, y) = start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t Π_j emission_j[v_tj, y_t]
 
 Functions are independent given the label. Abstaining is a vote like others: a dictionary that is silent says something
-too. After training, ``trust_`` holds what constraints added (:mod:`trellis.tasks.aggregate`): the price λ_j of a label
-that contradicts a vote of function j, and last the price λ₀ of any label but "O" where nobody votes. So new texts are
-scored as the training texts were projected,
+too. After training, ``trust_`` and ``silence_`` hold what constraints added (:mod:`trellis.tasks.aggregate`): the price
+λ_jv of a label that contradicts vote v of function j, and the price λ₀ of any label but "O" where nobody votes. So new
+texts are scored as the training texts were projected,
 
-    score(v, y) = log p(v, y) − Σ_t ( Σ_j λ_j [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
+    log p(v, y) − Σ_t ( Σ_j λ_jv [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
 
 and evidence is what else is known of a token (a classifier of words), where a text brings it.
 """
@@ -74,7 +74,7 @@ class VoteHMM(SequenceModel):
     n_jobs : for ``predict`` and its like; None: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
-    over votes; ``trust_`` (n_functions + 1,); ``label_names_`` and ``votes_``, the vocabularies.
+    over votes; ``trust_`` (n_functions, n_votes), ``silence_`` (1,); ``label_names_`` and ``votes_``, the vocabularies.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
     >>> text = VotedText(("a", "b"), {"f": ("X", None)})
@@ -97,7 +97,8 @@ class VoteHMM(SequenceModel):
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),
         "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
-        "trust": ArrayOf(np.float64, ("functions + 1",), low=0.0, high=1e3),
+        "trust": ArrayOf(np.float64, ("functions", "votes"), low=0.0, high=1e3),
+        "silence": ArrayOf(np.float64, (1,), low=0.0, high=1e3),
     }
 
     # texts in
@@ -175,11 +176,11 @@ class VoteHMM(SequenceModel):
         with np.errstate(divide="ignore"):
             table = np.log(self.emission_)
             ends = np.log(self.transition_), np.log(self.start_)
-        table = table - self.trust_[:-1, None, None] * ~self.allows_
+        table = table - self.trust_[:, :, None] * ~self.allows_
         node = np.zeros((len(patterns), len(self.label_names_)))
         if OUTSIDE in self.label_names_:
             silent = (patterns == 0).all(axis=1)
-            node[silent] -= np.where(np.array(self.label_names_.names) == OUTSIDE, 0.0, self.trust_[-1])
+            node[silent] -= np.where(np.array(self.label_names_.names) == OUTSIDE, 0.0, self.silence_[0])
         for j in range(len(self.functions)):
             node += table[j][patterns[:, j]]
         if batch.features is not None:
@@ -263,7 +264,7 @@ class VoteHMM(SequenceModel):
     def reset(self) -> None:
         """Uniform parameters over what is valid, and no trust."""
         k = len(self.label_names_)
-        self.trust_ = np.zeros(len(self.functions) + 1)
+        self.trust_, self.silence_ = np.zeros((len(self.functions), len(self.votes_))), np.zeros(1)
         zeros = np.zeros((len(self.functions), len(self.votes_), k))
         self.update(VoteStatistics(np.zeros(k), np.zeros((k, k)), zeros))
 
@@ -274,9 +275,9 @@ class VoteHMM(SequenceModel):
         self.update(VoteStatistics(drawn[0] * self._follows[-1], drawn[1] * self._follows[:-1], drawn[2]))
 
     def parameters(self) -> dict[str, FloatArray]:
-        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust" (n_functions + 1,)"""
+        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust", "silence" """
         self._check_fitted()
-        return {"start": self.start_, "transition": self.transition_, "emission": self.emission_, "trust": self.trust_}
+        return {name: getattr(self, f"{name}_") for name in self.ARRAYS}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
@@ -290,7 +291,7 @@ class VoteHMM(SequenceModel):
             if np.any(wrong):
                 raise DataError(f"{name} must sum to 1 (got {np.atleast_1d(sums)[np.atleast_1d(wrong)][0]:.6g})")
         self._set(tables["start"], tables["transition"], tables["emission"])
-        self.trust_ = tables["trust"]
+        self.trust_, self.silence_ = tables["trust"], tables["silence"]
 
     def _set(self, start: FloatArray, transition: FloatArray, emission: FloatArray) -> None:
         self.start_, self.transition_, self.emission_ = start, transition, emission

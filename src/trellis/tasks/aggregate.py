@@ -5,10 +5,11 @@ away from what the functions mean: it finds two kinds of tokens that explain the
 A constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al.
 2010, γ = 1):
 
-    E_q[ votes of j that are right ]  ≥  accuracy · votes of j        over the corpus, at a price of ``strength`` each
+    E_q[ votes of j for k that are right ]  ≥  accuracy · votes of j for k        over the corpus, at a price, ``strength``
     E_q[ entities where nobody votes ]  ≤  most missed · tokens where nobody votes         likewise
 
-where a vote is right if it allows the label, and only votes for something other than "O" are meant. A chain has no
+where a vote is right if it allows the label, and only votes for something other than "O" are meant: over all types k
+together, EM would give up one type of a function that is right about the others. A chain has no
 invalid BIO sequences. Then words speak: where no function votes short forms are what their long forms are
 (:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence for it
 (:mod:`trellis.tasks.word_evidence`). How many entities functions miss is told by the words as well, between bounds:
@@ -94,8 +95,8 @@ class Aggregator(SavedEstimator):
 
     labels : the types of entities (of BIO votes), or the labels; None: those that functions vote for
     coarse : name -> the types or labels that a vote of this name may mean; ``*`` means any of them
-    accuracy : least expected share of right votes for each function, a number or function -> number (functions that are
-        not named have no bound); None: no bounds, which is plain EM
+    accuracy : least expected share of right votes of each function for each type, a number or function -> number
+        (functions that are not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions may contradict each other
     missed : (least, most) expected share of entities among what functions leave out: at most among all tokens on which
         no function votes, at the same price; and, once words speak, bounds of the share that they tell, among words
@@ -165,8 +166,10 @@ class Aggregator(SavedEstimator):
             verbose=self.verbose,
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
-        names = [*map(_name, self.functions_), MISSED]
-        model.trust_ = np.array([learner.pulls_.get(name, 0.0) for name in names])
+        for j, function in enumerate(self.functions_):
+            for name, votes in self._votes_for(function).items():
+                model.trust_[j, [model.votes_.number(vote) for vote in votes]] = learner.pulls_.get(name, 0.0)
+        model.silence_[0] = learner.pulls_.get(MISSED, 0.0)
         self.model_, self.history_ = model, learner.history_
         # Prediction is under the user's own rules, solved as a loaded model solves them.
         self.learner_.set_params(constraints=self._own_constraints(), projection_tol=UEM(None).projection_tol)
@@ -202,13 +205,11 @@ class Aggregator(SavedEstimator):
                 raise UnknownNameError("labelling function", function, self.functions_)
         found: list[Constraint] = []
         for function, least in bounds.items():
-            votes = [v for v in self.votes_of_[function] if v != OUTSIDE]
-            if least is None or not votes:
-                continue
-            right = reduce(or_, ((column(function) == v) & label(*self.meanings_[v]) for v in votes))
-            all_votes = count(where=column(function).isin(*votes)).per("corpus")
-            row = count(where=right).per("corpus") >= least * all_votes
-            found.append(row.penalty(self.strength).named(_name(function)))
+            for name, votes in self._votes_for(function).items() if least is not None else ():
+                right = reduce(or_, ((column(function) == v) & label(*self.meanings_[v]) for v in votes))
+                all_votes = count(where=column(function).isin(*votes)).per("corpus")
+                row = count(where=right).per("corpus") >= least * all_votes
+                found.append(row.penalty(self.strength).named(name))
         entities = [name for name in self.label_names_ if name != OUTSIDE]
         if self.missed is not None and self.bio_:
             silent, all_silent = column(VOTERS) == "0", count(where=column(VOTERS) == "0").per("corpus")
@@ -218,6 +219,15 @@ class Aggregator(SavedEstimator):
             low, high = (bound * count().per("corpus") for bound in self.share)
             found.append(count(*entities).per("corpus").between(low, high).named("share of entities"))
         return [*found, *self._own_constraints()]
+
+    def _votes_for(self, function: str) -> dict[str, list[str]]:
+        """The votes of a function for each type, by the name of the constraint on them."""
+        found: dict[str, list[str]] = {}
+        for vote in self.votes_of_[function]:
+            if vote != OUTSIDE:
+                kind = vote[2:] if self.bio_ else vote
+                found.setdefault(f"accuracy of {function} on {kind}", []).append(vote)
+        return found
 
     def _own_constraints(self) -> list[Constraint]:
         return [] if self._rules is None else list(self._rules)
@@ -327,7 +337,7 @@ class Aggregator(SavedEstimator):
             for kind in self.kinds_:
                 i = number[f"I-{kind}"]
                 for place, before in enumerate((number[f"B-{kind}"], i)):
-                    goes_on = silent[i] - self.model_.trust_[-1] + follow[before, i]
+                    goes_on = silent[i] - self.model_.silence_[0] + follow[before, i]
                     cost[place, i] = silent[o] + follow[before, o] - goes_on
         return cost
 
@@ -490,11 +500,6 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
         first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
         found.append([labels[k] for k in np.where(silent, first, best).tolist()])
     return found
-
-
-def _name(function: str) -> str:
-    """Name of the constraint on a function's accuracy."""
-    return f"accuracy of {function}"
 
 
 def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:

@@ -114,7 +114,7 @@ class WordEvidence:
         kinds = [label[2:] for label in self.labels if label.startswith("B-")] if self.bio else self.labels
         self.kinds = [kind for kind in kinds if kind != OUTSIDE]
         self.classes = [*self.kinds, *[OUTSIDE][: OUTSIDE in self.labels]]
-        self.lift = np.zeros(len(self.kinds))
+        self.lift, self.caution = np.zeros(len(self.kinds)), CAUTION
         self.compounds = Compounds(n_jobs)
         self.views = {name: WordView(name, len(self.classes), n_jobs) for name in VIEWS}
         self.spreads: list[Spread] = []
@@ -284,7 +284,7 @@ class WordEvidence:
         judged_as_one = [*wholes, *(unit for unit in units if (unit.text, unit.first) not in inner)]
         records = self._records(texts, judged_as_one)
         told = self._open(texts, judged_as_one, self._said(texts, judged_as_one)) - np.log(np.exp(records).mean())
-        share = CAUTION * share_of(np.logaddexp.reduce(told + np.log(of_kinds), axis=1))
+        share = self.caution * share_of(np.logaddexp.reduce(told + np.log(of_kinds), axis=1))
         return [(unit.text, unit.first) for unit in units], np.clip(share, least, most) * len(judged_as_one) * of_kinds
 
     def _said(self, texts: Sequence[Heard], units: Sequence[Unit]) -> _Said:
