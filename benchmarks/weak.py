@@ -16,6 +16,8 @@ ones.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import re
@@ -100,6 +102,28 @@ def posts(path: Path) -> list[list[str]]:
     return [tokens for tokens in found if 3 < len(tokens) < 80]
 
 
+def by_skweak(task: Task, kinds: Sequence[str]) -> list[list[str]] | None:
+    """Labels by skweak's HMM (Lison et al. 2021) with its own settings; None where it is not installed."""
+    try:
+        import spacy
+        from skweak.generative import HMM
+        from spacy.tokens import Doc
+        from spacy.tokens import Span as DocSpan
+    except ImportError:
+        return None
+    vocabulary, docs = spacy.blank("en").vocab, []
+    for text in task.texts:
+        doc = Doc(vocabulary, words=list(text.tokens))
+        for name, votes in text.votes.items():
+            spans = spans_of_labels([vote or "O" for vote in votes])
+            doc.spans[name] = [DocSpan(doc, first, end, label=kind) for first, end, kind in spans]
+        docs.append(doc)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        docs = list(HMM("hmm", list(kinds)).fit_and_aggregate(docs))
+    found = [[(span.start, span.end, span.label_) for span in doc.spans.get("hmm", [])] for doc in docs]
+    return [votes_of_spans(len(doc), own) for doc, own in zip(docs, found, strict=True)]
+
+
 def measure(
     name: str, task: Task, rounds: Sequence[int], threads: int | None, text: Sequence[Sequence[str]]
 ) -> dict[str, list[float]]:
@@ -127,7 +151,10 @@ def measure(
         print(f"  {name}, {what}, at convergence: {rows[what]}", flush=True)
     measured, vote = len(task.places[task.split]), task.f1(majority_vote(task.texts, whole.label_names_))
     print(f"\n{name}: {len(task.texts)} texts, {len(whole.functions_)} functions; span F1 of {measured} of the texts")
+    begin, peer = time.perf_counter(), by_skweak(task, whole.kinds_)
+    took = time.perf_counter() - begin
     print(f"  majority vote {vote:.1f}")
+    print("  skweak is not installed" if peer is None else f"  skweak's HMM {task.f1(peer):.1f} ({took:.0f} s)")
     if name in MEASURED:
         print("  before, on test: majority vote {}, plain EM after 5 and 30 rounds {}".format(*MEASURED[name]))
     print("  rounds              " + "".join(f"{n:>7}" for n in rounds))

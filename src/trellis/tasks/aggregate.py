@@ -5,7 +5,7 @@ away from what the functions mean: it finds two kinds of tokens that explain the
 A constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al.
 2010, γ = 1):
 
-    E_q[ votes of j for k that are right ]  ≥  accuracy · votes of j for k        over the corpus, at a price, ``strength``
+    E_q[ votes of j for k that are right ]  ≥  accuracy · votes of j for k           over the corpus, at a price each
     E_q[ entities where nobody votes ]  ≤  most missed · tokens where nobody votes         likewise
 
 where a vote is right if it allows the label, and only votes for something other than "O" are meant: over all types k
@@ -39,7 +39,7 @@ from trellis.constraints import Constraint, RulesFile, column, count, label, par
 from trellis.data.batch import Column
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of, spans_of_labels
+from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -51,7 +51,7 @@ from trellis.models.model import rows_of
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
 from trellis.projection import project
-from trellis.tasks.short_forms import short_forms
+from trellis.tasks.short_forms import short_form_evidence
 from trellis.tasks.word_evidence import WordEvidence
 from trellis.tasks.word_units import heard_of
 
@@ -59,8 +59,6 @@ OPEN = "open"
 """Column of a batch: words that nobody votes on and that are labelled "O"."""
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
-SHORT_FORM = 0.9
-"""How often a short form is what its long form is, where that is certain: as often as functions are right."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class Aggregator(SavedEstimator):
             words = self._word_evidence()
             if words.fit([heard_of(one) for one in texts], labels, found, list(text)):
                 self.words_ = words
-                words.lift = self._lift(self._with_words(texts, labels, join=True), labels)
+                words.lift = self._lift(self._with_words(texts, labels), labels)
             texts = self._with_words(texts, labels)
             labels, found = self.learner_.predict(texts), self.learner_.predict_proba(texts)
         self.labels_, self.probabilities_ = labels, found
@@ -265,27 +263,13 @@ class Aggregator(SavedEstimator):
     def _with_short_forms(
         self, texts: Sequence[VotedText], labels: list[list[str]], found: Sequence[FloatArray]
     ) -> tuple[list[VotedText], list[list[str]]]:
-        """Texts in which a short form is what its long form is, where no function votes on it, and their labels.
-
-        The evidence brings P(B-k) of the short form to ``SHORT_FORM`` times that of the long form.
-        """
+        """Texts in which a short form is what its long form is, where no function votes on it, and their labels."""
         if not self.bio_:
             return list(texts), labels
-        made, number = [], {name: k for k, name in enumerate(self.label_names_)}
-        for text, own, node in zip(texts, labels, found, strict=True):
-            evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
-            quiet = [not heard.vote for heard in heard_of(text)]
-            for first, end, short in short_forms(text.tokens):
-                begin, kind = spans.get(end, (end, ""))
-                if begin > first:
-                    continue
-                both = [number[f"B-{kind}"], number[f"I-{kind}"]]
-                p = SHORT_FORM * float(node[first:end, both].sum(axis=1).min())
-                for t, token in enumerate(text.tokens):
-                    if token == short and quiet[t]:
-                        beside = node[t, number[OUTSIDE]] / max(node[t, both[0]], 1e-12)
-                        evidence[t, both[0]] = np.log(max(p / (1.0 - p) * beside, 1.0))
-            made.append(replace(text, evidence=evidence))
+        made = [
+            replace(text, evidence=short_form_evidence(text, own, node, self.label_names_))
+            for text, own, node in zip(texts, labels, found, strict=True)
+        ]
         changed = [i for i, text in enumerate(made) if np.any(text.evidence)]
         again = self.learner_.predict([made[i] for i in changed])
         labels = list(labels)
@@ -293,13 +277,11 @@ class Aggregator(SavedEstimator):
             labels[i] = own
         return made, labels
 
-    def _with_words(
-        self, texts: Sequence[VotedText], labels: Sequence[Sequence[str]], *, join: bool = True
-    ) -> list[VotedText]:
+    def _with_words(self, texts: Sequence[VotedText], labels: Sequence[Sequence[str]]) -> list[VotedText]:
         """Texts with what the company and form of their words say, beside the evidence they have."""
         if self.words_ is None:
             return list(texts)
-        said = self.words_.evidence([heard_of(text) for text in texts], labels, self._inside(), join=join)
+        said = self.words_.evidence([heard_of(text) for text in texts], labels, self._inside())
         given = [own if text.evidence is None else text.evidence + own for text, own in zip(texts, said, strict=True)]
         return [replace(text, evidence=evidence) for text, evidence in zip(texts, given, strict=True)]
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from trellis.data.ragged import FloatArray
+from trellis.data.voted import OUTSIDE, VotedText, spans_of_labels
+
 OPENING, CLOSING = ("(", "["), (")", "]", ";", ",")
+RIGHT = 0.9
+"""How often a short form is what its long form is, where that is certain: as often as functions are right."""
 LONGEST = 10
 """Letters of a short form at most; it has two at least."""
 
@@ -27,6 +34,26 @@ def short_forms(tokens: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         begin = _begins(short, tokens[first:at])
         if begin is not None and list(tokens[first + begin : at]) != [short]:
             yield first + begin, at, short
+
+
+def short_form_evidence(text: VotedText, own: Sequence[str], node: FloatArray, labels: Sequence[str]) -> FloatArray:
+    """(n_tokens, n_labels) evidence that brings P(B-k) of a short form to ``RIGHT`` times that of its long form.
+
+    Where all of the long form is one span, and at short forms that no function votes on.
+    own : the labels of the text;  node : (n_tokens, n_labels) P(label)
+    """
+    evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
+    for first, end, short in short_forms(text.tokens):
+        begin, kind = spans.get(end, (end, ""))
+        if begin > first:
+            continue
+        both = [labels.index(f"B-{kind}"), labels.index(f"I-{kind}")]
+        p = RIGHT * float(node[first:end, both].sum(axis=1).min())
+        for t, token in enumerate(text.tokens):
+            if token == short and all(votes[t] is None for votes in text.votes.values()):
+                beside = node[t, labels.index(OUTSIDE)] / max(node[t, both[0]], 1e-12)
+                evidence[t, both[0]] = np.log(max(p / (1.0 - p) * beside, 1.0))
+    return evidence
 
 
 def _may_be_short(token: str) -> bool:

@@ -14,12 +14,13 @@ word, are compared with those of found words of a type and of the others as rand
 *Where nobody votes*, two things more are added to it: what the views give a type beyond its share, and the record of
 the last word,
 
-    log (h + 1) / (n + 1) + lift          texts in which it ends an entity, and in which it is open
+    log (h + 1) / (n + 1) + lift of the type      texts in which it ends an entity, and in which it is open
 
 (Laplace's rule: a word of many texts on which nobody ever votes is one that the authors of the functions left out on
-purpose). An *open* word is one without votes that is labelled "O"; ``lift`` is the same for all of them and is found by
-whoever knows how many entities functions miss. Open words that belong together are judged as one too
-(:mod:`trellis.tasks.compounds`).
+purpose). An *open* word is one without votes that is labelled "O". Open words that belong together are judged as one
+too (:mod:`trellis.tasks.compounds`), and a span does not go on over those that do not. How many open words are entities
+is the share by which all this is explained best, records counting 1 on average as all odds do (``share_of``); types are
+as common among them as among what was found. The lifts bring that about and are found by whoever knows the votes.
 
 *Of found words* (``doubt``) context alone tells, and that is bounded (``doubted``), for somebody chose the word, by its
 form as a rule; and where one function votes alone, its share of right votes is that by which the company of these words
@@ -212,13 +213,10 @@ class WordEvidence:
 
     # what it says
 
-    def evidence(
-        self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray, *, join: bool = True
-    ) -> list[FloatArray]:
+    def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray) -> list[FloatArray]:
         """(n_tokens, n_labels) for each text, from the labels that the votes gave it.
 
         inside : (2, n_labels) what the second word of a compound and its later ones get for every label
-        join : whether there are compounds
         """
         made = [np.zeros((len(text), len(self.labels))) for text in texts]
         units = units_of(texts, labels, bio=self.bio)
@@ -242,22 +240,33 @@ class WordEvidence:
                 score = doubted(said.context[number, kind]) + said.here[number]
                 score += self.alone[unit.alone][kind] if unit.alone in self.alone else 0.0
                 made[unit.text][unit.first : unit.end, entities] = self.weight * score / (unit.end - unit.first)
-        if not self.bio:
-            return made
-        goes_on = [self.labels.index(f"I-{kind}") for kind in self.kinds]
+        if self.bio:
+            self._join(made, texts, labels, units, inside)
+        return made
+
+    def _join(
+        self,
+        made: Sequence[FloatArray],
+        texts: Sequence[Heard],
+        labels: Sequence[Sequence[str]],
+        units: Sequence[Unit],
+        inside: FloatArray,
+    ) -> None:
+        """Write what neighbours are into the evidence: which open words are one, and over which no span goes on."""
+        begins, goes_on = ([self.labels.index(f"{prefix}-{kind}") for kind in self.kinds] for prefix in "BI")
+        no_likelier = np.minimum(inside[:, goes_on].min(axis=0), 0.0)  # than to end there
         for unit in units:
             text, t = texts[unit.text], unit.end
             if unit.open and t < len(text) and not text[t].vote and labels[unit.text][t] == OUTSIDE:
                 apart = min(0.0, self.compounds.together(text[t - 1].token, text[t].token))
-                made[unit.text][t, goes_on] = np.minimum(inside[:, goes_on].min(axis=0), 0.0) + apart
-        joined = joined_of(texts, units, self.compounds) if join else []
-        if joined:
-            of_whole = self._open(texts, joined, self._said(texts, joined))
-            for unit, score in zip(joined, of_whole, strict=True):
+                made[unit.text][t, goes_on] = no_likelier + apart
+        wholes = joined_of(texts, units, self.compounds)
+        if wholes:
+            of_whole = self._open(texts, wholes, self._said(texts, wholes))
+            for unit, score in zip(wholes, of_whole, strict=True):
                 own = made[unit.text][unit.first : unit.end]
                 bonds = self.compounds.bonds([heard.token for heard in texts[unit.text][unit.first : unit.end]])
                 whole_or_last(own, score, bonds, begins, goes_on, inside[:, goes_on])
-        return made
 
     def _records(self, texts: Sequence[Heard], units: Sequence[Unit]) -> FloatArray:
         return np.array([self.records.get(head(texts, unit), NEW) for unit in units])
