@@ -121,7 +121,7 @@ def by_skweak(task: Task, kinds: Sequence[str]) -> list[list[str]] | None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         docs = list(HMM("hmm", list(kinds)).fit_and_aggregate(docs))
     found = [[(span.start, span.end, span.label_) for span in doc.spans.get("hmm", [])] for doc in docs]
-    return [votes_of_spans(len(doc), own) for doc, own in zip(docs, found, strict=True)]
+    return [[vote or "O" for vote in votes_of_spans(len(doc), own)] for doc, own in zip(docs, found, strict=True)]
 
 
 def measure(
