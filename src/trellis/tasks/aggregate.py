@@ -2,7 +2,7 @@
 
 A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). Plain EM on it drifts
 away from what the functions mean: it finds two kinds of tokens that explain the votes better than "entity" and "O" do.
-A constraint for each function, and one for silence, hold it to their meaning (posterior regularization, Ganchev et al.
+Constraints on each function, and one on silence, hold it to their meaning (posterior regularization, Ganchev et al.
 2010, γ = 1):
 
     E_q[ votes of j for k that are right ]  ≥  accuracy · votes of j for k           over the corpus, at a price each
@@ -14,7 +14,7 @@ invalid BIO sequences. Then words speak: where no function votes short forms are
 (:mod:`trellis.tasks.short_forms`), and the company and form of a word are evidence for it
 (:mod:`trellis.tasks.word_evidence`). How many entities functions miss is told by the words as well, between bounds:
 
-    E_q[ entities of type k among words without votes ]  =  share of k · words without votes      with what words say
+    E_q[ entities of type k among words without votes ]  =  share of k · words and compounds without votes
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -57,6 +57,8 @@ from trellis.tasks.word_units import heard_of
 
 OPEN = "open"
 """Column of a batch: words that nobody votes on and that are labelled "O"."""
+MOST_LIFT = 10.0
+"""What is added to the evidence for a type at most, however few words seem to be of it."""
 MISSED = "missed entities"
 """Name of the constraint on tokens that no function votes on."""
 
@@ -97,14 +99,14 @@ class Aggregator(SavedEstimator):
         (functions that are not named have no bound); None: no bounds, which is plain EM
     strength : price of each expected wrong vote beyond that, so that functions may contradict each other
     missed : (least, most) expected share of entities among what functions leave out: at most among all tokens on which
-        no function votes, at the same price; and, once words speak, bounds of the share that they tell, among words
-        without votes that are labelled "O" (least 0: as the votes have it); None: any
+        no function votes, at the same price; and, once words speak, bounds of the share that they tell, among words and
+        compounds without votes that are labelled "O" (least 0: as the votes have it); None: any
     share : (least, most) expected share of tokens that are not "O"; None: not bounded
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
     words : whether words speak where no function votes
-    doubt : whether the company of words speaks against votes, too
+    doubt : whether the company of words speaks about what functions vote on, too
     word_weight : what that evidence is multiplied by (:mod:`trellis.tasks.word_evidence`)
     gamma : temperature of the posteriors, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
@@ -165,8 +167,8 @@ class Aggregator(SavedEstimator):
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
         for j, function in enumerate(self.functions_):
-            for name, votes in self._votes_for(function).items():
-                model.trust_[j, [model.votes_.number(vote) for vote in votes]] = learner.pulls_.get(name, 0.0)
+            for code, vote in enumerate(model.votes_.names):
+                model.trust_[j, code] = learner.pulls_.get(self._name(function, vote), 0.0)
         model.silence_[0] = learner.pulls_.get(MISSED, 0.0)
         self.model_, self.history_ = model, learner.history_
         # Prediction is under the user's own rules, solved as a loaded model solves them.
@@ -223,9 +225,11 @@ class Aggregator(SavedEstimator):
         found: dict[str, list[str]] = {}
         for vote in self.votes_of_[function]:
             if vote != OUTSIDE:
-                kind = vote[2:] if self.bio_ else vote
-                found.setdefault(f"accuracy of {function} on {kind}", []).append(vote)
+                found.setdefault(self._name(function, vote), []).append(vote)
         return found
+
+    def _name(self, function: str, vote: str) -> str:
+        return f"accuracy of {function} on {vote[2:] if self.bio_ else vote}"
 
     def _own_constraints(self) -> list[Constraint]:
         return [] if self._rules is None else list(self._rules)
@@ -288,10 +292,11 @@ class Aggregator(SavedEstimator):
     def _lift(self, texts: list[VotedText], labels: Sequence[Sequence[str]]) -> FloatArray:
         """What to add to the evidence of open words, so that as many are entities of each type as words say.
 
-        They are the dual variables of these constraints: texts are projected once more, with what words say.
+        They are the dual variables of these constraints: texts are projected once more, with what words say. There is a
+        price: of a type that functions find wherever it is, there may be none among the others.
         """
-        lift = np.zeros(len(self.kinds_))
-        if self.words_ is None or not self.bio_ or not self.missed or not self.missed[0]:
+        lift = np.zeros(0 if self.words_ is None else len(self.words_.kinds))
+        if self.words_ is None or not self.bio_ or not self.missed or not self.missed[0] or not self.word_weight:
             return lift
         batch = self.model_.encode(texts)
         words, missed = self.words_.open_words([heard_of(text) for text in texts], labels, *self.missed)
@@ -300,11 +305,18 @@ class Aggregator(SavedEstimator):
         told = replace(batch, columns={OPEN: Column(codes, Vocabulary(["", OPEN], kind="kind of word"))})
         among = column(OPEN) == OPEN
         rows = [
-            (count(f"B-{kind}", where=among).per("corpus") == number).named(f"missed {kind}")
+            (count(f"B-{kind}", where=among).per("corpus") == number).penalty(MOST_LIFT).named(kind)
             for kind, number in zip(self.kinds_, missed.tolist(), strict=True)
+            if number > 0.0
         ]
-        found = project(self.model_.scores(batch), rows_of(self.model_, told, rows), self.gamma)
-        return -np.asarray(found.duals.row)
+        if rows:
+            tolerance = 1e-3 / max(1.0, float(missed.max()))  # of one word, not of the commonest type
+            found = project(
+                self.model_.scores(batch), rows_of(self.model_, told, rows), self.gamma, tolerance=tolerance
+            )
+            for kind, dual in found.pulls().items():
+                lift[self.kinds_.index(kind)] = -dual.sum()
+        return lift
 
     def _inside(self) -> FloatArray:
         """(2, n_labels) what going on costs where nobody votes, against ending, after the first word and after others.

@@ -216,7 +216,7 @@ class WordEvidence:
     def evidence(self, texts: Sequence[Heard], labels: Sequence[Sequence[str]], inside: FloatArray) -> list[FloatArray]:
         """(n_tokens, n_labels) for each text, from the labels that the votes gave it.
 
-        inside : (2, n_labels) what the second word of a compound and its later ones get for every label
+        inside : (2, n_labels) what a second word without a vote, and later ones, get for every label if a span goes on
         """
         made = [np.zeros((len(text), len(self.labels))) for text in texts]
         units = units_of(texts, labels, bio=self.bio)
@@ -284,16 +284,19 @@ class WordEvidence:
 
         least, most : bounds of their share. Types are as common among what is missed as among what was found.
         """
-        units = [unit for unit in units_of(texts, labels, bio=self.bio) if unit.open]
-        of_kinds = self.shares[:-1] / self.shares[:-1].sum()
-        if not units:
-            return [], 0.0 * of_kinds
+        all_units = units_of(texts, labels, bio=self.bio)
+        units, found = [unit for unit in all_units if unit.open], Counter(unit.kind for unit in all_units)
+        of_kinds = np.array([float(found[kind]) for kind in self.kinds])
+        if not units or not of_kinds.any():
+            return [], np.zeros(len(self.kinds))
+        of_kinds /= of_kinds.sum()
         wholes = joined_of(texts, units, self.compounds)
         inner = {(unit.text, t) for unit in wholes for t in range(unit.first, unit.end)}
         judged_as_one = [*wholes, *(unit for unit in units if (unit.text, unit.first) not in inner)]
-        records = self._records(texts, judged_as_one)
+        records = self.weight * self._records(texts, judged_as_one)
         told = self._open(texts, judged_as_one, self._said(texts, judged_as_one)) - np.log(np.exp(records).mean())
-        share = self.caution * share_of(np.logaddexp.reduce(told + np.log(of_kinds), axis=1))
+        there = of_kinds > 0.0
+        share = self.caution * share_of(np.logaddexp.reduce(told[:, there] + np.log(of_kinds[there]), axis=1))
         return [(unit.text, unit.first) for unit in units], np.clip(share, least, most) * len(judged_as_one) * of_kinds
 
     def _said(self, texts: Sequence[Heard], units: Sequence[Unit]) -> _Said:
