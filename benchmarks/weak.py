@@ -208,9 +208,11 @@ def forms(name: str, task: Task, threads: int | None, text: Sequence[Sequence[st
 def draw(curves: dict[str, dict[str, list[float]]], rounds: Sequence[int], path: Path) -> None:
     from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
 
-    figure, axes = new_figure(4.5 * len(curves), 3.6, 1, len(curves), squeeze=False)
+    columns = min(2, len(curves))
+    rows = -(-len(curves) // columns)
+    figure, axes = new_figure(4.5 * columns, 3.4 * rows, rows, columns, squeeze=False)
     styles = {"plain EM": (ACCENTS[1], "-"), "ours, votes alone": (ACCENTS[0], "--"), "majority vote": ("#888888", ":")}
-    for one, (name, own) in zip(axes[0], curves.items(), strict=True):
+    for one, (name, own) in zip(axes.flat, curves.items(), strict=False):
         for curve, values in own.items():
             colour, line = styles.get(curve, (ACCENTS[0], "-"))
             one.plot(rounds, values, line, color=colour, label=curve, linewidth=1.8)
