@@ -29,6 +29,7 @@ from trellis.data.batch import Column
 from trellis.data.columns import read_columns
 from trellis.data.ragged import FloatArray
 from trellis.engine import SerialEngine
+from trellis.engine.blas import blas_at_one_thread
 from trellis.learn.ge import ExpectationStep
 from trellis.learn.training import Training
 
@@ -128,11 +129,12 @@ def show_cost(name: str, model: Any, batch: Any, targets: list[Any], distances: 
 def times(works: list[Any]) -> FloatArray:
     """(15, n_works) seconds of each, turn by turn: a machine that is fast for a while is so for all of them."""
     found = np.zeros((16, len(works)))
-    for turn in found:
-        for number, work in enumerate(works):
-            begin = time.process_time()
-            work()
-            turn[number] = time.process_time() - begin
+    with blas_at_one_thread():  # else a second thread of BLAS that waits for work is counted too
+        for turn in found:
+            for number, work in enumerate(works):
+                begin = time.process_time()
+                work()
+                turn[number] = time.process_time() - begin
     return found[1:]
 
 
