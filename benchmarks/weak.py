@@ -35,8 +35,8 @@ from _newswire import newswire
 from trellis import Aggregator, ConvergenceWarning
 from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
 from trellis.data.voted_files import read_voted
-from trellis.tasks.aggregate import majority_vote
 from trellis.tasks.compounds import Compounds
+from trellis.tasks.majority import majority_vote
 
 SETS = ("bc5cdr", "laptop-review", "newswire", "newswire-list")
 ROUNDS = (1, 2, 5, 10, 20, 40)

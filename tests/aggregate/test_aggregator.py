@@ -9,7 +9,8 @@ from tests.aggregate.corpora import LABELS, agreement, drawn, true_accuracies
 from tests.engine.isolating import IsolatingEngine
 from trellis import Aggregator, InfeasibleError, VotedText, load_model
 from trellis.errors import DataError, UnknownNameError
-from trellis.tasks.aggregate import MOST_LIFT, majority_vote
+from trellis.tasks.aggregate import MOST_LIFT
+from trellis.tasks.majority import majority_vote
 from trellis.tasks.word_units import heard_of
 
 

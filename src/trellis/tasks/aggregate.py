@@ -477,25 +477,6 @@ def _are_shares(pair: Any) -> bool:
     return isinstance(pair, list | tuple) and len(pair) == 2 and 0.0 <= pair[0] <= pair[1] <= 1.0
 
 
-def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
-    """The label that most functions vote for at each token, the first of equals; "O" where nobody votes.
-
-    What every aggregation is compared with. Coarse votes are left out.
-    """
-    found = []
-    for text in texts:
-        tally = np.zeros((len(text), len(labels)))
-        for own in text.votes.values():
-            for t, vote in enumerate(own):
-                if vote in labels:
-                    tally[t, labels.index(vote)] += 1.0
-        silent = tally.sum(axis=1) == 0
-        best = tally.argmax(axis=1)
-        first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
-        found.append([labels[k] for k in np.where(silent, first, best).tolist()])
-    return found
-
-
 def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:
     """All votes that are cast, each once."""
     return list(dict.fromkeys(vote for own in columns for vote in own if vote is not None))

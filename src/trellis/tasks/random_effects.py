@@ -18,7 +18,7 @@ best, by EM (the prior of a class in new data, Saerens et al. 2002),
 
     r = π exp doubted / (π exp doubted + 1 − π)        π = (Σ r + κ p) / (n + κ)
 
-where κ occurrences stand for p, what was thought before.
+where κ occurrences stand for p, what was thought before; none, where how many entities are missed is asked.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ THOUGHT = 20.0
 """κ"""
 ROUNDS = 200
 FIRST_SHARE = 0.01
+"""Where EM for the share of entities among words begins."""
 TAIL = 5.0
 """ν"""
 LEAST_SPREAD = 0.01
@@ -100,8 +101,10 @@ def doubted(told: FloatArray) -> FloatArray:
     return found
 
 
-def share_right(doubted: FloatArray, thought: float) -> float:
+def share_right(doubted: FloatArray, thought: float, stands_for: float = THOUGHT) -> float:
     """π: how many of the occurrences of which this is told are right; before, it was thought to be so many.
+
+    stands_for : κ, the occurrences that what was thought counts as
 
     >>> round(share_right(np.array([3.0] * 700 + [-1.6] * 300), 0.9), 2), round(share_right(np.zeros(9), 0.9), 2)
     (0.86, 0.9)
@@ -109,17 +112,14 @@ def share_right(doubted: FloatArray, thought: float) -> float:
     ratio, share = np.exp(np.clip(doubted, -50.0, 50.0)), thought
     for _ in range(ROUNDS):
         right = (share * ratio / (share * ratio + 1.0 - share)).sum()
-        share = float((right + THOUGHT * thought) / (len(ratio) + THOUGHT))
+        share = float((right + stands_for * thought) / (len(ratio) + stands_for))
     return share
 
 
 def share_of(told: FloatArray) -> float:
-    """π: how many of the words of which this is told are entities, by EM without a thought before.
+    """π: how many of the words of which this is told are entities, of which nothing was thought before.
 
     >>> round(share_of(np.array([4.0] * 200 + [-4.0] * 800)), 2), round(share_of(np.full(9, -1.0)), 2)
     (0.19, 0.0)
     """
-    ratio, share = np.exp(np.clip(told, -50.0, 50.0)), FIRST_SHARE
-    for _ in range(ROUNDS):
-        share = float((share * ratio / (share * ratio + 1.0 - share)).mean())
-    return share
+    return share_right(told, FIRST_SHARE, stands_for=0.0)

@@ -1,0 +1,31 @@
+"""The majority vote: what every aggregation of labelling functions is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trellis.data.voted import OUTSIDE, VotedText
+
+
+def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
+    """The label that most functions vote for at each token, the first of equals; "O" where nobody votes.
+
+    Coarse votes are left out.
+
+    >>> majority_vote([VotedText(("a", "b"), {"f": ("X", None), "g": ("X", None), "h": ("O", None)})], ["O", "X"])
+    [['X', 'O']]
+    """
+    found = []
+    for text in texts:
+        tally = np.zeros((len(text), len(labels)))
+        for own in text.votes.values():
+            for t, vote in enumerate(own):
+                if vote in labels:
+                    tally[t, labels.index(vote)] += 1.0
+        silent = tally.sum(axis=1) == 0
+        best = tally.argmax(axis=1)
+        first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
+        found.append([labels[k] for k in np.where(silent, first, best).tolist()])
+    return found
