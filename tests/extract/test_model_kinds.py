@@ -87,13 +87,13 @@ def test_a_file_holds_every_model(kind, both, tmp_path):
 def test_known_labels_of_a_text_that_is_labelled_in_part_are_taught(monkeypatch):
     holes = [None if i % 2 else label for i, label in enumerate(TEST[0].sentence.labels)]
     taught = []
-    whole = Extractor.corpus
+    whole = Extractor._corpus
 
     def seen(self, texts, **more):
         taught.extend(t.sentence.labels for t in texts if t.sentence.words == TEST[0].sentence.words)
         return whole(self, texts, **more)
 
-    monkeypatch.setattr(Extractor, "corpus", seen)
+    monkeypatch.setattr(Extractor, "_corpus", seen)
     part = [list(t.sentence.labels) for t in FEW] + [holes]
     Extractor(rules_of("citations"), max_iter=1).fit([t.sentence.words for t in (*FEW, TEST[0])], part)
     assert None not in taught[-1]

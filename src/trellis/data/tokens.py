@@ -9,11 +9,12 @@ character.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import regex
 
 from trellis.data.bio import runs
@@ -125,8 +126,8 @@ def tokenise(text: str) -> Text:
     return WORDS.cut(text)
 
 
-TextLike = Text | str | Sequence[str]
-"""A text, a string that is cut into tokens, or the tokens."""
+TextLike = Text | Sentence | str | Sequence[str]
+"""A text, a sentence, a string to be tokenised, or a list of tokens."""
 
 
 def as_texts(
@@ -141,31 +142,60 @@ def as_texts(
     texts = list(each_text(items, tokeniser))
     if labels is None:
         return texts
-    given = list(labels)
+    given = list(check_list(labels, "label lists"))
     if len(given) != len(texts):
-        raise DataError(f"expected labels for {len(texts)} texts but got {len(given)}; None: of a text without labels")
+        raise DataError(
+            f"expected labels for {len(texts)} texts but got {len(given)}; give None for an unlabelled text"
+        )
     for number, (text, own) in enumerate(zip(texts, given, strict=True)):
         if own is None:
             continue
-        if isinstance(own, str) or len(own) != len(text):
+        if not _is_list(own) or len(own) != len(text):
             raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
+        wrong = next((label for label in own if not isinstance(label, str | None)), None)
+        if wrong is not None:
+            raise DataError(f"labels must be strings, or None where unknown: text {number} has {wrong!r}")
         texts[number] = replace(text, sentence=replace(text.sentence, labels=tuple(own)))
     return texts
 
 
 def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
     """Texts in any of their forms, one after the other."""
-    if isinstance(items, str | Text) or not isinstance(items, Iterable):
-        raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [text]")
-    for number, item in enumerate(items):
+    for number, item in enumerate(check_list(items, "texts")):
         if isinstance(item, str):
             yield tokeniser.cut(item)
         elif isinstance(item, Text):
             yield item
-        elif isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
-            yield joined(Sentence(tuple(item)))
+        elif isinstance(item, Sentence):
+            yield joined(item)
+        elif _is_list(item) and all(isinstance(word, str) for word in item):
+            yield joined(Sentence(tuple(map(str, item))))
         else:
-            raise DataError(f"text {number} is {item!r}: expected a string, or a list of tokens")
+            raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
+
+
+def as_sentences(items: Any, labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Sentence]:
+    """Sentences in any of the forms of :func:`as_texts`; strings are tokenised.
+
+    >>> as_sentences([["dogs", "bark"]], [["N", "V"]])[0].labels
+    ('N', 'V')
+    """
+    return [text.sentence for text in as_texts(items, labels)]
+
+
+def check_list(items: Any, what: str) -> Iterable[Any]:
+    """Return an iterable of instances; a single instance or a scalar is refused."""
+    single = isinstance(items, str | bytes | Mapping | Text | Sentence)
+    if single or not isinstance(items, Iterable) or (isinstance(items, np.ndarray) and items.ndim == 0):
+        raise DataError(f"expected a list of {what}, got {type(items).__name__}: put a single one in brackets, [...]")
+    return items
+
+
+def _is_list(item: Any) -> bool:
+    """Whether something is a list of tokens or labels: a sequence that is not text, or a 1-D array."""
+    return (isinstance(item, Sequence) and not isinstance(item, str | bytes)) or (
+        isinstance(item, np.ndarray) and item.ndim == 1
+    )
 
 
 def joined(sentence: Sentence) -> Text:

@@ -10,7 +10,7 @@ times, and their geometric mean once. On segments "all L" means that they are on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from trellis.constraints.penalties import with_penalties
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.tokens import Text, fields_of
+from trellis.data.tokens import TextLike, fields_of
 from trellis.engine import shards_of, threads_for
 from trellis.learn.ccm import LARGEST_DUAL
 from trellis.models.model import bare, rows_of, scores_of
@@ -86,13 +86,14 @@ class _OfShard:
 
 
 def field_probabilities(
-    extractor: Extractor, texts: Sequence[Text], labels: Sequence[Sequence[str]], *, constrained: bool = True
+    extractor: Extractor, texts: Iterable[TextLike], labels: Sequence[Sequence[str]], *, constrained: bool = True
 ) -> list[list[float]]:
     """The probability of every field that labels give each text, in the order of :func:`fields_of`.
 
     The texts must be such that can obey the strict rules. A text in which labels of the model's own have B- and I-
     before them has none. constrained : whether the rules are looked at
     """
+    texts = extractor.texts(texts)
     if not any(map(len, texts)):
         return [[] for _ in texts]
     ccm, numbers = extractor.ccm_, extractor.label_names_

@@ -7,7 +7,7 @@ once for the trained model, where rules act at prediction alone, and once with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from trellis.constraints.penalties import count_violations, soft_rows
 from trellis.constraints.strength import Kind
 from trellis.data.bio import unmarked
 from trellis.data.ragged import FloatArray, LabelArray
-from trellis.data.tokens import Text
+from trellis.data.tokens import Text, TextLike
 from trellis.errors import DataError, InfeasibleError
 from trellis.tasks.extract import Extractor
 from trellis.tasks.relaxed import predict_relaxed
@@ -54,8 +54,10 @@ class Utility:
     without: float
 
 
-def explain(extractor: Extractor, texts: Sequence[Text]) -> list[RuleReport]:
+def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]:
     """A report of every rule over the texts."""
+    extractor._check_fitted()
+    texts = extractor.texts(texts)
     model, constraints = extractor.ccm_.model_, extractor.constraints_
     if not any(len(t) for t in texts):
         raise DataError("there is no text to explain the rules on")
@@ -129,8 +131,10 @@ def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | N
     return constraint.strength.amount if kind in (Kind.PENALTY, Kind.SQUARED) else None
 
 
-def utility(extractor: Extractor, texts: Sequence[Text]) -> list[Utility]:
-    """With the model as it is: rules act when it predicts."""
+def utility(extractor: Extractor, texts: Iterable[TextLike]) -> list[Utility]:
+    """Token accuracy with and without each rule at prediction time; the model stays as it is."""
+    extractor._check_fitted()
+    texts = extractor.texts(texts)
     _need_labels(texts)
 
     def accuracy(left_out: Sequence[str]) -> float:
@@ -147,9 +151,9 @@ def utility(extractor: Extractor, texts: Sequence[Text]) -> list[Utility]:
 
 def trained_utility(
     extractor: Extractor,
-    labelled: Sequence[Text],
-    unlabelled: Sequence[Text],
-    texts: Sequence[Text],
+    labelled: Iterable[TextLike],
+    unlabelled: Iterable[TextLike],
+    texts: Iterable[TextLike],
     *,
     method: str | None = None,
     without: bool = True,
@@ -158,6 +162,7 @@ def trained_utility(
 
     without : whether to train with all rules but one too; NaN otherwise
     """
+    labelled, unlabelled, texts = map(extractor.texts, (labelled, unlabelled, texts))
     _need_labels(texts)
     settings = extractor.get_params(deep=False)
     settings.update(verbose=False, **({} if method is None else {"method": method, "gamma": None}))

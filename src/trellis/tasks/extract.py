@@ -45,7 +45,7 @@ from trellis.data.files import FilePath, text_of
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
 from trellis.data.sentence import Sentence
-from trellis.data.storage import Storage
+from trellis.data.storage import UNBOUNDED, Storage
 from trellis.data.tokens import WORDS, Field, Text, TextLike, as_texts, each_text, fields_of, joined
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import by_chunks
@@ -199,7 +199,7 @@ class Extractor(SavedEstimator):
         self.kind_ = self.model_kind or ("all" if len(texts) - len(free) >= MANY else "both")
         with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             self.ccm_ = self._ccm(self._hmm()).fit(
-                corpus, dev=None if dev is None else (self.corpus(self.texts(dev)), None)
+                corpus, dev=None if dev is None else (self._corpus(self.texts(dev)), None)
             )
         if self.kind_ != "hmm":
             self._teach(texts)
@@ -280,7 +280,7 @@ class Extractor(SavedEstimator):
         if not whole and not taught:
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        corpus = self.corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.kind_])
+        corpus = self._corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.kind_])
         members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.kind_]]
         members += [hmm] if self.kind_ in WITH_HMM else []
         self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
@@ -289,18 +289,26 @@ class Extractor(SavedEstimator):
         with _naming(texts):
             return self._named(self.ccm_.taught(self._coded(texts, self.ccm_.model_, labels=False)), texts)
 
-    def corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
-        """Texts as the model takes them, with the labels they have unless told otherwise.
+    def corpus(self, texts: Iterable[TextLike], *, labels: bool = True, again: bool = False) -> Corpus:
+        """Encode texts as the model takes them.
 
-        again : labels tell where a field begins right after another one of its label
+        labels : keep the labels that the texts have.
+        again : labels mark where a field begins right after another one of the same label.
         """
-        sentences = (self.classes_of_words_.add_to(t.sentence) for t in texts)
-        sentences = (replace(s, labels=self._labels(s.labels, again) if labels else None) for s in sentences)
+        self._check_fitted()
+        return self._corpus(self.texts(texts), labels=labels, again=again)
+
+    def _corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
+        sentences = (
+            replace(t.sentence, labels=self._labels(t.sentence.labels, again) if labels else None, columns={})
+            for t in texts
+        )
         known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
         try:
-            return corpus_of(sentences, label_names=known)
+            corpus = corpus_of(sentences, label_names=known)
         except UnknownNameError as error:
             raise _hinted(error, texts, self.label_names_) from None
+        return corpus.with_columns(self.classes_of_words_.columns, Storage(UNBOUNDED))
 
     def _labels(self, labels: Labels | None, again: bool) -> tuple[str | None, ...] | None:
         """Labels of tokens as they are worked with; with B- only where it is asked for."""
@@ -308,23 +316,26 @@ class Extractor(SavedEstimator):
             return None
         return (where_needed if again else unmarked)(labels, self.label_names_)
 
-    def batch(self, texts: Sequence[Text], *, labels: bool = True) -> Batch:
-        """Texts in the codes of the trained model."""
-        return self._coded(texts, self.ccm_.model_, labels=labels)
+    def batch(self, texts: Iterable[TextLike], *, labels: bool = True) -> Batch:
+        """Encode texts with the vocabularies of the trained model."""
+        self._check_fitted()
+        return self._coded(self.texts(texts), self.ccm_.model_, labels=labels)
 
     def _coded(self, texts: Sequence[Text], model: Any, *, labels: bool) -> Batch:
-        corpus = self.corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
+        corpus = self._corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
         found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
         return found
 
     # prediction
 
-    def predict(self, texts: Sequence[Text], *, constrained: bool = True) -> list[list[str]]:
-        """A label for every token of every text."""
+    def predict(self, texts: Iterable[TextLike], *, constrained: bool = True) -> list[list[str]]:
+        """Return a label for every token of every text.
+
+        texts : strings, lists of tokens, sentences or texts, in a list or any other iterable.
+        """
         self._check_fitted()
-        if not texts:
-            return []
-        return self._named(self.decode(texts, constrained=constrained).labels, texts)
+        known = self.texts(texts)
+        return self._named(self.decode(known, constrained=constrained).labels, known)
 
     def _named(self, labels: LabelArray, texts: Sequence[Text]) -> list[list[str]]:
         """Labels of the tokens of all texts, by name and text."""

@@ -10,7 +10,7 @@ and is named with the rules it breaks. All others get what :meth:`Extractor.pred
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ import numpy as np
 from trellis.constraints import Constraint
 from trellis.constraints.penalties import INFINITE, as_constraint, soft_rows
 from trellis.constraints.strength import Kind
-from trellis.data.tokens import Text
+from trellis.data.tokens import Text, TextLike
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.tasks.extract import Extractor
 
@@ -40,8 +40,9 @@ class Relaxed:
     lost: dict[int, str] = field(default_factory=dict)
 
 
-def predict_relaxed(extractor: Extractor, texts: Sequence[Text], *, constrained: bool = True) -> Relaxed:
-    """A label for every token of every text, and what had to be given up for it; a blank text breaks nothing."""
+def predict_relaxed(extractor: Extractor, texts: Iterable[TextLike], *, constrained: bool = True) -> Relaxed:
+    """A label for every token of every text, and the rules that had to be broken for it."""
+    texts = extractor.texts(texts)
     answer = Relaxed([[] for _ in texts])
     some = [number for number, text in enumerate(texts) if len(text)]
     if some:

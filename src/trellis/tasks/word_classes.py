@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trellis.data.sentence import Sentence
-
 MARK = "<mark>"
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.DOTALL))  # else a line end in a token makes an address try every way it has
@@ -55,7 +53,7 @@ def word_class(word: str) -> str:
     joint = "-x" if "-" in word else ""
     if word.isupper():
         return f"<XX{joint}>"
-    return f"<Xx{joint}>" if word[0].isupper() else f"<x{joint}>"
+    return f"<Xx{joint}>" if word[:1].isupper() else f"<x{joint}>"
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,3 @@ class WordClasses:
     def columns(self) -> dict[str, Callable[[str], str]]:
         """What the columns "seen", "form" and "mark" say of a word."""
         return {"seen": self.seen_as, "form": word_class, "mark": self.mark}
-
-    def add_to(self, sentence: Sentence) -> Sentence:
-        """The sentence with these columns."""
-        columns = {name: tuple(map(of, sentence.words)) for name, of in self.columns.items()}
-        return Sentence(
-            sentence.words, sentence.labels, columns, path=sentence.path, line=sentence.line, rows=sentence.rows
-        )
