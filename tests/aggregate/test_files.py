@@ -53,7 +53,7 @@ def test_wrench_texts_with_one_label(tmp_path):
         ({"data": {"text": ["u"]}}, "record '0': expected the key 'weak_labels'"),
         ({"weak_labels": []}, "record '0': expected the key 'data'"),
         ({"data": {}, "weak_labels": []}, "expected the text"),
-        ({"data": {"text": ["u"]}, "weak_labels": [[]]}, "guesses of 1 functions, but meta.json names 3"),
+        ({"data": {"text": ["u"]}, "weak_labels": [[]]}, "votes of 1 functions, but meta.json names 3"),
         ({"data": {"text": ["u"]}, "weak_labels": [[[0, 5, "X"]], [], []]}, "does not lie in a text of 1 tokens"),
         (7, "expected an object but found"),
     ],
@@ -122,7 +122,7 @@ def test_columns_with_and_without_names(tmp_path):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(DataError, match="none is here"):
+    with pytest.raises(DataError, match="is a folder without train.json"):
         list(read_voted(tmp_path))
 
 

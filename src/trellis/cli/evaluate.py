@@ -33,7 +33,7 @@ def evaluate(
     found: Annotated[str, typer.Argument(help="File to be judged, line by line beside it.")],
     output: Output = "-",
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
-    fields: Annotated[bool, flag("--fields", help="Labelled tokens, .tsv or .jsonl; so without an option.")] = False,
+    fields: Annotated[bool, flag("--fields", help="Labelled tokens (the default): .tsv, .jsonl, .json.")] = False,
     induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
@@ -157,9 +157,9 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
 
 def _tagged(path: str) -> list[Sentence]:
     from trellis.data.columns import read_columns
-    from trellis.data.jsonlines import read_jsonlines
+    from trellis.data.jsonlines import is_json_lines, read_jsonlines
 
-    return list(read_jsonlines(path) if wants_json(path, False) else read_columns(path))
+    return list(read_jsonlines(path) if is_json_lines(path) else read_columns(path))
 
 
 def _trees(gold: str, output: str) -> tuple[Rows, Figures]:

@@ -125,5 +125,5 @@ def jobs(threads: int | None) -> int:
 
 
 def wants_json(output: str, json: bool) -> bool:
-    """Whether an output is JSON lines: it was asked for, or the name of the file says so."""
-    return json or is_json_lines(output)
+    """Whether an output is JSON: --json was given, or the name of the file ends in .jsonl, .ndjson or .json."""
+    return json or is_json_lines(output) or output.lower().removesuffix(".gz").endswith(".json")

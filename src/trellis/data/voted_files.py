@@ -1,7 +1,6 @@
 """Files of texts with votes: WRENCH's JSON, JSON lines, and columns.
 
-WRENCH          a folder with train.json, valid.json and test.json, or one such file; meta.json beside it names the
-                functions (``lf``) and those that are recommended (``lf_rec``), label.json the labels of whole texts
+WRENCH          a folder, or a ``.json`` file of one (:mod:`trellis.data.wrench`)
 JSON lines      {"tokens": [..], "spans": {function: [[first, end, type], ..]}}          as skweak keeps them
                 {"tokens": [..], "votes": {function: [label or null, ..]}}
                 {"text": "..", "votes": {function: label or null}}                        one label for the text
@@ -11,34 +10,24 @@ columns         token TAB vote TAB vote ...; ``_`` or nothing where a function a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trellis.data.columns import FILLER, blocks
-from trellis.data.files import FilePath, numbered_lines, shown
-from trellis.data.jsonlines import is_json_lines, json_lines, kind, parse_json
-from trellis.data.voted import VotedText, votes_of_spans
-from trellis.errors import DataError, UnknownNameError, did_you_mean
-
-SPLITS = ("train.json", "valid.json", "test.json")
+from trellis.data.files import FilePath, shown
+from trellis.data.jsonlines import is_json_lines, json_lines, kind
+from trellis.data.voted import VotedText
+from trellis.data.wrench import is_wrench, read_wrench, span_votes
+from trellis.errors import DataError, did_you_mean
 
 
 def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[VotedText]:
     """Texts of one file or folder, by its name: a folder and ``.json`` are WRENCH's, ``.jsonl`` lines, others columns.
 
-    all_functions : of WRENCH, not the recommended functions alone
+    all_functions : of WRENCH, read every function, not only the recommended ones
     """
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        found = [os.path.join(name, split) for split in SPLITS if os.path.exists(os.path.join(name, split))]
-        if not found:
-            raise DataError(f"a folder of texts with votes holds {', '.join(SPLITS)}, but none is here", path=name)
-        for split in found:
-            yield from _wrench(split, all_functions)
-        return
-    if name.lower().removesuffix(".gz").endswith(".json"):
-        yield from _wrench(name, all_functions)
+    if is_wrench(path):
+        yield from read_wrench(path, all_functions=all_functions)
     elif is_json_lines(path):
         yield from _lines(path)
     else:
@@ -76,7 +65,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
             if function in votes:
                 raise refuse(f"function {function!r} has spans and votes: give one of them")
             if key == "spans":
-                votes[function] = _span_votes(len(tokens), given, function, refuse)
+                votes[function] = span_votes(len(tokens), given, f"function {function!r}", refuse)
                 continue
             own = [given] if whole and (given is None or isinstance(given, str)) else given
             if not isinstance(own, Sequence) or isinstance(own, str):
@@ -86,19 +75,6 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
                     raise refuse(f"function {function!r} votes {vote!r}: a vote is the name of a label, or null")
             votes[function] = tuple(own)
     return VotedText(tuple(tokens), votes, path=path, line=line)
-
-
-def _span_votes(n_tokens: int, given: Any, function: str, refuse: Any) -> tuple[str | None, ...]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise refuse(f"expected a list of spans [first, end, type] from function {function!r}, found {kind(given)}")
-    for span in given:
-        fine = isinstance(span, Sequence) and not isinstance(span, str) and len(span) == 3
-        if not fine or type(span[0]) is not int or type(span[1]) is not int or not isinstance(span[2], str):
-            raise refuse(f"function {function!r} gives {span!r}: a span is [first token, end, type]")
-    try:
-        return votes_of_spans(n_tokens, [(span[0], span[1], span[2]) for span in given])
-    except DataError as error:
-        raise refuse(f"function {function!r}: {error}") from None
 
 
 def _lines(path: FilePath) -> Iterator[VotedText]:
@@ -130,56 +106,3 @@ def _columns(path: FilePath) -> Iterator[VotedText]:
             for n, function in enumerate(functions, 1)
         }
         yield VotedText(tuple(cells[0] for cells in rows), votes, path=name, line=numbers[0])
-
-
-def _wrench(path: str, all_functions: bool) -> Iterator[VotedText]:
-    records = _object(path)
-    functions, wanted, labels = _wrench_names(path, all_functions)
-    for key, record in records.items():
-        what = f"record {key!r}"
-        if not isinstance(record, dict):
-            raise DataError(f"{what}: expected an object but found {kind(record)}", path=path)
-        for needed in ("data", "weak_labels"):
-            if needed not in record:
-                hint = did_you_mean(needed, record)
-                raise DataError(
-                    f"{what}: expected the key {needed!r}{hint}; WRENCH's records have 'data' and 'weak_labels'",
-                    path=path,
-                )
-        text = record["data"].get("text") if isinstance(record["data"], dict) else None
-        if text is None:
-            raise DataError(f"{what}: expected the text, or a list of tokens, in 'data', 'text'", path=path)
-        given = record["weak_labels"]
-        names = functions or [str(n) for n in range(len(given))]
-        if len(given) != len(names):
-            raise DataError(
-                f"{what}: found the guesses of {len(given)} functions, but meta.json names {len(names)}", path=path
-            )
-        chosen = {n: own for n, own in zip(names, given, strict=True) if wanted is None or n in wanted}
-        if isinstance(text, str):
-            votes = {n: None if own in (-1, None) else labels.get(str(own), str(own)) for n, own in chosen.items()}
-            yield voted_of({"text": text, "votes": votes}, what=what, path=path)
-        else:
-            yield voted_of({"tokens": text, "spans": chosen}, what=what, path=path)
-
-
-def _wrench_names(path: str, all_functions: bool) -> tuple[list[str], set[str] | None, dict[str, str]]:
-    """Functions, those that are wanted (None: all), and names of the labels of whole texts."""
-    folder = os.path.dirname(path)
-    meta, names = os.path.join(folder, "meta.json"), os.path.join(folder, "label.json")
-    labels = {str(k): str(v) for k, v in _object(names).items()} if os.path.exists(names) else {}
-    if not os.path.exists(meta):
-        return [], None, labels
-    said = _object(meta)
-    functions, recommended = said.get("lf", []), said.get("lf_rec", [])
-    for function in recommended:
-        if function not in functions:
-            raise UnknownNameError("labelling function", function, functions, path=meta)
-    return functions, None if all_functions or not recommended else set(recommended), labels
-
-
-def _object(path: str) -> dict[str, Any]:
-    found = parse_json("\n".join(line for _, line in numbered_lines(path)), path)
-    if not isinstance(found, dict):
-        raise DataError(f"expected a JSON object with a text for each key, but found {kind(found)}", path=path)
-    return found

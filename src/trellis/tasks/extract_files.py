@@ -2,6 +2,7 @@
 
 .tsv .conll .col      columns: a token a line, its label beside it, a blank line between texts
 .jsonl .ndjson        JSON lines: {"text": .., "fields": [{"label", "start", "end"}]}, or tokens and labels as lists
+.json, a folder       a WRENCH data set, with its gold labels (:mod:`trellis.data.wrench`)
 anything else         raw text, one a line
 """
 
@@ -20,16 +21,19 @@ from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lin
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import WORDS, Text, Tokeniser, fields_of, joined, read_raw
+from trellis.data.wrench import is_wrench, read_wrench_gold
 from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
 
 
 def kind_of(path: FilePath) -> str:
-    """ "columns", "json" or "text", by the ending of the name (before .gz)."""
+    """ "columns", "json", "wrench" or "text", by the ending of the name (before .gz); a folder is WRENCH's."""
     if os.fspath(path).lower().removesuffix(".gz").endswith(COLUMNS):
         return "columns"
-    return "json" if is_json_lines(path) else "text"
+    if is_json_lines(path):
+        return "json"
+    return "wrench" if is_wrench(path) else "text"
 
 
 def texts_or_errors(
@@ -39,7 +43,7 @@ def texts_or_errors(
 
     If none at all could be, the first error is raised at the end.
     """
-    reader = {"columns": _any_columns, "json": _any_json}.get(kind_of(path), _any_raw)
+    reader = {"columns": _any_columns, "json": _any_json, "wrench": _any_wrench}.get(kind_of(path), _any_raw)
     first, some = None, False
     for text in reader(path, word_column, tokeniser):
         if isinstance(text, DataError):
@@ -61,6 +65,8 @@ def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser =
     kind = kind_of(path)
     if kind == "columns":
         return (joined(sentence) for sentence in read_columns(path, word=word_column, label=None))
+    if kind == "wrench":
+        return (joined(replace(sentence, labels=None)) for sentence in read_wrench_gold(path))
     return _json_texts(path, tokeniser) if kind == "json" else read_raw(path, tokeniser)
 
 
@@ -89,12 +95,17 @@ def read_beside(
     for number, (one, other) in enumerate(zip(truth, found, strict=False)):
         if one.sentence.words != other.sentence.words:
             raise DataError(
-                f"text {number + 1} is not the same in both: {one.text[:40]!r} ({gold}, line {one.sentence.line}) and "
-                f"{other.text[:40]!r} ({output}, line {other.sentence.line}). Predict from the tokens of {gold} itself"
+                f"text {number + 1} is not the same in both: {_excerpt(gold, one)} and {_excerpt(output, other)}. "
+                f"Predict from the tokens of {gold} itself"
             )
     if len(truth) != len(found):
         raise DataError(f"gold has {len(truth)} texts but the output has {len(found)}: they must be of the same texts")
     return truth, found
+
+
+def _excerpt(path: str, text: Text) -> str:
+    line = "" if text.sentence.line is None else f", line {text.sentence.line}"
+    return f"{text.text[:40]!r} ({path}{line})"
 
 
 def no_tokens(text: str, path: str | None, line: int | None) -> Text:
@@ -130,6 +141,10 @@ def _any_columns(path: FilePath, word_column: int, _: Tokeniser) -> Iterator[Tex
             block = []
 
 
+def _any_wrench(path: FilePath, _: int, __: Tokeniser) -> Iterator[Text | DataError]:
+    return (joined(replace(sentence, labels=None)) for sentence in read_wrench_gold(path))
+
+
 def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Text | DataError:
     words = []
     for number, line in block:
@@ -152,12 +167,14 @@ def read_labelled(
         if not os.path.exists(path):
             raise DataError("cannot be read: No such file or directory", path=shown(path))
         raise DataError(
-            f"labelled examples are columns ({' '.join(COLUMNS)}) or JSON lines ({' '.join(ENDINGS)}), but the name "
-            "ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns, ready for labels",
+            f"labelled examples are columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}) or WRENCH's .json, "
+            "but the name ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns for labels",
             path=shown(path),
         )
     if kind == "json":
         return list(_json_texts(path, tokeniser))
+    if kind == "wrench":
+        return [joined(sentence) for sentence in read_wrench_gold(path)]
     _check_columns(path, word_column, label_column)
     return [joined(s) for s in read_columns(path, word=word_column, label=label_column)]
 
