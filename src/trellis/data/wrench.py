@@ -184,7 +184,7 @@ def _records(path: str, needed: Sequence[str]) -> Iterator[_Record]:
                     f"{what}: expected the key {name!r}{hint}; WRENCH's records have 'data' and 'weak_labels'",
                     path=path,
                 )
-        text = values["data"].get("text") if isinstance(values["data"], dict) else None
+        text: Any = values["data"].get("text") if isinstance(values["data"], dict) else None
         whole = isinstance(text, str)
         if not whole and not (isinstance(text, list) and all(isinstance(token, str) for token in text)):
             raise DataError(f"{what}: expected the text, or a list of tokens, in 'data', 'text'", path=path)
