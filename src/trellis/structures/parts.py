@@ -23,6 +23,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
 from trellis.structures.extremes import parts_never_least, row_extremes
 from trellis.structures.functionals import Functionals
+from trellis.structures.part_loss import PartLoss, missed
 from trellis.structures.part_set import PartSet
 
 if TYPE_CHECKING:
@@ -154,6 +155,16 @@ class Parts(ABC):
         """
         never, settled = parts_never_least(self.zeros(), start, part, coefficient, margin)
         return PartSet.of(never), settled
+
+    def hamming(self, outputs: Any) -> PartLoss:
+        """The Hamming loss against given outputs: their labels, or parts where there are no labels, that are missed.
+
+        A label that is not known (−1) costs nothing.
+        """
+        if not self.has_labels:
+            return missed(self, self.of(outputs))
+        slot = np.flatnonzero(outputs >= 0)
+        return missed(self, np.asarray(self.label(slot, outputs[slot].astype(np.int64))))
 
     # families
 

@@ -30,6 +30,7 @@ from trellis.errors import DataError
 from trellis.structures.blocks import PlainBlock
 from trellis.structures.chain_parts import ChainChange, ChainParts, SequenceParts
 from trellis.structures.extremes import some_rows
+from trellis.structures.part_loss import PartLoss
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import check_change, check_labels
 
@@ -136,6 +137,38 @@ class SegmentParts(SequenceParts):
             self.label(slots, label), self.transition(right, label[right - 1], label[right]),
             self.again(again, label[again]), np.sort(self.segment(last, length, label[last])),
         ])  # fmt: skip
+
+    def hamming(self, outputs: Any) -> PartLoss:
+        """Codes that are missed: a token is wrong where its label is, or where it alone begins a second segment.
+
+            1 − label(t, k) + again(t, k)           the code is k
+            1 − label(t, k)                         the same after a token whose label is not known
+            1 − again(t, k)                         the code is K + k
+            1 − label(t, k) + transition(t, k, k)   the same after a token whose label is not known
+
+        So Δ is the number of codes that differ, and 0 for all segmentations that clamping leaves.
+        """
+        y = self.check(outputs, unknown=True).astype(np.int64)
+        k, slot, inner = self.n_labels, np.arange(self.n_slots), self.has_boundary()
+        known, after = y >= 0, inner & (np.roll(y, 1) >= 0)
+        label = y % k
+
+        def of(family: Any, where: BoolArray, value: float) -> tuple[IntArray, FloatArray]:
+            at = slot[where]
+            return family(at, label[at]), np.full(len(at), value)
+
+        def stays(at: IntArray, own: IntArray) -> IntArray:
+            return np.asarray(self.transition(at, own, own))
+
+        terms = [
+            of(self.label, known & ((y < k) | ~after), -1.0),
+            of(self.again, known & (y < k) & after, 1.0),
+            of(self.again, (y >= k) & after, -1.0),
+            of(stays, (y >= k) & ~after, 1.0),
+        ]
+        constant = np.bincount(owners(self.offsets)[known], minlength=self.n_instances).astype(np.float64)
+        part, value = (np.concatenate(found) for found in zip(*terms, strict=True))
+        return PartLoss(self, part, value, constant)
 
     def zeros(self) -> Segments:
         from trellis.structures.segments import Segments

@@ -11,7 +11,6 @@ from scipy import sparse
 from trellis.constraints import count
 from trellis.errors import DataError
 from trellis.learn.margin import SSVM
-from trellis.learn.margin.group import losses, with_loss
 from trellis.learn.margin.working_set import WorkingSet
 from trellis.models import CRF, ArcParser, MaxEnt
 from trellis.structures import Chain
@@ -118,8 +117,9 @@ def test_loss_augmented_search_finds_what_enumeration_finds():
         gold = rng.integers(-1, 3, n).astype(np.int32)
         every = np.array(np.meshgrid(*[range(3)] * n, indexing="ij")).reshape(n, -1).T.astype(np.int32)
         value = [scores.score(y)[0] + np.sum((gold >= 0) & (y != gold)) for y in every]
-        found = with_loss(scores, gold).argmax().outputs
-        assert scores.score(found)[0] + losses(scores.parts, gold, found)[0] == pytest.approx(max(value))
+        loss = scores.parts.hamming(gold)
+        found = loss.add_to(scores).argmax().outputs
+        assert scores.score(found)[0] + loss.of(found)[0] == pytest.approx(max(value))
 
 
 def test_loss_augmented_search_finds_the_tree_that_enumeration_finds():
@@ -137,8 +137,9 @@ def test_loss_augmented_search_finds_the_tree_that_enumeration_finds():
     for gold in trees:
         scores = flat.add(np.arange(flat.parts.n_parts), 2.0 * rng.standard_normal(flat.parts.n_parts))
         value = [scores.score(y)[0] + np.sum(y != gold) for y in trees]
-        found = with_loss(scores, gold).argmax().outputs
-        assert losses(flat.parts, gold, found)[0] == np.sum(found != gold)
+        loss = flat.parts.hamming(gold)
+        found = loss.add_to(scores).argmax().outputs
+        assert loss.of(found)[0] == np.sum(found != gold)
         assert scores.score(found)[0] + np.sum(found != gold) == pytest.approx(max(value))
 
 

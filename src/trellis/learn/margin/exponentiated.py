@@ -22,7 +22,6 @@ from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import CuttingPlane
-from trellis.learn.margin.group import loss_parts
 from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
@@ -76,13 +75,12 @@ class ExponentiatedStep(MarginStep):
         model, part, cost = self.group.model, self.blocks[b], self.cost[b]
         model.weights_ = u
         scores = model.scores(part)
-        wanted = loss_parts(scores.parts, part.labels)
-        q = scores.add(wanted, np.full(len(wanted), -c)).infer(weights=part.weights)
-        instance = scores.parts.instance_of(wanted)
+        loss = scores.parts.hamming(part.labels)
+        q = loss.add_to(scores, c).infer(weights=part.weights, at=loss.part)
         # the model counts an instance by its weight, and C_i is C times that
         scale = float(self.solver.cost.sum() / self.group.weights.sum())
         expected = scale * model._vector(model.collect(part, q))
-        return self.gold[b] - expected, float(cost[instance] @ (1.0 - q.at(wanted)))
+        return self.gold[b] - expected, float(cost @ loss.expect(q.at(loss.part)))
 
     def run(self, gamma: float, duals: Duals | None) -> Expectation:
         evaluations = 0

@@ -2,9 +2,9 @@
 
     max_h  w · Φ(x, h) + Δ(y, h) − price(h)        loss-augmented (Chang 2011, eq. 2.11); price: of violated constraints
 
-The loss Δ is Hamming's: the labels of y that h does not have, or its parts where the structure has no labels. It is a
-sum over parts, −1 for each that y uses and a constant, so the search is the structure's own argmax or, with
-constraints, :func:`trellis.search.decode`. Labels that are not known cost nothing.
+The loss Δ is the Hamming loss of the structure (:meth:`trellis.structures.Parts.hamming`): the labels of y that h does
+not have, or its parts where the structure has no labels. It is a sum over parts, so the search is the structure's own
+argmax or, with constraints, :func:`trellis.search.decode`. Labels that are not known cost nothing.
 """
 
 from __future__ import annotations
@@ -191,9 +191,10 @@ def search_shard(ask: Ask, item: Searched, state: Any, own: tuple[FloatArray | N
     if ask.known and np.any(part.labels >= 0):
         scores = scores.clamp(part.labels)
     parts = scores.parts
-    outputs, paid = best_outputs(with_loss(scores, part.labels) if ask.loss else scores, item.plan, ask.beam, rng)
+    loss = parts.hamming(part.labels) if ask.loss else None
+    outputs, paid = best_outputs(scores if loss is None else loss.add_to(scores), item.plan, ask.beam, rng)
     plain = scores.score(outputs)
-    constant = losses(parts, part.labels, outputs) - paid if ask.loss else -paid
+    constant = -paid if loss is None else loss.of(outputs) - paid
     value = plain + constant
     chosen = np.arange(len(value)) if level is None else np.flatnonzero(value > level)
     return Best(value, chosen, features(model, part, parts, outputs, chosen), constant[chosen]), state
@@ -214,31 +215,6 @@ def best_outputs(
         return scores.argmax(rng).outputs, np.zeros(len(scores))
     found = decode(scores, plan, beam=beam, rng=rng)
     return found.outputs, np.where(found.value > -np.inf, found.score - found.value, 0.0)
-
-
-def loss_parts(parts: Parts, labels: Any) -> IntArray:
-    """The parts that given labels use, each of which costs 1 if it is missed."""
-    if not parts.has_labels:
-        return parts.of(labels)
-    slot = np.flatnonzero(labels >= 0)
-    return np.asarray(parts.label(slot, labels[slot].astype(np.int64)))
-
-
-def with_loss(scores: Structure, labels: Any) -> Structure:
-    """Scores with −1 for every part that is right: the loss, less its largest value."""
-    wanted = loss_parts(scores.parts, labels)
-    return scores.add(wanted, np.full(len(wanted), -1.0))
-
-
-def losses(parts: Parts, labels: Any, outputs: Any) -> FloatArray:
-    """Δ (n_instances,): how many of the parts of the given labels the outputs miss."""
-    if parts.has_labels:
-        wrong = np.flatnonzero((labels >= 0) & (labels != outputs))
-        missed = np.asarray(parts.label(wrong, labels[wrong].astype(np.int64)))
-    else:
-        wanted = parts.of(labels)
-        missed = wanted[~np.isin(wanted, parts.of(outputs))]
-    return np.bincount(parts.instance_of(missed), minlength=parts.n_instances).astype(np.float64)
 
 
 def features(model: Any, part: Any, parts: Parts, outputs: Any, chosen: IntArray) -> Any:

@@ -23,7 +23,7 @@ from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import Weights
-from trellis.learn.margin.group import best_outputs, losses, with_loss
+from trellis.learn.margin.group import best_outputs
 from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.margin.working_set import check_numbers
@@ -142,8 +142,9 @@ def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, be
     Features are None where the best output is the one given, and nothing else was asked for.
     """
     scores = model.scores(part)
-    searched = with_loss(scores, part.labels) if augmented else scores
     parts = scores.parts
+    hamming = parts.hamming(part.labels)
+    searched = hamming.add_to(scores) if augmented else scores
     if k == 1:
         outputs, paid = best_outputs(searched, plan, beam, None)
         found = [outputs]
@@ -156,7 +157,7 @@ def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, be
         there = np.flatnonzero(decoded.value[:, 0] > -np.inf)
         found = [decoded.outputs[i] for i in there]
         paid = (decoded.score - decoded.value)[there, 0]
-    loss = np.array([losses(parts, part.labels, outputs)[0] for outputs in found])
+    loss = np.array([hamming.of(outputs)[0] for outputs in found])
     if k == 1 and not augmented and parts.has_labels and loss[0] == 0.0:
         return None, loss
     features = [model.phi(part, outputs) for outputs in found]
