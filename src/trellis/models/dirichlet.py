@@ -51,8 +51,8 @@ def mode(counts: FloatArray, prior: float = 1.0, allowed: BoolArray | None = Non
     raised = counts
     if prior != 1.0:
         raised = counts + (prior - 1.0)
-        if allowed is not None:
-            raised = np.where(allowed, raised, 0.0)
+    if allowed is not None:
+        raised = np.where(allowed, raised, 0.0)
     probabilities: FloatArray = with_slack(counts.shape)
     total = counting.normalise_columns(np.ascontiguousarray(raised), probabilities)
     # Counts so large or so small that 1 / total is no number are scaled first.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
 from trellis.data.corpus import Corpus
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import BoolArray, FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
@@ -39,7 +39,7 @@ from trellis.models.free_weights import FreeWeights
 from trellis.models.gaussian import check_l2
 from trellis.models.kernels import counting
 from trellis.models.lexicon import (
-    allowed_labels,
+    TagDictionary,
     first_unknown,
     learn_small,
     learn_symbols,
@@ -84,7 +84,8 @@ class HMM(FreeWeights, SequenceModel):
     min_count, unknown : words seen fewer times than ``min_count`` are emitted as the symbol ``unknown``, and so are
         words never seen; ``unknown=None`` (with ``min_count=1``): a closed vocabulary, an unseen word is an error
     emits : the column that labels emit: the words themselves, or another column of a Corpus (word classes, say)
-    tag_dictionary : word -> labels it may have; words that are not in it may have any
+    tag_dictionary : word -> labels it may have. It holds for rare and unseen words too
+    other_labels : labels that words outside the tag dictionary may have; None: any
     transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
         likelihood gives what was never seen no probability: slightly more than 1 leaves everything possible
     variational : variational Bayes in place of the mode; α may then be below 1
@@ -118,6 +119,7 @@ class HMM(FreeWeights, SequenceModel):
     unknown: str | None = "<unk>"
     emits: str = "word"
     tag_dictionary: Mapping[str, Sequence[str]] | None = None
+    other_labels: Sequence[str] | None = None
     transition_prior: float = 1.01
     emission_prior: float = 1.01
     variational: bool = False
@@ -146,6 +148,8 @@ class HMM(FreeWeights, SequenceModel):
     }
     # learned where they are asked for, and no fields: those are settings
     _forms = cast("Forms | None", None)
+    _allowed = cast("BoolArray | None", None)
+    _unknown_sets = cast("BoolArray | None", None)
     contexts_ = cast("Vocabulary | None", None)
     small_ = cast("Vocabulary | None", None)
 
@@ -177,12 +181,13 @@ class HMM(FreeWeights, SequenceModel):
         if fit:
             self._check_settings()
             self.label_names_ = self._learn_label_names(X, y)
-            self.small_ = learn_small(words, firsts, self.tag_dictionary or ()) if self.truecase else None
+            self._tags = TagDictionary.of(self.tag_dictionary, self.other_labels, self.label_names_)
+            self.small_ = learn_small(words, firsts, self._tags) if self.truecase else None
             if self.small_ is not None:
-                words = with_small(words, firsts, self.small_, words.vocabulary)
+                words = with_small(words, firsts, self.small_, words.vocabulary, self._tags)
             by_table = self.emissions == "table"
             self.symbols_ = learn_symbols(words, self.min_count if by_table else 1, self.unknown if by_table else None)
-            self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
+            self._learn_allowed()
             if not by_table:
                 seen = np.bincount(symbol_column(words, self.symbols_).codes, minlength=len(self.symbols_))
                 self._describe_words(LogLinearEmissions.learn(self.symbols_, seen, self._description(), self.min_count))
@@ -195,7 +200,7 @@ class HMM(FreeWeights, SequenceModel):
                 self.contexts_ = Vocabulary([ANYTHING, *found], unknown=ANYTHING, kind="context")
             self.reset()
         elif self.small_ is not None:
-            words = with_small(words, firsts, self.small_, self.symbols_)
+            words = with_small(words, firsts, self.small_, self.symbols_, self._tags)
         return replace(
             batch,
             labels=recode_labels(batch.labels, names, self.label_names_),
@@ -240,6 +245,13 @@ class HMM(FreeWeights, SequenceModel):
             known = Vocabulary([*self.symbols_, *new], kind="word") if new else self.symbols_
             return symbol_column(words, known)
         coded = symbol_column(words, self.symbols_)
+        if self._unknown_sets is not None:
+            assert self._tags is not None
+            sets = self._tags.sets_of(words.vocabulary)[words.codes]
+            is_unknown = coded.codes == self.symbols_.number(str(self.unknown))
+            return Column(
+                np.where(is_unknown, len(self.symbols_) + sets, coded.codes).astype(np.int32), self._row_names
+            )
         found = first_unknown(batch, words, coded)
         if found is not None and not self.emission_[self.symbols_.number(found[0])].any():
             raise DataError(
@@ -249,21 +261,49 @@ class HMM(FreeWeights, SequenceModel):
             )
         return coded
 
+    def _learn_allowed(self) -> None:
+        """The labels that symbols may have, from the dictionary, which knows words and not symbols.
+
+        Words that are emitted as ``unknown`` keep the labels of their own strings: for each set of labels there is a
+        row of scores behind those of the symbols, that of ``unknown`` without the labels outside the set.
+        """
+        self._allowed, self._unknown_sets, self._row_names = None, None, self.symbols_
+        if self._tags is None:
+            return
+        self._allowed = self._tags.allowed(self.symbols_)
+        if self.emissions == "table" and self.unknown is not None:
+            self._allowed[self.symbols_.number(self.unknown)] = self._tags.sets.any(axis=0)
+            self._unknown_sets = self._tags.sets
+            rows = (f"{self.unknown}\n{i}" for i in range(len(self._unknown_sets)))
+            self._row_names = Vocabulary([*self.symbols_, *rows], kind="word")
+
+    def _emission_rows(self, new: Sequence[str] = ()) -> FloatArray:
+        """(n_rows, K) the emission of each symbol, of each set of unknown words, and of new words by their features.
+
+        Where no unknown word of training had any of the labels of a set, each of them emits it alike.
+        """
+        if self._unknown_sets is not None:
+            unknown = np.where(self._unknown_sets, self.emission_[self.symbols_.number(str(self.unknown))], 0.0)
+            never = ~unknown.any(axis=1)
+            unknown[never] = self._unknown_sets[never] / len(self.symbols_)
+            return np.concatenate([self.emission_, unknown])
+        if not new:
+            return self.emission_
+        assert self._log_linear is not None
+        rows = self._log_linear.of_new(new, self.weights_, self._log_z)
+        return np.concatenate([self.emission_, rows if self._tags is None else rows * self._tags.allowed(new)])
+
     # the four verbs
 
     def scores(self, batch: Batch) -> Chain:
         """log p(x, y) over the parts of the batch."""
         symbols, new = self._coded(batch)
-        tables = self._tables if not new else self._with_new(self._tables, new)
+        tables = self._tables
+        if new:
+            tables = ChainTables.of_probabilities(self._emission_rows(new), self.transition_, self.start_)
         return Chain.over(
             tables, batch.offsets, node_index=symbols, edge_index=self._matrices(batch), first=batch.first
         )
-
-    def _with_new(self, tables: ChainTables, words: Sequence[str]) -> ChainTables:
-        """With a row for each word that was not in training."""
-        assert self._log_linear is not None
-        rows = self._log_linear.of_new(words, self.weights_, self._log_z)
-        return ChainTables.of_probabilities(np.concatenate([self.emission_, rows]), self.transition_, self.start_)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> HMMStatistics:
         """Expected counts of a posterior whose edge counts are weighted already."""
@@ -310,9 +350,11 @@ class HMM(FreeWeights, SequenceModel):
         """Scores under which all label sequences that the tag dictionary allows are equally likely."""
         k = len(self.label_names_)
         symbols, new = self._coded(batch)
-        allowed = np.ones((len(self.symbols_) + len(new), k))
-        if self._allowed is not None:
-            allowed[: len(self.symbols_)] = self._allowed
+        allowed = np.ones((len(self._row_names) + len(new), k))
+        if self._tags is not None:
+            assert self._allowed is not None
+            beyond = self._tags.allowed(new) if self._unknown_sets is None else self._unknown_sets
+            allowed = np.concatenate([self._allowed, beyond]).astype(np.float64)
         tables = ChainTables.of_probabilities(allowed, np.ones(self._transition_shape))
         return Chain.over(
             tables, batch.offsets, node_index=symbols, edge_index=self._matrices(batch), first=batch.first
@@ -425,7 +467,7 @@ class HMM(FreeWeights, SequenceModel):
     def _set_probabilities(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
         """Distributions as columns, as :mod:`dirichlet` has them."""
         self.start_, self.transition_, self.emission_ = start[:, 0], self._rows(transition_t), emission
-        self._tables = ChainTables.of_probabilities(self.emission_, self.transition_, self.start_)
+        self._tables = ChainTables.of_probabilities(self._emission_rows(), self.transition_, self.start_)
 
     def _rows(self, transition_t: FloatArray) -> FloatArray:
         """Transitions with a distribution a row, in matrices, from those with one a column."""
@@ -436,8 +478,12 @@ class HMM(FreeWeights, SequenceModel):
         self.start_ = dirichlet.mean(start)[:, 0]
         self.transition_ = self._rows(dirichlet.mean(transition_t))
         self.emission_ = dirichlet.mean(emission)
+        rows = dirichlet.expected_log(emission)
+        if self._unknown_sets is not None:
+            unknown = rows[self.symbols_.number(str(self.unknown))]
+            rows = np.concatenate([rows, np.where(self._unknown_sets, unknown, -np.inf)])
         self._tables = ChainTables.of(
-            dirichlet.expected_log(emission),
+            rows,
             self._rows(dirichlet.expected_log(transition_t)),
             dirichlet.expected_log(start)[:, 0],
         )
@@ -528,14 +574,15 @@ class HMM(FreeWeights, SequenceModel):
             _, numbers = np.unique(form, return_inverse=True)  # a large number would be a large table
             self._forms = Forms(numbers.astype(np.int64), share)
             arrays = {name: one for name, one in arrays.items() if name not in self.ARRAYS_OF_FORMS}
-        self._allowed = allowed_labels(self.tag_dictionary, self.symbols_, self.label_names_)
+        self._tags = TagDictionary.of(self.tag_dictionary, self.other_labels, self.label_names_)
+        self._learn_allowed()
         if features is not None:
             self._describe_words(features)
         self.set_parameters(arrays)
 
     def _coded(self, batch: Batch) -> tuple[LabelArray, Sequence[str]]:
         """Numbers of the words, and the words that those beyond the model's own stand for."""
-        column, own = batch.column(SYMBOL), self.symbols_
+        column, own = batch.column(SYMBOL), self._row_names
         if column.vocabulary is own or column.vocabulary == own:
             return column.codes, ()
         if self._log_linear is None or column.vocabulary.names[: len(own)] != own.names:
@@ -549,7 +596,10 @@ class HMM(FreeWeights, SequenceModel):
                 f"the word {new[0]!r} was not among those that this model's features were learned from, so nothing "
                 "can be counted for it: fit a new model on all the text"
             )
-        return codes
+        if self._unknown_sets is None:
+            return codes
+        unknown = np.int32(self.symbols_.number(str(self.unknown)))
+        return np.where(codes < len(self.symbols_), codes, unknown)
 
     def _check_settings(self) -> None:
         dirichlet.check_prior("transition_prior", self.transition_prior, variational=self.variational)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,33 +30,96 @@ def small_form(word: str) -> str:
     return word[:1].lower() + word[1:]
 
 
-def learn_small(words: Column, firsts: IntArray, kept: Iterable[str] = ()) -> Vocabulary:
+@dataclass(frozen=True)
+class TagDictionary:
+    """The labels that words may have, known by their strings: words outside of any vocabulary have theirs too.
+
+    sets : (n_sets, n_labels) distinct sets of labels; the first is that of words without an entry
+    number : word -> the number of its set
+
+    >>> tags = TagDictionary.of({"the": ["D"]}, None, Vocabulary(["D", "N"]))
+    >>> tags.allowed(["the", "dog"]).tolist()
+    [[True, False], [True, True]]
+    """
+
+    sets: BoolArray
+    number: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls, entries: Mapping[str, Sequence[str]] | None, others: Sequence[str] | None, label_names: Vocabulary
+    ) -> TagDictionary | None:
+        """``others`` are the labels of words without an entry, None: all; None where every word may have every one."""
+        if not entries and others is None:
+            return None
+        given: Any = entries or {}
+        if not isinstance(given, Mapping) or not all(isinstance(tags, Iterable) for tags in given.values()):
+            raise DataError(f"a tag dictionary gives labels to words, {{word: [label, ...]}}, but is {given!r:.60}")
+        free = label_names.names if others is None else others
+        numbers = {_label_set("for words without an entry: give other_labels", free, label_names): 0}
+        number = {}
+        for word, labels in given.items():
+            own = _label_set(f"for {word!r}: leave the word out to allow all", labels, label_names)
+            number[word] = numbers.setdefault(own, len(numbers))
+        sets = np.zeros((len(numbers), len(label_names)), dtype=np.bool_)
+        for labels, i in numbers.items():
+            sets[i, list(labels)] = True
+        return cls(sets, number)
+
+    def sets_of(self, words: Iterable[str]) -> IntArray:
+        """(n_words,) the number of each word's set."""
+        return np.fromiter((self.number.get(word, 0) for word in words), dtype=np.int64)
+
+    def allowed(self, words: Iterable[str]) -> BoolArray:
+        """(n_words, n_labels) whether the word may have the label."""
+        return self.sets[self.sets_of(words)]
+
+    def may_replace(self, small: str, word: str) -> bool:
+        """Whether ``small`` may stand for ``word``, which has no entry and may have each label of ``small``."""
+        own, other = self.sets_of([small, word])
+        return word not in self.number and not np.any(self.sets[own] & ~self.sets[other])
+
+
+def _label_set(where: str, labels: Sequence[str], label_names: Vocabulary) -> tuple[int, ...]:
+    tags = [labels] if isinstance(labels, str) else list(labels)
+    if not tags:
+        raise DataError(f"the tag dictionary allows no label {where}")
+    return tuple(sorted({int(n) for n in label_names.encode(tags)}))
+
+
+def learn_small(words: Column, firsts: IntArray, tags: TagDictionary | None = None) -> Vocabulary:
     """Words whose capital is that of a sentence: inside of sentences their small form is the commoner one.
 
-    firsts : slots at which sentences begin;  kept : words that stay what they are
+    firsts : slots at which sentences begin;  tags : words whose small form may not replace them stay what they are
 
     >>> column = Column.of("The dog and the cat . Rome and the Rome of old .".split())
     >>> learn_small(column, np.array([0, 6])).names
     ('The',)
     """
-    n, names, kept = len(words.vocabulary), words.vocabulary, set(kept)
+    n, names = len(words.vocabulary), words.vocabulary
     first = np.bincount(words.codes[firsts], minlength=n)
     inside = np.bincount(words.codes, minlength=n) - first
     found = []
     for code in np.flatnonzero(first).tolist():
         word = names[code]
         small = small_form(word)
-        if small != word and word not in kept and small in names and inside[names.number(small)] > inside[code]:
+        if small == word or (tags is not None and not tags.may_replace(small, word)):
+            continue
+        if small in names and inside[names.number(small)] > inside[code]:
             found.append(word)
     return Vocabulary(found, kind="word")
 
 
-def with_small(words: Column, firsts: IntArray, small: Vocabulary, known: Vocabulary) -> Column:
+def with_small(
+    words: Column, firsts: IntArray, small: Vocabulary, known: Vocabulary, tags: TagDictionary | None = None
+) -> Column:
     """Words that are ``small`` at those slots, and new ones whose small form is ``known``, without their capital."""
     names = words.vocabulary
     begins = np.unique(words.codes[firsts]).tolist()
     taken = [code for code in begins if names[code] in small or (names[code] not in known)]
     forms = {code: small_form(names[code]) for code in taken if small_form(names[code]) in known}
+    if tags is not None:
+        forms = {code: form for code, form in forms.items() if tags.may_replace(form, names[code])}
     if not forms:
         return words
     new = [form for form in dict.fromkeys(forms.values()) if form not in names]
@@ -65,31 +129,6 @@ def with_small(words: Column, firsts: IntArray, small: Vocabulary, known: Vocabu
     codes = np.array(words.codes)
     codes[firsts] = table[codes[firsts]]
     return Column(codes, names)
-
-
-def allowed_labels(
-    tag_dictionary: Mapping[str, Sequence[str]] | None, symbols: Vocabulary, label_names: Vocabulary
-) -> BoolArray | None:
-    """(n_symbols, n_labels) whether the word may have the label; None: all may.
-
-    >>> allowed_labels({"the": ["D"]}, Vocabulary(["the", "dog"]), Vocabulary(["D", "N"])).tolist()
-    [[True, False], [True, True]]
-    """
-    if not tag_dictionary:
-        return None
-    given: Any = tag_dictionary
-    if not isinstance(given, Mapping) or not all(isinstance(tags, Iterable) for tags in given.values()):
-        raise DataError(f"a tag dictionary gives labels to words, {{word: [label, ...]}}, but is {given!r:.60}")
-    allowed = np.ones((len(symbols), len(label_names)), dtype=np.bool_)
-    for word, labels in tag_dictionary.items():
-        tags = [labels] if isinstance(labels, str) else list(labels)
-        if not tags:
-            raise DataError(f"the tag dictionary allows no label for {word!r}: leave the word out to allow all")
-        numbers = label_names.encode(tags)
-        if word in symbols:
-            allowed[symbols.number(word)] = False
-            allowed[symbols.number(word), numbers] = True
-    return allowed
 
 
 def symbol_column(words: Column, symbols: Vocabulary) -> Column:

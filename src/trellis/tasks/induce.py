@@ -52,6 +52,9 @@ SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
 NEARLY_ALIKE = 0.01
 """The same of a climb by gradients, and the deviation of its first weights (Berg-Kirkpatrick et al. 2010)."""
 
+NEVER = 1e-100
+"""Probability of a transition that training never met, far below that of any other."""
+
 
 @dataclass(eq=False, repr=False)
 class Inducer(Estimator):
@@ -70,9 +73,9 @@ class Inducer(Estimator):
     l2 : strength of the prior of the weights of features; None: √n / 80 for a text of n words, 1 of 6,400
     emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
     min_count : rarer words are emitted as one unknown word; 1: every word is itself
-    closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word is
-        rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
-    tag_dictionary : word -> labels it may have
+    closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word of the
+        training text is rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
+    tag_dictionary : word -> labels it may have; like the closed classes it holds for rare and unseen words too
     gamma : temperature of the posterior, 1: EM or PR
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
@@ -155,6 +158,7 @@ class Inducer(Estimator):
             duals = later.duals_
         self.model_, self.history_ = model, History(rounds)
         self._read(step, duals)
+        _leave_possible(model)
         return self
 
     def states(self) -> list[list[str]]:
@@ -259,8 +263,9 @@ class Inducer(Estimator):
             "n_jobs": self.n_jobs,
         }
         if self.closed_classes:
-            names, dictionary = closed_dictionary(self.closed_classes, self.labels, _words_of(X), self.tag_dictionary)
-            settings |= {"labels": names, "tag_dictionary": dictionary, "min_count": 1, "unknown": None}
+            names, dictionary, others = closed_dictionary(self.closed_classes, self.labels, self.tag_dictionary)
+            settings |= {"labels": names, "tag_dictionary": dictionary, "other_labels": others}
+            settings |= {"min_count": 1, "unknown": "<unk>"}
         return settings
 
     def _check_settings(self) -> None:
@@ -303,13 +308,14 @@ class _Read:
 def closed_dictionary(
     closed: Mapping[str, Sequence[str]],
     labels: int | Sequence[str],
-    words: Sequence[str],
     given: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[list[str], dict[str, list[str]]]:
-    """Label names and a dictionary in which closed-class tags and words belong to each other alone (sec. 5.1).
+) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """Label names, a dictionary of the closed classes (and of ``given``), and the labels of all other words.
 
-    >>> closed_dictionary({"the": ["DET"]}, 3, ["the", "dog"])
-    (['DET', '0', '1'], {'dog': ['0', '1'], 'the': ['DET']})
+    Closed-class tags and words belong to each other alone (sec. 5.1).
+
+    >>> closed_dictionary({"the": ["DET"]}, 3)
+    (['DET', '0', '1'], {'the': ['DET']}, ['0', '1'])
     """
     tags = sorted({tag for own in closed.values() for tag in ([own] if isinstance(own, str) else own)})
     if isinstance(labels, int):
@@ -322,13 +328,14 @@ def closed_dictionary(
         if missing:
             raise UnknownNameError("closed-class tag", missing[0], names)
     open_labels = [name for name in names if name not in set(tags)]
-    dictionary = {w: open_labels for w in words if w not in closed}
+    dictionary = {}
     for w, own in (given or {}).items():
         if w not in closed:
             dictionary[w] = [tag for tag in ([own] if isinstance(own, str) else own) if tag not in set(tags)]
             if not dictionary[w]:
                 raise DataError(f"the tag dictionary gives {w!r} closed-class tags alone: add it to the closed classes")
-    return names, dictionary | {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
+    dictionary |= {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
+    return names, dictionary, open_labels
 
 
 def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]:
@@ -346,6 +353,13 @@ def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:
     return model.count(batch) + model.pseudo_counts(lambda shape: np.full(shape, amount))
 
 
+def _leave_possible(model: HMM) -> None:
+    """Give label pairs that training never met a tiny probability: the dictionary may ask for them in new text."""
+    if not model.variational:
+        learned = model.parameters()
+        model.set_parameters(learned | {name: np.maximum(learned[name], NEVER) for name in ("start", "transition")})
+
+
 def _as_lists(X: Any) -> Any:
     """Sentences that are strings cut at white space."""
     if isinstance(X, str):
@@ -357,9 +371,3 @@ def _as_lists(X: Any) -> Any:
 
 def _n_words(X: Any) -> int:
     return X.batch.n_slots if isinstance(X, Corpus) else sum(map(len, check_sentences(X)))
-
-
-def _words_of(X: Any) -> list[str]:
-    if isinstance(X, Corpus):
-        return list(X.batch.column("word").vocabulary.names)
-    return list(dict.fromkeys(w for sentence in check_sentences(X) for w in sentence))
