@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, told
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.errors import DataError
 
-OUTSIDE = "O"
+OUTSIDE = NO_FIELD
 ANY = "*"
 """The type of a vote that says "some entity" and not which."""
 
@@ -70,7 +71,7 @@ def votes_of_spans(n_tokens: int, spans: Iterable[Span]) -> tuple[str | None, ..
         if not 0 <= start < end <= n_tokens:
             raise DataError(f"the span [{start}, {end}, {kind!r}] does not lie in a text of {n_tokens} tokens")
         if all(vote is None for vote in votes[start:end]):
-            votes[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
+            votes[start:end] = [BEGINS + kind, *[GOES_ON + kind] * (end - start - 1)]
     return tuple(votes)
 
 
@@ -80,21 +81,13 @@ def spans_of_labels(labels: Sequence[str]) -> list[Span]:
     >>> spans_of_labels(["O", "B-A", "I-A", "I-B"])
     [(1, 3, 'A'), (3, 4, 'B')]
     """
-    spans: list[Span] = []
-    for at, label in enumerate(labels):
-        prefix, _, kind = label.partition("-")
-        if prefix not in ("B", "I") or not kind:
-            continue
-        if prefix == "I" and spans and spans[-1][1] == at and spans[-1][2] == kind:
-            spans[-1] = (spans[-1][0], at + 1, kind)
-        else:
-            spans.append((at, at + 1, kind))
-    return spans
+    marked = [label if told(label)[1] != label else OUTSIDE for label in labels]
+    return [(first, last, kind) for kind, first, last in runs(marked)]
 
 
 def bio_labels(types: Iterable[str]) -> list[str]:
     """``O`` and both labels of every type."""
-    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
+    return [OUTSIDE, *(prefix + kind for kind in types for prefix in (BEGINS, GOES_ON))]
 
 
 def follows(labels: Sequence[str]) -> BoolArray:
@@ -104,8 +97,9 @@ def follows(labels: Sequence[str]) -> BoolArray:
     """
     allowed = np.ones((len(labels) + 1, len(labels)), dtype=np.bool_)
     for to, label in enumerate(labels):
-        if label.startswith("I-") and f"B-{label[2:]}" in labels:
-            before = [labels.index(label), labels.index(f"B-{label[2:]}")]
+        begins = BEGINS + label.removeprefix(GOES_ON)
+        if label.startswith(GOES_ON) and begins in labels:
+            before = [labels.index(label), labels.index(begins)]
             allowed[:, to] = False
             allowed[before, to] = True
     return allowed
@@ -113,12 +107,13 @@ def follows(labels: Sequence[str]) -> BoolArray:
 
 def is_bio(votes: Iterable[str]) -> bool:
     """Whether votes are BIO labels: every one is ``O`` or begins with ``B-`` or ``I-``, and some begin so."""
-    found = set(votes)
-    return any(v[:2] in ("B-", "I-") for v in found) and all(v == OUTSIDE or v[:2] in ("B-", "I-") for v in found)
+    found = set(votes) - {OUTSIDE}
+    return bool(found) and all(vote.startswith((BEGINS, GOES_ON)) for vote in found)
 
 
 def kinds_of(votes: Iterable[str], coarse: Mapping[str, Any]) -> list[str]:
     """Types (of BIO votes) or labels, in the order in which they come, without the coarse ones and ``*``."""
     found = list(dict.fromkeys(votes))
-    names = [v[2:] if is_bio(found) else v for v in found if not (is_bio(found) and v == OUTSIDE)]
-    return [name for name in dict.fromkeys(names) if name != ANY and name not in coarse]
+    if is_bio(found):
+        found = [str(told(vote)[1]) for vote in found if vote != OUTSIDE]
+    return [name for name in dict.fromkeys(found) if name != ANY and name not in coarse]

@@ -280,8 +280,11 @@ class Extractor(SavedEstimator):
         if not whole and not taught:
             return
         weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        corpus = self._corpus([*whole, *taught], again=SemiCRF in TAUGHT_KINDS[self.kind_])
-        members = [self._taught(kind).fit(corpus, sample_weight=weights) for kind in TAUGHT_KINDS[self.kind_]]
+        members: list[Any] = []
+        for kind in TAUGHT_KINDS[self.kind_]:
+            # only segments tell a field from one of the same label beside it
+            corpus = self._corpus([*whole, *taught], again=kind is SemiCRF)
+            members.append(self._taught(kind).fit(corpus, sample_weight=weights))
         members += [hmm] if self.kind_ in WITH_HMM else []
         self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
 
