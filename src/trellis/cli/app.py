@@ -6,7 +6,7 @@
 | a mistake in the arguments, or a :class:`~trellis.errors.TrellisError` | one short message | 2 |
 | Ctrl-C | ``interrupted`` | 130 |
 | the reader of our output went away (``trellis ... | head``) | | 1 |
-| standard output cannot be written to (a full disk) | one short message | 2 |
+| standard output cannot be written to (a full disk, or it is closed) | one short message | 2 |
 
 Anything else is a bug of ours and keeps its traceback; ``TRELLIS_DEBUG=1`` shows it for every error.
 """
@@ -49,10 +49,12 @@ from trellis.cli import (
 )
 from trellis.cli.habits import answering
 from trellis.cli.options import in_flags
+from trellis.data.files import reason
 from trellis.errors import ConvergenceWarning, TrellisError
 
 INTERRUPTED = 130  # 128 + SIGINT, what shells expect
-FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
+UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""What writing to standard output fails with: a full disk, a failing one, or no output at all."""
 
 app = typer.Typer(
     name="trellis",
@@ -111,21 +113,28 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _drop_output()
         code = 1
     except OSError as error:
-        if error.errno not in FULL or error.filename is not None:
+        if error.errno not in UNWRITABLE or error.filename is not None:
             raise
         _drop_output()
         if code == 0:  # else it has been told
-            _complain(f"Error: standard output: cannot be written: {error.strerror}")
+            _complain(f"Error: standard output: cannot be written: {reason(error)}")
         code = 2
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """What a stream's encoding lacks is shown as an escape, and a stream that was closed swallows what it is given."""
-    for name in ("stdout", "stderr"):
+    """Escape what a stream's encoding lacks, and stand in for streams that are closed (``<&-``, ``>&-``).
+
+    A closed standard input takes up its number, or the next file to be opened would become it; reading it is an error
+    (:mod:`trellis.data.files`). A closed standard output is one that every write to fails; nobody reads a closed
+    standard error, so what it is given is dropped.
+    """
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
+    for name, mode in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  for as long as the process lives
+            setattr(sys, name, open(os.open(os.devnull, mode), "w"))  # noqa: SIM115  for as long as the process lives
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 

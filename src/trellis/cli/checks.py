@@ -1,6 +1,8 @@
 """What commands check before work starts: that files can be written, and that nothing precious is in their place.
 
 found                                                        answer
+two inputs from standard input, or from one pipe             refused: each would get some of the lines
+standard input or output that is closed                      refused
 an output that is an input, by whatever links                refused
 two outputs to one place                                     refused, devices excepted
 a folder that is missing or not ours, or is the output       refused
@@ -19,7 +21,7 @@ from itertools import combinations
 
 import typer
 
-from trellis.data.files import STANDARD
+from trellis.data.files import STANDARD, reason, shown
 from trellis.errors import DataError
 
 Paths = Mapping[str, str | Iterable[str] | None]
@@ -34,8 +36,8 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
 
     labels : the outputs that hold labels, which a person may have written; force : whether they are replaced
     """
-    _tell_of_waiting(inputs)
     read, written = _listed(inputs), [(option, path) for option, path in _listed(outputs) if path != STANDARD]
+    _check_streams(read)
     for option, path in written:
         check_writable_file(option, path)
     for option, path in read:
@@ -44,6 +46,8 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
             error.add_note(f"({MODEL} reads a model; {SAVE} writes one)")
             raise error
     to_stdout = [option for option, path in _listed(outputs) if path == STANDARD]
+    if to_stdout:
+        _check_output_open()
     if len(to_stdout) > 1:
         raise DataError(f"{to_stdout[0]} and {to_stdout[1]} both write to -: name two files")
     for (one, path), (other, target) in combinations(written, 2):
@@ -117,10 +121,42 @@ def refuse_beside(context: typer.Context, option: str, why: str, names: Mapping[
             raise DataError(f"{option} {why}, so {flag} has no meaning beside it{more}")
 
 
-def _tell_of_waiting(inputs: Paths) -> None:
-    """A command that waits for a person says so, and how to end."""
-    if any(path == STANDARD for _, path in _listed(inputs)) and sys.stdin is not None and sys.stdin.isatty():
+def _check_streams(read: list[tuple[str, str]]) -> None:
+    """Refuse a stream that cannot be read, or would be read twice; tell a person that the command waits for them."""
+    streams = [(option, path, status) for option, path in read if (status := _stream(path)) is not None]
+    for (one, path, status), (other, _, same) in combinations(streams, 2):
+        if os.path.samestat(status, same):
+            who = f"{one} reads {shown(path)} twice" if one == other else f"{one} and {other} both read {shown(path)}"
+            raise DataError(f"{who}, but it can be read only once: name two files")
+    if any(path == STANDARD for _, path in read) and sys.stdin is not None and sys.stdin.isatty():
         typer.echo("Reading from the terminal: one text per line, Ctrl-D ends.", err=True)
+
+
+def _check_output_open() -> None:
+    """Notice before the work that standard output is closed."""
+    try:
+        os.write(sys.stdout.fileno(), b"")
+    except ValueError:
+        return  # a stand-in without a number
+    except OSError as error:
+        raise DataError(f"cannot be written: {reason(error)}", path="standard output") from None
+
+
+def _stream(path: str) -> os.stat_result | None:
+    """The status of standard input, or of a pipe, which give their lines once; None for other files."""
+    if path == STANDARD:
+        if sys.stdin is None:
+            raise DataError("cannot be read: it is closed", path=shown(path))
+        try:
+            return os.fstat(sys.stdin.fileno())
+        except (OSError, ValueError):  # a stand-in without a number
+            return os.stat(os.devnull)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    once = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or stat.S_ISCHR(status.st_mode)
+    return status if once and not os.path.samestat(status, os.stat(os.devnull)) else None
 
 
 def _listed(paths: Paths) -> list[tuple[str, str]]:

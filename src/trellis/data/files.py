@@ -11,6 +11,7 @@ and standard output cannot be renamed to and are written straight, line by line 
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -37,6 +38,11 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 def shown(path: FilePath) -> str:
     """What messages call a path that is read."""
     return "standard input" if path == STANDARD else os.fspath(path)
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be read or written, in words."""
+    return "it is closed" if error.errno == errno.EBADF else str(error.strerror or error)
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
@@ -76,7 +82,7 @@ def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
             path=shown(path),
         ) from error
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path=shown(path)) from error
+        raise DataError(f"cannot be read: {reason(error)}", path=shown(path)) from error
 
 
 def text_of(path: FilePath) -> str:
@@ -100,6 +106,8 @@ def whole_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Iterable[bytes]]:
     if path == STANDARD:
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         yield sys.stdin.buffer
         return
     with _binary(path) as handle:
@@ -241,7 +249,7 @@ def _as_data_error(path: FilePath) -> Iterator[None]:
         # The reader of our output went away (``| head``): the command line ends quietly on this one.
         raise
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", path=path_text(path)) from error
+        raise DataError(f"cannot be written: {reason(error)}", path=path_text(path)) from error
     except DataError:
         raise
     except ValueError as error:
