@@ -33,7 +33,7 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", params=["hmm", "both", "all"])
+@pytest.fixture(scope="module", params=["hmm", "all"])
 def extractor(request):
     return Extractor(RULES, max_iter=1, model_kind=request.param).fit(FEW, LABELS)
 

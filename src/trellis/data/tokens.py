@@ -150,7 +150,7 @@ def as_texts(
     for number, (text, own) in enumerate(zip(texts, given, strict=True)):
         if own is None:
             continue
-        if not _is_list(own) or len(own) != len(text):
+        if not is_list(own) or len(own) != len(text):
             raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
         wrong = next((label for label in own if not isinstance(label, str | None)), None)
         if wrong is not None:
@@ -168,7 +168,7 @@ def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
             yield item
         elif isinstance(item, Sentence):
             yield joined(item)
-        elif _is_list(item) and all(isinstance(word, str) for word in item):
+        elif is_list(item) and all(isinstance(word, str) for word in item):
             yield joined(Sentence(tuple(map(str, item))))
         else:
             raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
@@ -191,7 +191,7 @@ def check_list(items: Any, what: str) -> Iterable[Any]:
     return items
 
 
-def _is_list(item: Any) -> bool:
+def is_list(item: Any) -> bool:
     """Whether something is a list of tokens or labels: a sequence that is not text, or a 1-D array."""
     return (isinstance(item, Sequence) and not isinstance(item, str | bytes)) or (
         isinstance(item, np.ndarray) and item.ndim == 1

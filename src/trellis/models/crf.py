@@ -268,7 +268,7 @@ def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[
         sentences = check_sentences(X)
         all_words = all(isinstance(token, str) for sentence in sentences for token in sentence)
         words = [token for sentence in sentences for token in sentence] if all_words else []
-        return sentences, y, {"word": Column.of(words)} if words else {}
+        return sentences, y, {"word": Column.of(words)} if all_words else {}
     if y is not None:
         raise DataError("a Corpus brings its own labels: give it without y")
     batch = X.batch

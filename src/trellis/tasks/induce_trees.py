@@ -14,6 +14,7 @@ import numpy as np
 
 from trellis.constraints import Constraint, parse_rules
 from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
 from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models.dmv import DMV
@@ -26,17 +27,18 @@ from trellis.tasks.tree_text import strip
 class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
-    rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
-    longest : sentences of more words, punctuation aside, are not learned from
-    max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
-    prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
-    n_jobs, engine : where the work is done
+        rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
+        longest : sentences of more words, punctuation aside, are not learned from
+        max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
+        prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
+        n_jobs, engine : where the work is done
 
-    >>> from trellis.data.sentence import Sentence
-    >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
-    >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
-    >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
-    ('2', '0', '2')
+        >>> from trellis.data.sentence import Sentence
+    from trellis.data.tokens import as_sentences
+        >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
+        >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
+        >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
+        ('2', '0', '2')
     """
 
     rules: str = ""
@@ -55,7 +57,7 @@ class TreeInducer(TreeTask):
     def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
         self._check_settings()
-        given = list(X)
+        given = as_sentences(X)
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
         if not text:

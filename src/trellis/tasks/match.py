@@ -28,7 +28,7 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.margin.indirect import signs
+from trellis.learn.margin.indirect import both_signs, signs
 from trellis.learn.margin.lclr import LCLR
 from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
@@ -142,7 +142,7 @@ class Matcher(SavedEstimator):
             made = self._unrelated(pairs, self.negatives, self.random_state)
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
-            answers = signs(z, pairs)
+            answers = both_signs(z, len(pairs))
         model: Any = StringPairs(longest=self.longest)
         if self.kind == "sentences":
             one_sided = self._aligns if self.one_sided is None else self.one_sided
@@ -201,7 +201,9 @@ class Matcher(SavedEstimator):
     def score(self, X: Iterable[Pair], z: Any) -> float:
         """Share of the answers that ``predict`` gives."""
         pairs = check_pairs(X)
-        return float(np.mean(self.predict(pairs) == np.where(np.asarray(z) > 0, 1, -1)))
+        if not pairs:
+            raise DataError("there are no pairs, so there is no accuracy")
+        return float(np.mean(self.predict(pairs) == signs(z, len(pairs))))
 
     def match(self, X: Iterable[Pair]) -> list[Match]:
         """The answer for each pair, with the alignment that it rests on."""

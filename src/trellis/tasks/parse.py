@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
 from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, TreeScores, score_trees
@@ -34,7 +35,7 @@ class ScoresTrees:
 
     def attachment(self, sentences: Iterable[Sentence]) -> TreeScores:
         """Attachment of ``predict`` against the trees that the sentences have."""
-        gold = list(sentences)
+        gold = as_sentences(sentences)
         return compare(gold, self.predict(gold))
 
     def score(self, X: Iterable[Sentence], y: object = None) -> float:
@@ -46,16 +47,17 @@ class ScoresTrees:
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
-    solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
-    label_passes : passes over the relations; 0 learns heads alone
-    random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
+        solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
+        label_passes : passes over the relations; 0 learns heads alone
+        random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
 
-    >>> from trellis.data.sentence import Sentence
-    >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
-    >>> parser = Parser(bits=12, min_count=1).fit([tree])
-    >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
-    >>> found.columns["head"], found.columns["deprel"]
-    (('2', '0'), ('nsubj', 'root'))
+        >>> from trellis.data.sentence import Sentence
+    from trellis.data.tokens import as_sentences
+        >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
+        >>> parser = Parser(bits=12, min_count=1).fit([tree])
+        >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
+        >>> found.columns["head"], found.columns["deprel"]
+        (('2', '0'), ('nsubj', 'root'))
     """
 
     solver: str = "margin"
@@ -76,7 +78,7 @@ class Parser(ScoresTrees, SavedEstimator):
 
         Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
         """
-        trees = [s for s in X if len(s)]
+        trees = [s for s in as_sentences(X) if len(s)]
         self._check_whole(label_passes=0)
         compile_ahead("parse")
         text, heads = tagged(trees), [heads_of(s) for s in trees]
@@ -92,7 +94,7 @@ class Parser(ScoresTrees, SavedEstimator):
     def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
         """The sentences with the columns "head" and "deprel" filled; what else they have stays."""
         self._check_fitted()
-        given = list(sentences)
+        given = as_sentences(sentences)
         self.arcs_.n_jobs = self.n_jobs
         batch = self.arcs_.encode(tagged(given))
         heads = self.arcs_._heads(batch)

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from trellis.data.bio import Labels
 from trellis.data.on_demand import OnDemand
 from trellis.data.sentence import Sentence
+from trellis.data.tokens import TextLike, as_sentences
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
@@ -19,15 +21,16 @@ from trellis.models.saving import SavedEstimator, from_archive, to_archive
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
-    lower : whether words are told apart without their case, as text without capitals wants it
-    min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
+        lower : whether words are told apart without their case, as text without capitals wants it
+        min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
 
-    Learned: ``crf_``.
+        Learned: ``crf_``.
 
-    >>> from trellis.data.sentence import Sentence
-    >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
-    >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
-    ('N', 'V')
+        >>> from trellis.data.sentence import Sentence
+    from trellis.data.tokens import TextLike, as_sentences
+        >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
+        >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
+        ('N', 'V')
     """
 
     lower: bool = False
@@ -40,9 +43,13 @@ class Tagger(SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")
 
-    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
-        """Learn from sentences whose labels are tags; words without one count as unknown."""
-        text = [s for s in X if s.labels is not None and any(s.labels)]
+    def fit(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> Self:
+        """Learn from sentences whose labels are tags; words without a tag are taken as unlabelled.
+
+        X : sentences, or lists of words.
+        y : the tags of each sentence, in place of those that the sentences have.
+        """
+        text = [s for s in as_sentences(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
         crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
@@ -50,17 +57,20 @@ class Tagger(SavedEstimator):
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
-    def predict(self, X: Iterable[Sentence]) -> list[Sentence]:
-        """The sentences with tags for labels."""
+    def predict(self, X: Iterable[TextLike]) -> list[Sentence]:
+        """Return the sentences with tags for labels.
+
+        X : sentences, lists of words, or strings, which are tokenised.
+        """
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
-        given = list(X)
+        given = as_sentences(X)
         found = self.crf_.predict([self.described(s.words) for s in given])
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
-    def score(self, X: Iterable[Sentence], y: object = None) -> float:
-        """Share of the words with a tag that get it."""
-        given = list(X)
+    def score(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> float:
+        """Return the share of the tagged words that ``predict`` tags the same; ``y`` as in :meth:`fit`."""
+        given = as_sentences(X, y)
         pairs = [
             pair
             for s, found in zip(given, self.predict(given), strict=True)

@@ -24,6 +24,7 @@ import numpy as np
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
 from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
 from trellis.engine import Piece, engine_for, shards_of
 from trellis.engine.engine import summed
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
@@ -230,6 +231,7 @@ def usable_pairs(
     source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]], longest: int
 ) -> list[SentencePair]:
     """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
+    source, target = as_sentences(source), as_sentences(target)
     if not len(source) == len(target) == len(links):
         raise DataError(f"there are {len(source)} and {len(target)} sentences and links of {len(links)} pairs")
     made = []

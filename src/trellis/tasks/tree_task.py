@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.tasks.parse import ScoresTrees, tagged
@@ -28,7 +29,7 @@ class TreeTask(ScoresTrees, SavedEstimator):
         """Tagged sentences, of any length, with the column "head" filled; punctuation hangs on the word under the
         root."""
         self._check_fitted()
-        given = list(sentences)
+        given = as_sentences(sentences)
         self.model_.n_jobs = self.n_jobs
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         trees = self.model_.predict([own.words for own in stripped])

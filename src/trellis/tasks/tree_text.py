@@ -44,7 +44,7 @@ class Stripped:
         top = next((place + 1 for place, head in zip(self.places, heads, strict=True) if head == 0), 0)
         found = [top] * self.length
         if not self.places:  # nothing but punctuation: the first stands for the sentence
-            return [0] + [1] * (self.length - 1)
+            return [0, *[1] * self.length][: self.length]
         for place, head in zip(self.places, heads, strict=True):
             found[place] = self.places[head - 1] + 1 if head else 0
         return found

@@ -7,12 +7,14 @@ Q(w) = ½ ‖w‖² + C₁ Σ_{i in S} ℓ(max_h Δ(h, h_i) − w · (Φ(x_i, h_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.tokens import check_list
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.cutting_plane import Weights
@@ -61,8 +63,8 @@ class IndirectLearner(MarginLearner):
         """given : X and outputs of S, None for none;  asked : X and answers of B"""
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__)
-        z = signs(asked[1], asked[0])
-        n, X = _length(given[0]), _joined(given[0], asked[0])
+        z = both_signs(asked[1], length(asked[0]))
+        n, X = length(given[0]), _joined(given[0], asked[0])
         known = given[1].tolist() if hasattr(given[1], "tolist") else given[1]
         y = None if known is None else [*known, *[None] * len(z)]
         model, batch = self._begin(X, y, sample_weight, learned=self.start == "model")
@@ -93,37 +95,41 @@ class IndirectLearner(MarginLearner):
             raise DataError("restarts differ in how ties are broken alone: give random_ties=True with n_init")
 
 
-def signs(answers: Any, X: Any) -> IntArray:
-    """Answers as −1 and +1, both of which must be there; 0 and False are no."""
+def signs(answers: Any, n: int) -> IntArray:
+    """The answers to n examples as −1 and +1; 0 and False mean −1."""
     if answers is None:
-        if _length(X):
-            raise DataError(f"there are {_length(X)} examples to be answered by yes or no, but no answers")
+        if n:
+            raise DataError(f"{n} examples need answers, −1 or +1 for each, but none are given")
         return np.zeros(0, np.int64)
-    z = np.asarray(list(answers))
-    if len(z) != _length(X):
-        raise DataError(f"expected an answer for each of {_length(X)} examples but got {len(z)}")
-    if not len(z):
-        return np.zeros(0, np.int64)
-    wrong = np.flatnonzero(~np.isin(z, (-1, 0, 1)))
-    if len(wrong):
-        raise DataError(f"answers must be −1 or +1, but answer {wrong[0]} is {z[wrong[0]]!r}")
-    made = np.where(z.astype(np.int64) > 0, 1, -1)
+    z = list(check_list(answers, "answers"))
+    if len(z) != n:
+        raise DataError(f"expected an answer for each of {n} examples but got {len(z)}")
+    for number, one in enumerate(z):
+        if not (isinstance(one, Real | np.bool_) and one in (-1, 0, 1)):
+            raise DataError(f"answers must be −1 or +1, but answer {number} is {one!r:.60}")
+    return np.array([1 if one > 0 else -1 for one in z], dtype=np.int64)
+
+
+def both_signs(answers: Any, n: int) -> IntArray:
+    """The answers to n training examples as −1 and +1, both of which must occur."""
+    made = signs(answers, n)
     if len(set(made.tolist())) == 1:
         raise DataError(
-            f"all {len(z)} answers are {made[0]:+d}: give examples of both kinds; shuffled sentences and random pairs "
-            "make negative ones (trellis.learn.margin.negatives)"
+            f"all {len(made)} answers are {made[0]:+d}: give examples of both kinds; shuffled sentences and random "
+            "pairs make negative ones (trellis.learn.margin.negatives)"
         )
     return made
 
 
-def _length(X: Any) -> int:
+def length(X: Any) -> int:
+    """The number of instances in X, 0 of None."""
     return 0 if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _joined(one: Any, other: Any) -> Any:
     """The instances of both, in the form they came in."""
-    if not _length(one) or not _length(other):
-        return other if not _length(one) else one
+    if not length(one) or not length(other):
+        return other if not length(one) else one
     if sparse.issparse(one) or sparse.issparse(other):
         return sparse.vstack([sparse.csr_matrix(one), sparse.csr_matrix(other)], format="csr")
     if hasattr(one, "shape") and hasattr(other, "shape"):

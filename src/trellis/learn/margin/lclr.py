@@ -92,7 +92,10 @@ class LCLR(IndirectLearner):
 
     def score(self, X: Any, z: Any = None, *, constrained: bool = True) -> float:
         """Share of the answers that ``predict`` gives."""
-        return float(np.mean(self.predict(X, constrained=constrained) == signs(z, X)))
+        found = self.predict(X, constrained=constrained)
+        if not len(found):
+            raise DataError("there are no examples, so there is no accuracy")
+        return float(np.mean(found == signs(z, len(found))))
 
     def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
         if self.method != "two-stage":

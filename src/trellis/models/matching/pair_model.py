@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.tokens import check_list, is_list
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, as_parameters
@@ -137,14 +138,12 @@ class PairModel(SavedEstimator, ABC):
 
 
 def check_pairs(X: Any) -> list[Pair]:
-    """Pairs of two texts that are not empty."""
-    if isinstance(X, str) or not hasattr(X, "__iter__"):
-        raise DataError(f"expected a list of pairs of texts, got {type(X).__name__}")
+    """Pairs of two strings, from any iterable of tuples, lists or arrays of two."""
     made = []
-    for i, pair in enumerate(X):
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+    for i, pair in enumerate(check_list(X, "pairs of texts")):
+        if not (is_list(pair) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
             raise DataError(f"pair {i}: expected two texts, got {pair!r:.80}")
-        made.append((pair[0], pair[1]))
+        made.append((str(pair[0]), str(pair[1])))
     return made
 
 

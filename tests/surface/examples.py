@@ -1,0 +1,443 @@
+"""Every public estimator, fitted on a few instances: what it takes, in which forms, and what it answers.
+
+``EXAMPLES`` has an entry for each exported class with ``fit``; the tests of this folder draw from it, and one of them
+fails where an exported estimator, or a public method of one, is missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import trellis
+from tests.relate import sample
+from trellis import count, label, shares, word
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import tokenise
+from trellis.data.voted_files import voted_of
+from trellis.metrics.alignment import GoldLinks
+
+Make = Callable[[Sequence[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Example:
+    """An estimator and what it is used on.
+
+    make : a fitted estimator
+    instances : some of what it predicts on;  empty : an instance without tokens, None where there is no such thing
+    forms : name -> the same instances in another form that is accepted
+    each : methods with one result per instance, name -> call
+    whole : methods with one result for all instances together
+    none : whether an empty batch has an (empty) result; scikit-learn wants an error of classifiers of rows
+    """
+
+    make: Callable[[], Any]
+    instances: Sequence[Any]
+    empty: Any
+    forms: Mapping[str, Make]
+    each: dict[str, Callable[[Any, Any], Any]]
+    whole: dict[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    none: bool = True
+
+
+def method(name: str, **arguments: Any) -> Callable[[Any, Any], Any]:
+    return lambda estimator, X: getattr(estimator, name)(X, **arguments)
+
+
+def methods(*names: str) -> dict[str, Callable[[Any, Any], Any]]:
+    return {name: method(name) for name in names}
+
+
+# what holds instances
+
+OUTER: dict[str, Make] = {
+    "a tuple": tuple,
+    "an iterator": iter,
+    "a generator": lambda items: (item for item in items),
+    "an array": lambda items: array_of(items),
+}
+
+
+def array_of(items: Sequence[Any]) -> Any:
+    """A NumPy array of objects, one for each item."""
+    made = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        made[i] = item
+    return made
+
+
+# sentences of words
+
+TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"]]
+TAGS = [["D", "N", "V"], ["D", "N", "V"], ["D", "N", "V", "D", "N"], ["N"]]
+NEW = [["the", "dog", "sees", "the", "cat"], ["unheard", "words"], ["barks"]]
+NAMES = ["D", "N", "V"]
+TOKENS: dict[str, Make] = {
+    **OUTER,
+    "tuples": lambda items: [tuple(item) for item in items],
+    "arrays of tokens": lambda items: [np.array(item, dtype=object) for item in items],
+    "arrays of NumPy strings": lambda items: [np.array(item, dtype=str) for item in items],
+}
+CHARACTERS: dict[str, Make] = {"strings": lambda items: [" ".join(item) for item in items]}
+RULES = [(count("V") <= 2).penalty(2.0).named("few verbs"), word.isin("the").implies(label("D")).constraint()]
+
+
+def tagger(make: Callable[[], Any], *names: str, whole: Any = None, **more: Any) -> Example:
+    each = methods("predict", *names)
+    return Example(make, NEW, [], {**TOKENS, **more}, each, {} if whole is None else whole)
+
+
+def scored(estimator: Any, X: Any) -> float:
+    return float(estimator.score(X, [["D", "N", "V", "D", "N"], ["N", "V"], ["V"]]))
+
+
+def likelihood(estimator: Any, X: Any) -> float:
+    return float(estimator.log_likelihood(X))
+
+
+def likelihood_of_labels(estimator: Any, X: Any) -> float:
+    return float(estimator.log_likelihood(X, [["D", "N", "V", "D", "N"], ["N", None], None]))
+
+
+def violated(estimator: Any, X: Any) -> Any:
+    return estimator.violations(X)
+
+
+def hmm(**more: Any) -> Any:
+    return trellis.HMM(NAMES, min_count=2, **{"emission_prior": 1.1, "transition_prior": 1.1, **more})
+
+
+def learner(kind: Any, **more: Any) -> Callable[[], Any]:
+    return lambda: kind(hmm(), RULES, max_iter=1, **more).fit(TEXT, [*TAGS[:3], None])
+
+
+def margin(kind: Any, **more: Any) -> Callable[[], Any]:
+    return lambda: kind(trellis.CRF(NAMES), RULES[:1], max_iter=2, **more).fit(TEXT, TAGS)
+
+
+def binary() -> tuple[list[Any], list[int]]:
+    return [*TEXT, *(words[::-1] for words in TEXT[:3]), ["cat", "the"]], [1] * 4 + [-1] * 4
+
+
+MARGIN = {"score": scored}
+LEARNED = {"score": scored, "violations": violated}
+
+# texts
+
+FIELDS = """
+labels = ["AUTHOR", "TITLE", "DATE"]
+[[rule]]
+name = "years"
+if_word_matches = '^(19|20)\\d\\d$'
+then_label = "DATE"
+strength = "hard"
+"""
+FEW = ["Ann Lee . Old roses . 2001 .", "Cy Fox . Trees . 1987 ."]
+FEW_LABELS = [["AUTHOR"] * 3 + ["TITLE"] * 3 + ["DATE"] * 2, ["AUTHOR"] * 3 + ["TITLE"] * 2 + ["DATE"] * 2]
+CITED = ["Ann Lee . Old roses . 2001 .", "Bo Day . Walls . 1999 .", "Cy Day . Old trees ."]
+TEXTS: dict[str, Make] = {
+    **OUTER,
+    "tokens": lambda items: [item.split() for item in items],
+    "tuples": lambda items: [tuple(item.split()) for item in items],
+    "arrays of tokens": lambda items: [np.array(item.split(), dtype=object) for item in items],
+    "texts": lambda items: [tokenise(item) for item in items],
+    "sentences": lambda items: [Sentence(tuple(item.split())) for item in items],
+}
+
+
+def fields(estimator: Any, X: Any) -> Any:
+    return [[(f.label, f.first, f.last) for f in own] for _, own in estimator.extract(X)]
+
+
+def decoded(estimator: Any, X: Any) -> Any:
+    return estimator.decode(X).labels.tolist()
+
+
+def cited_score(estimator: Any, X: Any) -> float:
+    given = [["AUTHOR"] * len(tokenise(text)) for text in CITED]
+    return float(estimator.score(X, given))
+
+
+# trees
+
+TREES = [
+    Sentence(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
+             {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "punct")}),
+    Sentence(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
+    Sentence(("a", "cat", "sees", "dogs"), ("D", "N", "VERB", "N"),
+             {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "obj")}),
+]  # fmt: skip
+PARSED = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
+HEADS = [[int(h) for h in s.columns["head"]] for s in TREES]
+EMPTY_TREE = Sentence((), (), {"head": (), "deprel": ()})
+SMALL = {"bits": 8, "min_count": 1}
+PAIRS_OF_TAGS: dict[str, Make] = {
+    **OUTER,
+    "tuples": lambda items: [tuple(item) for item in items],
+    "lists of lists": lambda items: [[list(token) for token in item] for item in items],
+    "arrays of tokens": lambda items: [array_of(item) for item in items],
+}
+SENTENCES: dict[str, Make] = {
+    **OUTER,
+    "texts": lambda items: [tokenise_tree(item) for item in items],
+}
+WORDS: dict[str, Make] = {
+    **SENTENCES,
+    "tokens": lambda items: [list(item.words) for item in items],
+    "strings": lambda items: [" ".join(item.words) for item in items],
+}
+
+
+def tokenise_tree(sentence: Sentence) -> Any:
+    return replace(tokenise(" ".join(sentence.words)), sentence=sentence)
+
+
+def heads_and_relations(estimator: Any, X: Any) -> Any:
+    return [(s.words, s.columns["head"], s.columns["deprel"]) for s in estimator.predict(X)]
+
+
+def tags(estimator: Any, X: Any) -> Any:
+    return [(s.words, s.labels) for s in estimator.predict(X)]
+
+
+def attached(estimator: Any, X: Any) -> Any:
+    return estimator.attachment(X)
+
+
+TREE_SCORES = {"attachment": attached, "score": lambda estimator, X: estimator.score(X)}
+
+
+def transfer() -> Any:
+    links = [[(i, i) for i in range(len(s))] for s in TREES]
+    return trellis.Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links)
+
+
+# pairs
+
+BITEXT = [("the dog", "le chien"), ("the cat", "le chat"), ("a dog sleeps", "un chien dort"), ("a cat", "un chat")]
+GOLD_LINKS = [GoldLinks(own, own) for own in map(frozenset, ([(0, 0), (1, 1)], [(1, 0)], [(0, 0)]))]
+NEW_PAIRS = [("the cat sleeps", "le chat dort"), ("unheard dog", "chien"), ("a", "un")]
+TWO_SIDES: dict[str, Make] = {
+    **OUTER,
+    "lists": lambda items: [list(item) for item in items],
+    "tokens": lambda items: [(a.split(), b.split()) for a, b in items],
+    "arrays of tokens": lambda items: [(np.array(a.split(), dtype=object), b.split()) for a, b in items],
+    "a table": lambda items: np.array(items, dtype=object).reshape(len(items), 2),
+}
+TWO_TEXTS = {name: form for name, form in TWO_SIDES.items() if "tokens" not in name}
+NAME_PAIRS = [("ana", "xyx"), ("nan", "yxy"), ("ann", "xyy"), ("nana", "yxyx")]
+NEW_NAMES = [*NAME_PAIRS[:3], ("anna", "yyyyxxx")]
+TEXT_PAIRS = [("the dog barks", "a dog barked"), ("the cat sleeps", "dogs bark"), ("a cat", "the cat 7")]
+
+
+def linked(name: str) -> Callable[[Any, Any], Any]:
+    return lambda estimator, X: [links.pharaoh() for links in getattr(estimator, name)(X)]
+
+
+def ranked(estimator: Any, X: Any) -> Any:
+    return estimator.score_ranking(X)
+
+
+# votes and relations
+
+VOTED = [
+    {"tokens": ["take", "aspirin", "now"], "spans": {"f": [[1, 2, "DRUG"]], "g": []}},
+    {"tokens": ["no", "zocor"], "spans": {"f": [[1, 2, "DRUG"]], "g": [[1, 2, "DRUG"]]}},
+]
+NEW_VOTED = [*VOTED, {"tokens": ["unheard"], "votes": {"f": ["B-DRUG"]}}]
+RECORDS: dict[str, Make] = {**OUTER, "voted texts": lambda items: [voted_of(item) for item in items]}
+RELATED = sample.sentences(6)
+RELATED_FORMS: dict[str, Make] = {
+    **OUTER,
+    "records": lambda items: [related_record(item) for item in items],
+}
+
+
+def related_record(text: Any) -> dict[str, Any]:
+    mentions = [{"start": m.start, "end": m.end} for m in text.mentions]
+    return {"tokens": list(text.tokens), "mentions": mentions}
+
+
+def related(estimator: Any, X: Any) -> Any:
+    return [
+        (t.tokens, [(m.start, m.type, m.probability) for m in t.mentions], [(r.first, r.type) for r in t.relations])
+        for t in estimator.predict(X)
+    ]
+
+
+def with_mentions(estimator: Any, X: Any) -> Any:
+    return [(t.tokens, t.mentions) for t in estimator.with_mentions(X)]
+
+
+def types_and_relations(estimator: Any, X: Any) -> Any:
+    batch = estimator.encode(X)
+    return estimator.decode(batch, estimator.scores(batch).argmax().outputs)
+
+
+# rows
+
+ROWS = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 0.0], [0.0, 4.0, 1.0], [1.0, 1.0, 1.0]])
+CLASSES = ["a", "a", "b", "cc"]
+MATRIX: dict[str, Make] = {
+    "lists": lambda rows: [list(row) for row in rows],
+    "tuples": lambda rows: tuple(tuple(row) for row in rows),
+    "whole numbers": lambda rows: np.array(rows).astype(np.int64),
+    "an array of objects": lambda rows: np.array(rows).astype(object),
+    "a sparse matrix": lambda rows: sparse.csr_matrix(np.array(rows)),
+    "a sparse array": lambda rows: sparse.coo_array(np.array(rows)),
+}
+
+
+def rows(make: Callable[[], Any]) -> Example:
+    each = methods("predict", "predict_proba", "predict_log_proba")
+    whole = {"score": lambda estimator, X: estimator.score(X, CLASSES)}
+    return Example(make, list(ROWS), None, MATRIX, each, whole, none=False)
+
+
+# views
+
+VIEWS: dict[str, Make] = {name: lambda items, form=form: [form(items), form(items)] for name, form in TOKENS.items()}
+
+
+def views() -> Any:
+    models = [trellis.CRF(NAMES, max_iter=10, tol=1e-3), hmm()]
+    return trellis.MultiView(models, RULES[:1], max_iter=1, tol=0.0).fit([TEXT, TEXT], [*TAGS[:3], None])
+
+
+EXAMPLES: dict[str, Example] = {
+    "HMM": tagger(
+        lambda: hmm().fit(TEXT, TAGS), "predict_proba", whole={"score": scored, "log_likelihood": likelihood}
+    ),
+    "CRF": tagger(
+        lambda: trellis.CRF(max_iter=20, tol=1e-3).fit(TEXT, TAGS), "predict_proba",
+        whole={"score": scored, "log_likelihood": likelihood_of_labels},
+    ),
+    "SemiCRF": tagger(
+        lambda: trellis.SemiCRF(max_iter=20, tol=1e-3, longest=3).fit(TEXT, TAGS), "predict_proba",
+        whole={"score": scored, "log_likelihood": likelihood_of_labels},
+    ),
+    "UEM": tagger(learner(trellis.UEM, random_state=0, tol=0.0), "predict_proba", whole=LEARNED),
+    "CoDL": tagger(learner(trellis.CoDL), whole=LEARNED),
+    "CCM": tagger(learner(trellis.CCM), whole=LEARNED),
+    "GE": tagger(
+        lambda: trellis.GE(
+            trellis.CRF(NAMES, l2=0.1), [shares({"D": 0.5, "N": 0.3}, where=word == "the").penalty(1.0, "squared")],
+            max_iter=1, tol=0.0,
+        ).fit(TEXT, TAGS),
+        "predict_proba", whole=LEARNED,
+    ),
+    "MultiView": Example(
+        views, NEW, [], VIEWS, methods("predict", "predict_proba"),
+        {"score": scored, "violations": violated, "predict by one view": method("predict", by=0)},
+    ),
+    "Perceptron": tagger(margin(trellis.Perceptron), "best_structures", "decision_function", whole=MARGIN),
+    "MIRA": tagger(margin(trellis.MIRA), "best_structures", "decision_function", whole=MARGIN),
+    "SSVM": tagger(margin(trellis.SSVM, tol=1.0), "best_structures", "decision_function", whole=MARGIN),
+    "LatentSSVM": tagger(margin(trellis.LatentSSVM, tol=1.0), "best_structures", "decision_function", whole=MARGIN),
+    "JLIS": tagger(
+        lambda: trellis.JLIS(trellis.CRF(), tol=1.0).fit(TEXT[:2], TAGS[:2], binary=binary()),
+        "best_structures", "decision_function", whole=MARGIN,
+    ),
+    "LCLR": tagger(
+        lambda: trellis.LCLR(trellis.CRF(NAMES), tol=1.0).fit(*binary()), "best_structures", "decision_function",
+        whole={"score": lambda estimator, X: estimator.score(X, [1, -1, 1])},
+    ),
+    "Inducer": tagger(
+        lambda: trellis.Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0).fit(TEXT),
+        whole={"score": scored}, **CHARACTERS,
+    ),
+    "Extractor": Example(
+        lambda: trellis.Extractor(FIELDS, max_iter=1).fit(FEW, FEW_LABELS), CITED, "", TEXTS,
+        {"predict": method("predict"), "extract": fields}, {"decode": decoded, "score": cited_score},
+    ),
+    "Tagger": Example(
+        lambda: trellis.Tagger(min_count=1).fit(TREES), TREES, Sentence(()), WORDS, {"predict": tags},
+        {"score": lambda estimator, X: estimator.score(X, [s.labels for s in TREES])},
+    ),
+    "Parser": Example(
+        lambda: trellis.Parser(**SMALL).fit(TREES), TREES, EMPTY_TREE, SENTENCES,
+        {"predict": heads_and_relations}, TREE_SCORES,
+    ),
+    "TreeInducer": Example(
+        lambda: trellis.TreeInducer(max_iter=2).fit(TREES), TREES, EMPTY_TREE, SENTENCES,
+        {"predict": heads_and_relations}, TREE_SCORES,
+    ),
+    "Transfer": Example(
+        transfer, TREES, EMPTY_TREE, SENTENCES, {"predict": heads_and_relations}, TREE_SCORES
+    ),
+    "ArcParser": Example(
+        lambda: trellis.ArcParser(**SMALL).fit(PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS,
+        methods("predict", "predict_proba"), {"score": lambda estimator, X: estimator.score(X, HEADS)},
+    ),
+    "DMV": Example(
+        lambda: trellis.DMV().fit(PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS,
+        methods("predict", "predict_proba"), {"score": lambda estimator, X: estimator.score(X, HEADS)},
+    ),
+    "Aligner": Example(
+        lambda: trellis.Aligner(n_jobs=1).fit(BITEXT * 2), NEW_PAIRS, ("", ""), TWO_SIDES,
+        {**{name: linked(name) for name in ("align", "align_stream", "predict")}, "posteriors": method("posteriors")},
+        {"score": lambda estimator, X: estimator.score(X, GOLD_LINKS)},
+    ),
+    "Matcher": Example(
+        lambda: trellis.Matcher(negatives=2, n_jobs=1).fit(NAME_PAIRS), NEW_NAMES, ("", ""), TWO_TEXTS,
+        methods("predict", "decision_function", "match"),
+        {"score": lambda estimator, X: estimator.score(X, [1, 1, 1, -1]), "score_ranking": ranked},
+    ),
+    "Aggregator": Example(
+        lambda: trellis.Aggregator(max_iter=3, tol=0).fit(VOTED * 15), NEW_VOTED, {"tokens": [], "votes": {}}, RECORDS,
+        methods("predict", "predict_proba"),
+        {"score": lambda estimator, X: estimator.score(X, [["O", "B-DRUG", "O"], ["O", "O"], ["O"]])},
+    ),
+    "Relater": Example(
+        lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1).fit(
+            RELATED, [sample.bare(text) for text in sample.sentences(3, 6)]
+        ),
+        [sample.bare(text) for text in RELATED[:3]], trellis.RelatedText(()), RELATED_FORMS,
+        {"predict": related, "with_mentions": with_mentions}, {"explain": method("explain"), "score": method("score")},
+    ),
+    "RelationModel": Example(
+        lambda: trellis.RelationModel(min_count=1, max_iter=10).fit(RELATED),
+        [sample.bare(text) for text in RELATED[:3]], trellis.RelatedText((), (), ()), OUTER,
+        {"encode and decode": types_and_relations},
+    ),
+    "MaxEnt": rows(lambda: trellis.MaxEnt(l2=0.1).fit(ROWS, CLASSES)),
+    "NaiveBayes": rows(lambda: trellis.NaiveBayes().fit(ROWS, CLASSES)),
+}  # fmt: skip
+
+
+@cache
+def fitted(name: str) -> Any:
+    """The estimator of an example, fitted once; no test may change it."""
+    return EXAMPLES[name].make()
+
+
+def plain(result: Any) -> Any:
+    """A result as nested lists, so that two can be compared."""
+    if isinstance(result, np.ndarray):
+        return result.tolist()
+    if isinstance(result, np.generic):
+        return result.item()
+    if isinstance(result, Mapping):
+        return {key: plain(value) for key, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [plain(one) for one in result]
+    if hasattr(result, "__dataclass_fields__"):
+        return {name: plain(getattr(result, name)) for name in result.__dataclass_fields__}
+    return result
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two plain results are equal, numbers within rounding."""
+    if isinstance(one, float) and isinstance(other, float):
+        return bool(np.isclose(one, other, rtol=1e-7, atol=1e-9, equal_nan=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
