@@ -17,6 +17,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
 
 T = TypeVar("T")
@@ -95,14 +96,9 @@ class Batch:
         n_slots = int(offsets[-1])
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "labels", np.ascontiguousarray(self.labels, dtype=np.int32))
-        object.__setattr__(self, "weights", np.ascontiguousarray(self.weights, dtype=np.float64))
+        object.__setattr__(self, "weights", check_sample_weight(self.weights, len(offsets) - 1))
         if self.labels.shape != (n_slots,):
             raise DataError(f"expected one label for each of {n_slots} slots but got shape {self.labels.shape}")
-        if self.weights.shape != (len(self),):
-            raise DataError(f"expected one weight for each of {len(self)} instances but got shape {self.weights.shape}")
-        if not np.all(self.weights >= 0) or not np.all(np.isfinite(self.weights)):
-            bad = int(np.flatnonzero(~((self.weights >= 0) & np.isfinite(self.weights)))[0])
-            raise DataError(f"weights must be finite and not negative, but instance {bad} has {self.weights[bad]}")
         for name, column in self.columns.items():
             if len(column.codes) != n_slots:
                 raise DataError(f"column {name!r} has {len(column.codes)} entries for {n_slots} slots")
@@ -125,7 +121,7 @@ class Batch:
         return cls(
             offsets=offsets,
             labels=_encode_labels(sentences, labels, label_names),
-            weights=np.ones(len(sentences)) if weights is None else np.asarray(weights, dtype=np.float64),
+            weights=check_sample_weight(weights, len(sentences)),
             columns={"word": Column.of(flat, words)},
         )
 
@@ -136,7 +132,7 @@ class Batch:
         return cls(
             offsets=np.arange(n + 1, dtype=np.int64),
             labels=np.full(n, UNKNOWN, dtype=np.int32) if labels is None else labels,
-            weights=np.ones(n) if weights is None else weights,
+            weights=check_sample_weight(weights, n),
             features=features,
         )
 

@@ -166,7 +166,8 @@ class ProjectedStep:
     def run(self, gamma: float, duals: Duals | None = None, *, warn: bool = False) -> Expectation:
         """One E-step at the model's current parameters."""
         rows, model = self.rows, self.training.model
-        plain = gamma == 1.0 and not (len(rows) or rows.sparsity or rows.implicit or len(rows.forbidden))
+        free = not (len(rows) or rows.sparsity or rows.implicit or len(rows.forbidden))
+        plain = gamma == 1.0 and free and getattr(model, "copies", 1) == 1  # q of several views is no view's own
         then = Collect(bare(model), plain, self.likelihood, self.alpha, len(rows.names))
         try:
             outcome = self.project(gamma, duals, then, warn=warn, fold=operator.iadd)
@@ -256,18 +257,18 @@ class Collect:
     def __call__(self, item: Item, answer: ShardAnswer) -> Sums:
         model, part, q = self.model, item.data, answer.posterior
         generative = not model.discriminative
+        several = getattr(model, "log_partitions", None)  # of views, some of which may be discriminative
         statistics = model.collect(part, q)
         log_given, log_free, expected = 0.0, 0.0, 0.0
         if self.plain and generative:
             log_given = float(part.weights @ q.log_partition)
-        elif self.likelihood or self.alpha < 1.0 or not generative:
+        elif self.likelihood or self.alpha < 1.0 or not generative or several is not None:
             scores = scores_of(model, part)
             p = scores.infer(weights=part.weights)
             log_given = float(part.weights @ p.log_partition)
             expected = scores.expected_score(q, part.weights)
             if self.alpha < 1.0:
                 statistics = statistics * self.alpha + model.collect(part, p) * (1.0 - self.alpha)
-            several = getattr(model, "log_partitions", None)  # of views
             if several is not None:
                 log_given, log_free = (float(part.weights @ found) for found in several(part))
             elif not generative:

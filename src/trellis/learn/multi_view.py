@@ -2,9 +2,11 @@
 
     min_θ  Σ_i L_i(θ_i) + c E_U[ B(p_1, p_2, ...) ]                                 (Ganchev et al. 2010, eq. 47, 53)
 
-L_i is the loss of view i on labelled instances, B the Bhattacharyya distance  −log Σ_y Π_i p_i(y)^{1/n}  of the views
-on unlabelled ones. In the one loop: the E-step is agreement, q ∝ Π_i p_i^{1/n} (prop. 6.1, 6.2, in closed form), or
-through maps of labels onto common classes (prop. 6.3, eq. 54); the M-step fits every view to q and to its labels.
+L_i is the mean loss of view i on labelled instances, E_U[B] the mean Bhattacharyya distance  −log Σ_y Π_i p_i(y)^{1/n}
+of the n views on unlabelled ones, and c = n · ``weight``: an instance that the views disagree on costs Σ_i KL(q ‖ p_i),
+which is n times its distance. In the one loop: the E-step is agreement, q ∝ Π_i p_i^{1/n} (prop. 6.1, 6.2, in closed
+form), or through maps of labels onto common classes (prop. 6.3, eq. 54); the M-step fits every view to q and to its
+labels.
 
 Views agree best where all say the same of everything, so what labels there are tell more than what each instance is:
 
@@ -46,8 +48,8 @@ PRICE = 10.0
 class MultiView(ProjectedPrediction):
     """Learn several models that see the same instances in different ways, from labelled and unlabelled ones.
 
-    models : two or more, all of classifiers or all of taggers (MaxEnt and NaiveBayes, CRF and HMM); ones like them are
-        trained, ``models_``
+    models : two or more with the same kind of output: classifiers (MaxEnt, NaiveBayes), taggers (CRF, HMM) or
+        SemiCRFs; ones like them are trained, ``models_``
     constraints : on what they agree on, for the instances that are not fully labelled (not with ``maps``)
     maps : for views with labels of their own: for each view a dictionary label -> class, or None; a label that is not
         named is a class of its own. Views then agree on classes, and ``y`` is a list of labels a view
@@ -56,7 +58,7 @@ class MultiView(ProjectedPrediction):
         price of 10 for each instance (or token) beyond; None: as common as they come out (so with ``maps``)
     gamma : temperature of what is agreed on, q ∝ Π_i p_i^{1/nγ}. 1 is the paper's geometric mean, 1/n the product of
         the views; None: 1/n, or 1 where nothing is known of shares (then the product soon says the same of everything)
-    weight : c, the weight of all unlabelled instances together; that of all others is 1
+    weight : weight of all unlabelled instances together; that of all others is 1. c of the paper is n · weight
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
     checkpoint, checkpoint_every, projection_tol, max_evaluations, random_state : as in :class:`UEM`
 
@@ -133,8 +135,10 @@ class MultiView(ProjectedPrediction):
 
     def _shares_of(self, model: Views, batch: ViewBatch) -> list[Constraint]:
         """How common labels are where they are not known."""
-        names, known = list(model.label_names_), batch.members[0].labels
-        n = np.bincount(known[known >= 0], minlength=len(names))
+        names, labels = list(model.label_names_), batch.members[0].labels
+        known, weight = labels >= 0, np.repeat(batch.weights, batch.lengths)
+        # of segments a code above the labels stands for a label too
+        n = np.bincount(labels[known] % len(names), weight[known], minlength=len(names))
         if self.shares is None or self.maps is not None or not n.any() or len(names) < 2:
             return []
         mean = (n + 1.0) / (n.sum() + len(names))

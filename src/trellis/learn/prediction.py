@@ -77,6 +77,11 @@ class Prediction(SavedEstimator):
 
     def _encoded(self, X: Any, y: Any = None) -> Batch:
         self._check_fitted()
+        if not callable(getattr(self.model_, "decode", None)):
+            name = type(self.model_).__name__
+            raise DataError(
+                f"learners have no predictions of an {name}: use its task (trellis.Aligner), or model_.scores"
+            )
         batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
         return batch
 
@@ -88,11 +93,13 @@ class Prediction(SavedEstimator):
     def _training(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> Training:
         """Instances in the codes of a model like the one given; with ``learned``, of that model as it is.
 
-        With β labelled instances come in through their parameters, where there are any, and not as counts.
+        With β labelled instances come in through their parameters and not as counts. Where only labelled or only
+        unlabelled instances have weight there is nothing to mix, and β has no effect.
         """
         model = own_model(self.model, learned=learned)
         batch = model.encode(X, y, sample_weight, fit=not learned)
-        mixes = self.beta is not None and bool(np.any(batch.complete))
+        known, weighted = batch.complete, batch.weights > 0
+        mixes = self.beta is not None and bool(np.any(known & weighted) and np.any(~known & weighted))
         return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
 
     def _known(self, batch: Any, **content: Any) -> dict[str, str]:

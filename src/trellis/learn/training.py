@@ -1,7 +1,7 @@
 """What every E-step and the loop share: a model, its instances, and where they are worked on.
 
 Instances whose every label is known contribute log p(x, y), and statistics that never change. The others are *free*: an
-E-step finds a posterior for them.
+E-step finds a posterior for them. Instances of weight 0 are left out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Training:
 
     def __init__(self, model: Model, batch: Batch, engine: Engine, *, use_labelled: bool = True) -> None:
         self.model, self.batch, self.engine, self.use_labelled = model, batch, engine, use_labelled
-        complete = batch.complete
-        self.free: IntArray = np.flatnonzero(~complete)
+        complete, weighted = batch.complete, batch.weights > 0
+        self.free: IntArray = np.flatnonzero(~complete & weighted)
         self.free_batch = batch.take(self.free)
         self.free_shards = shards_of(self.free_batch)
         self.free_parts: Sequence[Batch] = OnDemand(
@@ -39,7 +39,7 @@ class Training:
         )
         if not getattr(batch, "shards_on_demand", False):
             self.free_parts = list(self.free_parts)
-        self.labelled_batch = batch.take(np.flatnonzero(complete))
+        self.labelled_batch = batch.take(np.flatnonzero(complete & weighted))
         self.labelled: Placed[Piece] = place_batch(engine, self.labelled_batch)
         self.supervised: Any = None
         """Statistics of the labelled instances, None where there are none."""
@@ -95,7 +95,7 @@ class Training:
         elif start == "uniform":
             model.reset()
             total = None
-            for placed in free:
+            for placed in filter(len, free):
                 total = placed.total(count_uniform, bare(model), start=total)
             self.update(self.with_supervised(total), free)
         elif start == "labelled" and "supervised_parameters" in self.__dict__:
@@ -110,6 +110,8 @@ class Training:
             raise DataError("start='labelled' and beta need fully labelled instances, but there are none in y")
         if len(self.batch) == 0:
             raise DataError("there are no instances to learn from")
+        if not len(self.free) and self.supervised is None:
+            raise DataError("every instance has a sample_weight of 0, so there is nothing to learn from")
 
 
 # pure work on a shard, see trellis.engine
@@ -124,7 +126,9 @@ def count_known(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
 def count_uniform(model: Model, item: Piece, state: Any) -> tuple[Any, Any]:
     """Statistics where all outputs that agree with the known labels are equally likely."""
     part = item.data
-    return model.collect(part, model.uniform(part).clamp(part.outputs).infer(weights=part.weights)), state
+    scores = model.uniform(part)
+    scores = scores.clamp(part.outputs) if part.known else scores
+    return model.collect(part, scores.infer(weights=part.weights)), state
 
 
 def value_of_known(model: Model, item: Piece, state: Any) -> tuple[float, Any]:

@@ -42,7 +42,7 @@ class UEM(ProjectedPrediction):
     gamma : a number ≥ 0, a list (one a round; the last one stays), or a function of the round, such as Anneal
     alpha : weight of the projected posterior in the M-step, the model's own has 1 − α (Ganchev et al. 2010, app. A)
     beta : if given, parameters are β · supervised + (1 − β) · learned after each M-step, which then leaves labelled
-        instances out (Chang 2011, algorithm 8)
+        instances out (Chang 2011, algorithm 8); without unlabelled instances the result is the supervised model
     start : "random" (pseudo-counts 1 + scale · U(0, 1)), "uniform" (all outputs equally likely), "labelled" (supervised
         training), "model" (its parameters as they are); "auto": labelled if there are labels, else random
     start_scale, random_state : of the random start
@@ -123,7 +123,8 @@ class UEM(ProjectedPrediction):
         self.model_ = training.model
         known = None if self.checkpoint is None else self._known(training.batch, constraints=step.rows)
         metric = None if score is None else lambda _: score()
-        run = Loop(training, step, self._settings(keep_best), score=metric, known=known).run(resume=resume)
+        settings = self._settings(keep_best, None if training.use_labelled else self.beta)
+        run = Loop(training, step, settings, score=metric, known=known).run(resume=resume)
         self._take_run(run)
         self.duals_, self.objective_ = run.duals, run.history[-1].objective
         projected = isinstance(step, ProjectedStep)
@@ -143,9 +144,9 @@ class UEM(ProjectedPrediction):
             )  # fmt: skip
         return ProjectedStep(training, constraints, solving, alpha=self.alpha, likelihood=self.track_likelihood)
 
-    def _settings(self, keep_best: bool) -> Settings:
+    def _settings(self, keep_best: bool, beta: float | None) -> Settings:
         return Settings(
-            self.gamma, self.beta, self.start, self.start_scale, self.n_init, self.max_iter, self.tol, self.patience,
+            self.gamma, beta, self.start, self.start_scale, self.n_init, self.max_iter, self.tol, self.patience,
             self.random_state, self.checkpoint, self.checkpoint_every, self.verbose,
             # projections that are stopped early give a bound, which may fall
             rises=self.max_evaluations >= PATIENT, keep_best=keep_best,

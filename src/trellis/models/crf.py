@@ -22,6 +22,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
@@ -230,12 +231,11 @@ class CRF(LogLinearModel, SequenceModel):
             )
         if len(labels) != len(sentences):
             raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight, dtype=np.float64)[complete]
+        weights = check_sample_weight(sample_weight, len(sentences))[complete]
         compile_ahead("CRF")
         names = self._learn_label_names(X, y)
         whole = OnDemand(len(complete), lambda number: sentences[complete[number]])
-        batch = self._encode(whole, [labels[i] for i in complete], sample_weight, {}, names)
+        batch = self._encode(whole, [labels[i] for i in complete], weights, {}, names)
         self._fit_given(batch)
         return self
 

@@ -21,6 +21,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
+from trellis.errors import DataError
 from trellis.structures import Parts, Structure
 
 
@@ -29,6 +30,7 @@ class Model(Protocol):
 
     discriminative: bool
     label_names_: Vocabulary
+    # A model may have ``outputs_are``, what it predicts: views of one learner must have it in common.
 
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
         """Text or arrays as a batch; with ``fit`` vocabularies are learned and parameters reset."""
@@ -89,8 +91,15 @@ def own_model(model: Any, *, learned: bool) -> Model:
     if not learned:
         fresh: Model = type(model)(**model.get_params(deep=False))
         return fresh
+    try:
+        parameters = model.parameters()
+    except AttributeError as error:
+        name = type(model).__name__
+        raise DataError(
+            f"start='model' begins with the model's own parameters, but this {name} has none: fit it first"
+        ) from error
     twin: Model = copy.copy(model)
-    twin.set_parameters(model.parameters())
+    twin.set_parameters(parameters)
     return twin
 
 

@@ -124,6 +124,7 @@ class RelationModel(SavedEstimator):
     both_ways: bool = False
 
     discriminative = True
+    outputs_are: ClassVar[str] = "entities and relations"
     not_saved: ClassVar[tuple[str, ...]] = ()
     # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {

@@ -17,6 +17,7 @@ from trellis.data.batch import Batch, Column
 from trellis.data.ragged import IntArray, offsets_of, owners
 from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.structures import Factors, Variables, factors_over
 
 
@@ -70,7 +71,7 @@ def batch_of(
     return Batch(
         offsets=offsets_of([n * n for n in counts]),
         labels=labels,
-        weights=np.ones(len(texts)) if weights is None else np.asarray(weights, np.float64),
+        weights=check_sample_weight(weights, len(texts)),
         columns={
             "word": Column.of(word),
             "between": Column.of(between),

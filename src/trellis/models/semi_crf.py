@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class SemiCRF(CRF):
     [['P', 'P', 'B-P', 'O']]
     """
 
+    outputs_are: ClassVar[str] = "segments"
     boundaries: FeatureFunction | None = None
     dictionaries: Mapping[str, Sequence[Sequence[str]]] | None = None
     longest: int = 8

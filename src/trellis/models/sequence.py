@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import count, pairwise
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ Labels = Sequence[Sequence[str | None] | None]
 class SequenceModel(SavedEstimator):
     """A model of label sequences; subclasses bring ``encode`` and ``scores``."""
 
+    outputs_are: ClassVar[str] = "a label for each token"
     discriminative: bool
     labels: Any
     n_jobs: int | None

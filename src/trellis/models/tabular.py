@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
@@ -41,6 +42,7 @@ class TabularModel(SavedEstimator):
     ``feature_names_in_`` where the training data was a table with named columns.
     """
 
+    outputs_are: ClassVar[str] = "one label per instance"
     labels: Any
     classes_: NDArray[Any]
     label_names_: Vocabulary
@@ -104,7 +106,7 @@ class TabularModel(SavedEstimator):
             self.reset()
         labels = np.full(matrix.shape[0], UNKNOWN, dtype=np.int32)
         labels[known] = self._codes(given[known])
-        return Batch.of_rows(matrix, labels, _check_weights(weights, matrix.shape[0]))
+        return Batch.of_rows(matrix, labels, weights)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""
@@ -130,7 +132,7 @@ class TabularModel(SavedEstimator):
         predicted = self.predict(X)
         if len(predicted) != len(given):
             raise DataError(f"found {len(predicted)} rows but {len(given)} labels")
-        weights = np.ones(len(given)) if sample_weight is None else _check_weights(sample_weight, len(given))
+        weights = check_sample_weight(sample_weight, len(given))
         if not weights[known].sum() > 0:
             raise DataError("no row has a known label and a positive weight, so there is no accuracy")
         return float(np.average(predicted[known] == given[known], weights=weights[known]))
@@ -327,17 +329,6 @@ def _check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     if wrong or classes.dtype.kind not in "biufUO":
         raise DataError(f"labels are text, truth values or numbers, but there is {(wrong or classes.tolist())[0]!r}")
     return classes
-
-
-def _check_weights(weights: Any, n_rows: int) -> FloatArray:
-    if weights is None:
-        return np.ones(n_rows)
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.ndim == 0:
-        checked = np.full(n_rows, float(checked))
-    if checked.shape != (n_rows,):
-        raise DataError(f"sample_weight must be 1D with one entry for each of {n_rows} rows, got shape {checked.shape}")
-    return checked
 
 
 def _all_text(labels: NDArray[Any]) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import FloatArray, LabelArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.engine import Shard, threads_for
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
@@ -35,6 +36,7 @@ WORDS_PER_PIECE = 2_000
 class TreeModel(SavedEstimator):
     """A model of the trees of tagged sentences; subclasses bring ``scores``."""
 
+    outputs_are: ClassVar[str] = "trees"
     single_root: bool
     n_jobs: int | None
     label_names_: Vocabulary
@@ -73,7 +75,7 @@ class TreeModel(SavedEstimator):
         batch = Batch(
             offsets=offsets,
             labels=_flat_heads(sentences, y),
-            weights=np.ones(len(sentences)) if weights is None else np.asarray(weights, dtype=np.float64),
+            weights=check_sample_weight(weights, len(sentences)),
             columns={
                 "word": Column.of([word for sentence in sentences for word, _ in sentence]),
                 "upos": Column.of(tags, self.tag_names_, kind="tag"),

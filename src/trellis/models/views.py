@@ -55,6 +55,7 @@ class Views:
         self.members, self.maps = list(members), maps
         if maps is not None and len(maps) != len(self.members):
             raise DataError(f"there are {len(self.members)} views but {len(maps)} maps of labels: give one a view")
+        _check_outputs(self.members)
 
     @property
     def discriminative(self) -> bool:
@@ -227,6 +228,17 @@ class Views:
                 raise DataError(f"a view must be a model, but one is a {type(member).__name__}")
         made._check_labels()
         return made
+
+
+def _check_outputs(members: Sequence[Any]) -> None:
+    """Refuse views of different outputs, which cannot agree."""
+    found = [getattr(member, "outputs_are", None) for member in members]
+    for number, (member, own) in enumerate(zip(members, found, strict=True)):
+        if own != found[0] and None not in (own, found[0]):
+            raise DataError(
+                "views must have the same kind of output, but view 0 "
+                f"({type(members[0]).__name__}) predicts {found[0]} and view {number} ({type(member).__name__}) {own}"
+            )
 
 
 def _of_view(arrays: Mapping[str, Any], number: int) -> dict[str, Any]:

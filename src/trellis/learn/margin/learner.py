@@ -104,7 +104,7 @@ class MarginLearner(Prediction):
 
     def _refuse_unknown(self, batch: Any) -> None:
         """Examples must have all their labels."""
-        unknown = np.flatnonzero(~np.asarray(batch.complete)[np.asarray(batch.lengths) > 0])
+        unknown = np.flatnonzero(~np.asarray(batch.complete) & (np.asarray(batch.lengths) > 0))
         if len(unknown):
             raise DataError(
                 f"{len(unknown)} of {len(batch)} instances are not labelled in full, the first of them instance "

@@ -69,6 +69,7 @@ class SSVM(MarginLearner):
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__)
         model, batch = self._begin(X, y, sample_weight)
+        batch = batch.take(np.flatnonzero(batch.weights > 0))
         self._refuse_unknown(batch)
         weights = Weights(model)
         step = self._step(weights, batch)

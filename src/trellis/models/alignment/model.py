@@ -23,6 +23,7 @@ from trellis.data.shards import shard_bounds
 from trellis.data.storage import Storage
 from trellis.data.text import words_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory
 from trellis.errors import DataError, UnknownNameError
@@ -87,6 +88,7 @@ class AlignmentModel(SavedEstimator):
     with_prior: bool = True
 
     discriminative = False
+    outputs_are: ClassVar[str] = "word alignments"
     label_names_ = Vocabulary([], kind="label")
     ARRAYS: ClassVar = {
         "row_offsets": ArrayOf(np.int64, ("sources + 1",), offsets_of="pairs"),
@@ -126,7 +128,7 @@ class AlignmentModel(SavedEstimator):
         fit : build the table of these pairs, and reset the parameters
         """
         if isinstance(X, SentencePairs):
-            return X
+            return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
         if y is not None:
             raise DataError("links that are known are a constraint, trusted(links=...), and no labels")
         if fit:
@@ -238,8 +240,6 @@ class AlignmentModel(SavedEstimator):
         engine: Engine | None = None,
     ) -> None:
         counts = statistics.total() if isinstance(statistics, ShardCounts) else statistics
-        if self.kind == "hmm" and counts.places is None:
-            raise DataError("the HMM's M-step needs expected jumps, which these statistics have not")
         out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
         tables, log_prior = updated_tables(
             self.table_, counts.pairs, counts.null1, counts.null2, self._prior, self.masses_,
@@ -247,7 +247,7 @@ class AlignmentModel(SavedEstimator):
         )  # fmt: skip
         self.tables_: Tables = tables
         self._is_shared = False
-        if self.kind == "hmm" and counts.places is not None:
+        if self.kind == "hmm" and counts.places is not None:  # where all alignments are alike there are no jumps
             first, second = (
                 old.updated(new, self.jump_pseudo_count) for old, new in zip(self.places_, counts.places, strict=True)
             )
@@ -275,9 +275,10 @@ class AlignmentModel(SavedEstimator):
         self._log_prior, self._is_shared = 0.0, False
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """Multiply the translation probabilities by 1 + scale · U(0, 1)."""
-        pair = self.tables_.pair * (1.0 + scale * rng.random(self.tables_.pair.shape, dtype=np.float32))
-        self.tables_ = self.tables_._replace(pair=pair.astype(np.float32))
+        """An M-step on random counts of word pairs, 1 + scale · U(0, 1)."""
+        pairs = 1.0 + scale * rng.random(self.tables_.pair.shape, dtype=np.float32)
+        null1, null2 = np.zeros(len(self.tables_.null1) - 1), np.zeros(len(self.tables_.null2) - 1)
+        self.update(AlignmentStatistics(pairs.astype(np.float32), null1, null2))
 
     def parameters(self) -> dict[str, NDArray[Any]]:
         self._is_shared = True

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, take_rows
-from trellis.errors import DataError
+from trellis.data.weights import check_sample_weight
 from trellis.structures import AlignmentParts, JointParts
 
 
@@ -45,9 +45,7 @@ class SentencePairs:
     def of(cls, bitext: Bitext, weights: FloatArray | None = None) -> SentencePairs:
         """The pieces of a text as instances."""
         n = len(bitext.source_offsets) - 1
-        weight = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-        if weight.shape != (n,) or not np.all(np.isfinite(weight)) or np.any(weight < 0):
-            raise DataError(f"expected a finite weight, not negative, for each of {n} pairs, got shape {weight.shape}")
+        weight = check_sample_weight(weights, n)
         return cls(
             bitext.source, bitext.source_offsets, bitext.target, bitext.target_offsets, cell_offsets(bitext), weight
         )

@@ -34,6 +34,7 @@ from scipy import sparse
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
@@ -131,7 +132,7 @@ class GraphPairs(PairModel):
         """X : pairs of texts or of :class:`SentenceGraph`, or a batch of them, which is itself;  weights : (n,)."""
         no_outputs(y)
         if isinstance(X, GraphPairBatch):
-            return X
+            return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
         pairs = [_sentences(i, pair) for i, pair in enumerate(X)]
         if fit:
             self._check_settings()
@@ -154,7 +155,7 @@ class GraphPairs(PairModel):
         texts = [(" ".join(one.words), " ".join(two.words)) for one, two in pairs]
         batch = GraphPairBatch(
             texts, offsets_of(sum(graph.sizes) for graph in graphs),
-            np.ones(len(pairs)) if weights is None else np.asarray(weights, float), 0, tuple(graphs),
+            check_sample_weight(weights, len(pairs)), 0, tuple(graphs),
             self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
         return self._with_guess(batch)

@@ -13,7 +13,7 @@ stand at like places more often than chance has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
+from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arc_keys import key_of
 from trellis.models.arrays import ArrayOf, check_arrays
@@ -129,7 +130,7 @@ class StringPairs(PairModel):
             self._check_settings()
             self._begin()
         if isinstance(X, StringPairBatch):
-            return X
+            return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
         pairs = check_pairs(X)
         for i, pair in enumerate(pairs):
             if max(map(len, pair)) > MOST:
@@ -138,7 +139,7 @@ class StringPairs(PairModel):
         (source, sources), (target, targets) = (self._strings([pair[side] for pair in pairs], side) for side in (0, 1))
         n = np.array([[len(a) + 1, len(b) + 1] for a, b in pairs], np.int64).reshape(-1, 2)
         return StringPairBatch(
-            pairs, offsets_of(n.prod(axis=1)), np.ones(len(pairs)) if weights is None else np.asarray(weights, float),
+            pairs, offsets_of(n.prod(axis=1)), check_sample_weight(weights, len(pairs)),
             0, source, target, sources, targets,
         )  # fmt: skip
 
