@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import console_for, print_lines, visible
-from trellis.cli.options import Json, LabelColumn, Output, WordColumn, wants_json
+from trellis.cli.options import Examples, Json, LabelColumn, Output, WordColumn, wants_json
+from trellis.cli.token_checks import warn_of_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +24,12 @@ def check(
     rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/rules.md says what can stand in it.")],
     text: Annotated[str, typer.Argument(help="Texts: raw, .tsv or .jsonl, with labels or without; `-`: stdin.")] = "-",
     output: Output = "-",
+    examples: Examples = 3,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     json: Json = False,
 ) -> None:
-    """Show where each rule applies in texts, which never does, and which the labels break.
+    """Show where each rule applies in texts, which never does, and which the labels break, and where.
 
     `trellis check rules.toml text.txt` needs no model.
     """
@@ -42,13 +44,20 @@ def check(
     check_files({"rules": rules, "text": text}, {"--output": output})
     parsed = parse_rules(text_of(rules), rules)
     texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
-    found = check_rules(parsed, texts, label_names(parsed, texts))
+    warn_of_tokens(texts, parsed.tokeniser, rules)
+    found = check_rules(parsed, texts, label_names(parsed, texts), examples=examples)
     if wants_json(output, json):
-        lines = ({**vars(one), "words": dict(one.words), "first": one.first and one.first + 1} for one in found)
-        print_lines(output, (dumps(line, ensure_ascii=False) for line in lines))
+        print_lines(output, (dumps(_record(one), ensure_ascii=False) for one in found))
         return
     with console_for(output) as console:
         _print(console, found, len(texts))
+
+
+def _record(one: RuleCheck) -> dict[str, Any]:
+    """A rule as JSON; texts are numbered from 1."""
+    at = [{**vars(place), "text": None if place.text is None else place.text + 1} for place in one.broken_at]
+    first = None if one.first is None else one.first + 1
+    return {**vars(one), "words": dict(one.words), "first": first, "broken_at": at}
 
 
 def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
@@ -63,6 +72,14 @@ def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
         broken = "" if one.broken is None else str(one.broken)
         table.add_row(visible(one.name), str(one.places), str(one.texts), broken, visible("  ".join([*words, *more])))
     console.print(table)
+    for one in found:
+        if one.broken_places:
+            n = f"{one.broken_places} place{'s' if one.broken_places > 1 else ''}"
+            console.print(visible(f"{one.name}: the labels break it in {n}"), soft_wrap=True)
+        for place in one.broken_at:
+            console.print(visible(f"  {place}"), soft_wrap=True)
+        if one.broken_places > len(one.broken_at):
+            console.print(f"  ... and {one.broken_places - len(one.broken_at)} more")
     never = [one.name for one in found if not one.places]
     if never:
         console.print(visible(f"Never applies: {', '.join(never)}"), soft_wrap=True)

@@ -88,14 +88,12 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
     from rich.table import Table
     from rich.text import Text
 
-    from trellis.constraints.penalties import INFINITE
-
     for rule in rules:
         said = Text.assemble((visible(rule.name), "bold"), "  ", visible(rule.sentence))
         console.print(said, soft_wrap=True)
     table = Table(title="violations", title_justify="left")
     shows_duals = any(rule.dual is not None for rule in rules)
-    for name in ("rule", "places", "model alone", "under the rules", "labels", "penalty", *["dual"] * shows_duals):
+    for name in ("rule", "places", "model alone", "under the rules", "labels", "strength", *["dual"] * shows_duals):
         table.add_column(name, justify="left" if name == "rule" else "right")
     for rule in rules:
         table.add_row(
@@ -104,7 +102,7 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
             str(rule.by_model),
             str(rule.by_output),
             "" if rule.by_gold is None else str(rule.by_gold),
-            "hard" if rule.penalty is None else "∞" if rule.penalty >= INFINITE else f"{rule.penalty:.3g}",
+            _strength(rule),
             *["" if rule.dual is None else f"{rule.dual:.2g}"] * shows_duals,
         )
     console.print()
@@ -112,6 +110,16 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
     if tables:
         console.print()
         console.print(_utility_table(tables))
+
+
+def _strength(rule: RuleReport) -> str:
+    """How strongly a rule is meant, with its penalty or slack: "hard", "slack 0.5", "learned 2.3"."""
+    from trellis.constraints.penalties import INFINITE
+
+    amount = rule.slack if rule.penalty is None else rule.penalty
+    if amount is None:
+        return rule.strength
+    return f"{rule.strength} {'∞' if amount >= INFINITE else f'{amount:.3g}'}"
 
 
 def _utility_table(tables: dict[str, list[Utility]]) -> Any:

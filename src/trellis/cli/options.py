@@ -94,6 +94,7 @@ Memory = Annotated[
 ]  # fmt: skip
 Quiet = Annotated[bool, flag("--quiet", "-q", help="No progress on standard error.", panel=RUN, callback=_hush)]
 Beam = Annotated[int | None, number_option("--beam", min=1, help="Width of the search.", panel=DECODING)]
+Examples = Annotated[int, number_option("--examples", min=0, help="How many places to show of each mistake.")]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)
 ]

@@ -34,6 +34,7 @@ from trellis.cli.options import (
     name_option,
     wants_json,
 )
+from trellis.cli.token_checks import PredictedTokens
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def predict(
     """
     from trellis.data.files import shown
     from trellis.tasks.extract import Extractor
-    from trellis.tasks.extract_files import check_labels_writable, texts_or_errors, write_extracted
+    from trellis.tasks.extract_files import check_labels_writable, kind_of, texts_or_errors, write_extracted
 
     kind = _kind(output, format, json)
     if bio and kind != "columns":
@@ -102,7 +103,7 @@ def predict(
     extractor = Extractor.load(model, **settings)
     check_labels_writable(extractor.label_names_, kind)
     texts = texts_or_errors(text, word_column=word_column, tokeniser=extractor.tokeniser_)
-    told = Told()
+    told = Told(PredictedTokens(extractor, is_cut=kind_of(text) == "text"))
     results = _extracted(extractor, texts, kind, not no_rules, told)
     if kind == "view":
         _view(output, results, extractor.label_names_.names)
@@ -110,6 +111,7 @@ def predict(
         write_extracted(output, results, kind, bio)
     if not told.n_texts:
         typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
+    told.tokens.warn(shown(text))
     more = " (--json marks every one)"
     told.odd.tell(f"Warning: {told.odd.n} of {told.n_texts} texts could not be read and got an empty result", more)
     told.relaxed.tell(
@@ -121,6 +123,7 @@ def predict(
 class Told:
     """What is told at the end."""
 
+    tokens: PredictedTokens
     n_texts: int = 0
     odd: Few = field(default_factory=Few)
     relaxed: Few = field(default_factory=Few)
@@ -144,6 +147,7 @@ def _extracted(
             if reason is not None:
                 odd[len(texts)] = reason
             texts.append(text if reason is None else _emptied(text))
+        told.tokens.look_at(texts)
         found = predict_relaxed(extractor, texts, constrained=constrained)
         for number, reason in found.lost.items():
             odd[number] = _place(texts[number], told.n_texts + number) + reason

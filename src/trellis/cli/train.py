@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
     GAMMA,
     LABELLED,
@@ -33,10 +34,13 @@ from trellis.cli.options import (
     name_option,
     number_option,
 )
+from trellis.cli.token_checks import warn_of_tokens
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
+    from trellis.constraints import RulesFile
     from trellis.data.tokens import Text
+    from trellis.data.vocabulary import Vocabulary
 
 
 ANSWERS = {
@@ -129,7 +133,6 @@ def train(
     """
     from trellis.cli.checks import check_files
     from trellis.constraints import parse_rules
-    from trellis.tasks.explain import strict_rules_that_labels_break
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, stream_texts
 
@@ -175,6 +178,7 @@ def train(
         )
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
+    warn_of_tokens(few, parsed.tokeniser, rules)
     extractor.fit(few, unlabelled=many(), dev=judged)
     extractor.save(save)
     if history is not None:
@@ -189,12 +193,37 @@ def train(
     if unlabelled and not n_many:
         typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
     _warn_of_unseen(extractor.label_names_.names, few)
-    for name, n in strict_rules_that_labels_break(extractor, few).items():
-        typer.echo(
-            f"Warning: the labelled texts break the strict rule {name!r} in {n} places. Correct the labels or the "
-            'rule, or let its price be learned: strength = "learned"',
-            err=True,
-        )
+    _tell_of_rules(parsed, few, extractor.label_names_, quiet)
+
+
+def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: bool) -> None:
+    """Rules that the labels contradict, each with a place, and those that they never test.
+
+    A rule is contradicted if it is hard and broken at all, or broken in half of its places: then its learned penalty
+    is 0.
+    """
+    from trellis.constraints.strength import Kind
+    from trellis.tasks.check import check_rules
+
+    whole = [t for t in few if len(t) and t.sentence.labels is not None and None not in t.sentence.labels]
+    if not whole or not len(rules):
+        return
+    broken = Few()
+    untested = []
+    for rule, one in zip(rules, check_rules(rules, whole, names, examples=1), strict=True):
+        is_hard = rule.strength.kind == Kind.HARD
+        if one.broken_places and (is_hard or 2 * one.broken_places >= one.tested):
+            kind = "strict rule" if is_hard else "rule"
+            broken.add(f"{kind} {one.name!r} in {one.broken_places} of {one.tested} places, first {one.broken_at[0]}")
+        elif not one.tested:
+            untested.append(repr(one.name))
+    broken.tell(
+        "Warning: the labelled texts break these rules. Correct the labels or the rule, or let its price be learned "
+        '(strength = "learned"); `trellis check` lists the places'
+    )
+    if untested and not quiet:
+        shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
+        typer.echo(f"Note: no labelled text tests the rules {shown}: labels say nothing about them.", err=True)
 
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:

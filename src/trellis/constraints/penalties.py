@@ -87,10 +87,11 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
 
 def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
     """Rows inside the instances of a batch as if all of them could be violated: none becomes forbidden parts."""
-    return _inside(_loosened(constraints, batch, labels, parts))
+    return _inside(loosened(constraints, batch, labels, parts))
 
 
-def _loosened(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
+def loosened(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
+    """Rows of all constraints as if each could be violated: none becomes forbidden parts."""
     loose = [as_constraint(c) for c in constraints]
     loose = [c if isinstance(c, FewLabels) else c.with_strength(learned()) for c in loose]
     return compile_constraints(loose, batch, labels, parts)
@@ -116,7 +117,7 @@ def learn_penalties(
     to_learn = is_learned(constraints)
     if not np.any(to_learn):
         return np.zeros(len(constraints))
-    rows = _loosened(constraints, labelled, labels, parts)
+    rows = loosened(constraints, labelled, labels, parts)
     tying = rows.coupling().constraint
     for number in tying[to_learn[tying]][:1].tolist():
         raise ConstraintError(

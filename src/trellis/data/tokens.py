@@ -114,6 +114,54 @@ TOKENISERS = ("words", "whitespace")
 WORDS = Tokeniser()
 
 
+@dataclass(frozen=True)
+class OtherTokens:
+    """Tokens that a tokeniser cuts otherwise.
+
+    n, total : how many of how many tokens;  word, pieces : the first of them, and what is made of its characters
+    path, line : where it stands
+    instead : a kind of tokeniser that gives all of these tokens, or None
+    """
+
+    n: int
+    total: int
+    word: str
+    pieces: tuple[str, ...]
+    path: str | None
+    line: int | None
+    instead: str | None
+
+
+def other_tokens(texts: Iterable[Text], tokeniser: Tokeniser) -> OtherTokens | None:
+    """How tokens that were given differ from those that a tokeniser cuts their text into; None: they do not.
+
+    >>> given = joined(Sentence(("Aggarwal,", "1999")))
+    >>> found = other_tokens([given], WORDS)
+    >>> found.n, found.total, found.word, found.pieces, found.instead
+    (1, 2, 'Aggarwal,', ('Aggarwal', ','), 'whitespace')
+    """
+    n, total, first = 0, 0, None
+    fits = {kind: True for kind in TOKENISERS if kind != tokeniser.kind}
+    for text in texts:
+        cut = tokeniser.cut(text.text)
+        total += len(text)
+        if cut.spans != text.spans:
+            own = set(cut.spans)
+            other = [t for t, span in enumerate(text.spans) if span not in own]
+            n += len(other)
+            if first is None and other:
+                first = (text, other[0], cut)
+        for kind in [kind for kind, fine in fits.items() if fine]:
+            fits[kind] = Tokeniser(kind).cut(text.text).spans == text.spans
+    if first is None:
+        return None
+    text, t, cut = first
+    low, high = text.spans[t]
+    pieces = tuple(w for w, (a, b) in zip(cut.sentence.words, cut.spans, strict=True) if a < high and b > low)
+    instead = next((kind for kind, fine in fits.items() if fine), None)
+    return OtherTokens(n, total, text.sentence.words[t], pieces, text.sentence.path, text.sentence.line_of(t), instead)
+
+
 def tokenise(text: str) -> Text:
     """Cut one text into words, numbers and single characters.
 
@@ -205,6 +253,24 @@ def joined(sentence: Sentence) -> Text:
         spans.append((at, at + len(word)))
         at += len(word) + 1
     return Text(sentence, " ".join(sentence.words), tuple(spans))
+
+
+AROUND = 40
+"""Characters of the text that an excerpt has before and after its tokens."""
+
+
+def excerpt(text: Text, first: int = 0, last: int = 0) -> str:
+    """The characters around tokens first..last−1, with these in square brackets; without tokens how the text begins.
+
+    >>> excerpt(tokenise("Ann Lee 1999"), 1, 2)
+    'Ann [Lee] 1999'
+    """
+    if first >= last:
+        return text.text if len(text.text) <= 2 * AROUND else f"{text.text[: 2 * AROUND]}..."
+    start, end = text.spans[first][0], text.spans[last - 1][1]
+    before, after = text.text[max(start - AROUND, 0) : start], text.text[end : end + AROUND]
+    cut = ("..." if start > AROUND else "", "..." if end + AROUND < len(text.text) else "")
+    return f"{cut[0]}{before}[{text.text[start:end]}]{after}{cut[1]}"
 
 
 def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:

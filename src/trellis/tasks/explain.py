@@ -13,16 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.constraints import Constraint
-from trellis.constraints.penalties import count_violations, soft_rows
 from trellis.constraints.strength import Kind
 from trellis.data.bio import unmarked
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import LabelArray
 from trellis.data.tokens import Text, TextLike
 from trellis.errors import DataError, InfeasibleError
 from trellis.tasks.extract import Extractor
 from trellis.tasks.relaxed import predict_relaxed
+from trellis.tasks.rule_places import RulePlaces
 
 NONE, ALL = "(none)", "(all)"
+STRENGTHS = {
+    Kind.HARD: "hard", Kind.SLACK: "slack", Kind.PENALTY: "penalty", Kind.SQUARED: "squared penalty",
+    Kind.LEARNED: "learned",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,9 @@ class RuleReport:
     sentence : what it says;  places : where it could be violated in these texts
     by_model, by_output, by_gold : how often the model alone, the model under the rules and the labels given violate it;
         by_gold is None without labels
-    penalty : ρ, learned or given; None for a hard rule;  dual : mean λ of the last projection, of PR and UEM
+    strength : "hard", "slack", "penalty", "squared penalty" or "learned"
+    penalty : ρ, learned or given; None for a rule that is hard or has slack;  slack : how much it has, else None
+    dual : mean λ of the last projection, of PR and UEM
     """
 
     name: str
@@ -41,7 +47,9 @@ class RuleReport:
     by_model: int
     by_output: int
     by_gold: int | None
+    strength: str
     penalty: float | None
+    slack: float | None
     dual: float | None
 
 
@@ -66,28 +74,25 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     names = extractor.label_names_
     heard = {label for t in texts for label in unmarked(t.sentence.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
-    rows = soft_rows(constraints, batch, model.label_names_, model.parts(batch))
-
-    def violations(labels: LabelArray) -> FloatArray:
-        return count_violations(rows, batch.with_labels(labels)).excess
-
-    by_model = violations(extractor.decode(texts, constrained=False).labels)
-    by_output = violations(_labels(extractor, texts))
+    places = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
+    by_model = places.broken(extractor.decode(texts, constrained=False).labels)
+    by_output = places.broken(_labels(extractor, texts))
     complete = bool(np.all(batch.labels >= 0))
-    by_gold = violations(batch.labels) if complete else None
-    places = np.bincount(rows.constraint, minlength=len(rows.names))
+    by_gold = places.broken(batch.labels) if complete else None
     return [
         RuleReport(
             name,
             constraint.describe(),
-            int(places[i]),
+            int(places.n[i]),
             round(float(by_model[i])),
             round(float(by_output[i])),
             None if by_gold is None else round(float(by_gold[i])),
+            STRENGTHS[constraint.strength.kind],
             _price(extractor, constraint, name),
+            constraint.strength.amount if constraint.strength.kind == Kind.SLACK else None,
             extractor.ccm_.duals_.get(name),
         )
-        for i, (name, constraint) in enumerate(zip(rows.names, constraints, strict=True))
+        for i, (name, constraint) in enumerate(zip(places.names, constraints, strict=True))
     ]
 
 
@@ -110,18 +115,6 @@ def _accuracy(extractor: Extractor, texts: Sequence[Text]) -> float:
 
 def _known(text: Text) -> Sequence[str | None]:
     return text.sentence.labels or (None,) * len(text)
-
-
-def strict_rules_that_labels_break(extractor: Extractor, texts: Sequence[Text]) -> dict[str, int]:
-    """Names of hard rules that fully labelled texts violate, with how often: either is a mistake."""
-    given = [t for t in texts if len(t) and t.sentence.labels is not None and None not in t.sentence.labels]
-    strict = [c for c in extractor.constraints_ if c.strength.kind == Kind.HARD]
-    if not given or not strict:
-        return {}
-    model = extractor.ccm_.model_
-    batch = extractor.batch(given)
-    seen = count_violations(soft_rows(strict, batch, model.label_names_, model.parts(batch)), batch)
-    return {name: round(float(n)) for name, n in zip(seen.names, seen.excess, strict=True) if n > 0}
 
 
 def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | None:
