@@ -27,18 +27,17 @@ from trellis.tasks.tree_text import strip
 class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
-        rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
-        longest : sentences of more words, punctuation aside, are not learned from
-        max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
-        prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
-        n_jobs, engine : where the work is done
+    rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
+    longest : sentences of more words, punctuation aside, are not learned from
+    max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
+    prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
+    n_jobs, engine : where the work is done
 
-        >>> from trellis.data.sentence import Sentence
-    from trellis.data.tokens import as_sentences
-        >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
-        >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
-        >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
-        ('2', '0', '2')
+    >>> from trellis.data.sentence import Sentence
+    >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
+    >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
+    >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
+    ('2', '0', '2')
     """
 
     rules: str = ""

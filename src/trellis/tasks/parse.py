@@ -47,17 +47,16 @@ class ScoresTrees:
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
-        solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
-        label_passes : passes over the relations; 0 learns heads alone
-        random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
+    solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
+    label_passes : passes over the relations; 0 learns heads alone
+    random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
 
-        >>> from trellis.data.sentence import Sentence
-    from trellis.data.tokens import as_sentences
-        >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
-        >>> parser = Parser(bits=12, min_count=1).fit([tree])
-        >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
-        >>> found.columns["head"], found.columns["deprel"]
-        (('2', '0'), ('nsubj', 'root'))
+    >>> from trellis.data.sentence import Sentence
+    >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
+    >>> parser = Parser(bits=12, min_count=1).fit([tree])
+    >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
+    >>> found.columns["head"], found.columns["deprel"]
+    (('2', '0'), ('nsubj', 'root'))
     """
 
     solver: str = "margin"

@@ -21,16 +21,15 @@ from trellis.models.saving import SavedEstimator, from_archive, to_archive
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
-        lower : whether words are told apart without their case, as text without capitals wants it
-        min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
+    lower : whether words are told apart without their case, as text without capitals wants it
+    min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
 
-        Learned: ``crf_``.
+    Learned: ``crf_``.
 
-        >>> from trellis.data.sentence import Sentence
-    from trellis.data.tokens import TextLike, as_sentences
-        >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
-        >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
-        ('N', 'V')
+    >>> from trellis.data.sentence import Sentence
+    >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
+    >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
+    ('N', 'V')
     """
 
     lower: bool = False
