@@ -85,11 +85,14 @@ def timed(command: list[str]) -> tuple[float, float, float]:
     return time.monotonic() - began, cpu, megabytes
 
 
-def find_eflomal() -> str | None:
+def find_eflomal(*, install: bool = True) -> str | None:
     """eflomal-align on PATH, or from an environment of its own made here."""
     found = shutil.which("eflomal-align")
     if found:
         return found
+    if not install:
+        print("  eflomal is not on PATH")
+        return None
     home = Path("build") / "eflomal"
     program = home / "bin" / "eflomal-align"
     if not program.exists():

@@ -9,8 +9,11 @@ texts, four of 10,000 pairs and two of 50,000. Test sentences are not read at al
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 from _align import data_folder, mean_aer
+from _small import arguments
 
 from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import read_links
@@ -33,6 +36,11 @@ CHANGES: dict[str, list] = {
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(TRAININGS), help="pairs of a training")
+    parser.add_argument("--settings", nargs="+", choices=CHANGES, default=list(CHANGES), help="settings to change")
+    options = arguments(parser, sizes=[30], settings=["constraint", "prefix"])
+    trainings = {size: TRAININGS.get(size, 2) for size in options.sizes}
     folder = data_folder() / "hansards"
     dev = list(read_two_files(folder / "dev.en", folder / "dev.fr"))
     gold = read_links(folder / "dev.gold")
@@ -40,16 +48,16 @@ def main() -> None:
 
     def judge(name: str, **changed: object) -> None:
         values = []
-        for size, parts in TRAININGS.items():
+        for size, parts in trainings.items():
             texts = [train[part * size : (part + 1) * size] for part in range(parts)]
             values.append(np.mean([mean_aer(Aligner(**changed).fit(dev + text), dev, gold) for text in texts]))
         print(f"{name:<34}" + "".join(f"{v:>9.2f}" for v in [*values, np.mean(values)]), flush=True)
 
-    print(f"{'':<34}" + "".join(f"{size:>9,}" for size in TRAININGS) + f"{'mean':>9}")
+    print(f"{'':<34}" + "".join(f"{size:>9,}" for size in trainings) + f"{'mean':>9}")
     default = Aligner()
     judge("the defaults")
-    for parameter, values in CHANGES.items():
-        for value in values:
+    for parameter in options.settings:
+        for value in CHANGES[parameter]:
             judge(f"{parameter} {getattr(default, parameter)} -> {value}", **{parameter: value})
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, read_direction, timed
+from _small import arguments, scratch_folder
 
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
@@ -79,6 +80,10 @@ def show(name: str, values: list[float], note: str = "") -> None:
     print(f"  {name:<34}" + "".join(f"{v:>9.2f}" for v in values) + f"   {note}", flush=True)
 
 
+def on_dev(error: float) -> str:
+    return "" if np.isnan(error) else f", dev {error:.2f}"
+
+
 def accuracy(text: Text, carried: dict[str, float], gammas: list[float]) -> None:
     """The table of one text: our settings with three decodings, beside the paper's."""
     print(f"\n{text.name}, {text.size:,} pairs: AER on {len(text.test)} test sentences (%)")
@@ -99,14 +104,14 @@ def accuracy(text: Text, carried: dict[str, float], gammas: list[float]) -> None
         if options == {"constraint": "both"}:
             regularized = found, threshold, dev  # which is unified EM at γ = 1
         beside = f"; paper {column} {paper[column]:.2f}" if column in paper else ""
-        show(name, found, f"threshold {threshold:g}, dev {dev:.2f}{beside}")
+        show(name, found, f"threshold {threshold:g}{on_dev(dev)}{beside}")
     best = None
     for gamma in gammas if text.dev else [carried.get("γ", 1.0)]:
         if gamma == 1.0:
             found, threshold, dev = regularized
         else:
             found, threshold, dev = judge(Aligner(gamma=gamma).fit(pairs), text, carried.get("UEM"))
-        show(f"  UEM γ = {gamma}", found, f"threshold {threshold:g}, dev {dev:.2f}")
+        show(f"  UEM γ = {gamma}", found, f"threshold {threshold:g}{on_dev(dev)}")
         if best is None or dev < best[0]:
             best = dev, gamma, found, threshold
     assert best is not None
@@ -115,7 +120,7 @@ def accuracy(text: Text, carried: dict[str, float], gammas: list[float]) -> None
     show(f"UEM, γ = {best[1]} chosen on dev", best[2], f"threshold {best[3]:g}{beside}")
 
 
-def peers(text: Text, work: Path, threads: int) -> None:
+def peers(text: Text, work: Path, threads: int, *, install: bool) -> None:
     """Time and memory from files to symmetrised links; peers' error rates."""
     print(f"\n{text.name}, {text.size:,} pairs, {threads} threads: from files to symmetrised links")
     print(f"  {'':<34}{'seconds':>9}{'of CPU':>9}{'MB':>9}{'intersec':>9}{'gdfa':>9}")
@@ -123,7 +128,7 @@ def peers(text: Text, work: Path, threads: int) -> None:
     command = [sys.executable, "-m", "trellis", "align", "-s", text.source, "-t", text.target, "-o", out, "-q"]
     own = timed([*map(str, command), "--threads", str(threads)])
     show("trellis align", list(own), f"posterior AER {aer_of_file(out, text):.2f}, threshold 0.4")
-    eflomal = find_eflomal()
+    eflomal = find_eflomal(install=install)
     if eflomal:
         forward, backward = work / "fwd", work / "rev"
         options = ["-s", text.source, "-t", text.target, "-f", forward, "-r", backward, "--overwrite"]
@@ -224,35 +229,37 @@ def main() -> None:
     parser.add_argument("--no-es", action="store_true")
     parser.add_argument("--no-accuracy", action="store_true", help="only time and memory")
     parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
+    parser.add_argument("--es-size", type=int, default=50_000, help="pairs of English and Spanish")
+    given = arguments(parser, sizes=[60], gammas=[0.5, 1.0], es_size=60)
     folder = data_folder()
-    results = Path("benchmarks") / "results"
+    results = scratch_folder() if given.small else Path("benchmarks") / "results"
     results.mkdir(parents=True, exist_ok=True)
     carried: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
-        # Kernels are compiled once and kept; this is not part of any time below.
-        warm = make_text("hansards", 100, folder, work)
-        timed([sys.executable, "-m", "trellis", "align", "-s", str(warm.source), "-t", str(warm.target), "-o",
-               str(work / "w"), "-q"])  # fmt: skip
-        texts = [make_text("hansards", size, folder, work) for size in arguments.sizes]
-        if not arguments.no_es:
-            texts.append(make_text("europarl-en-es", 50_000, folder, work))
+        if not given.small:
+            # Kernels are compiled once and kept; this is not part of any time below.
+            warm = make_text("hansards", 100, folder, work)
+            timed([sys.executable, "-m", "trellis", "align", "-s", str(warm.source), "-t", str(warm.target), "-o",
+                   str(work / "w"), "-q"])  # fmt: skip
+        texts = [make_text("hansards", size, folder, work) for size in given.sizes]
+        if not given.no_es:
+            texts.append(make_text("europarl-en-es", given.es_size, folder, work))
         hansards = [text for text in texts if text.name == "hansards"]
-        for text in texts if not arguments.no_peers else []:
-            peers(text, work, arguments.threads)
-        if hansards and not arguments.no_peers:
+        for text in [] if given.no_peers else hansards if given.small else texts:
+            peers(text, work, given.threads, install=not given.small)
+        if hansards and not given.no_peers:
             cost_of_agreement(hansards[-1], 1)
             print("\nGrowth of our time and memory")
             for size in sorted({hansards[-1].size // 4, hansards[-1].size}):
                 text = make_text("hansards", size, folder, work)
-                files = ["-s", text.source, "-t", text.target, "-o", work / "grown", "--threads", arguments.threads]
+                files = ["-s", text.source, "-t", text.target, "-o", work / "grown", "--threads", given.threads]
                 command = [sys.executable, "-m", "trellis", "align", *files, "-q"]
                 seconds, processor, megabytes = timed([str(part) for part in command])
                 print(f"  {size:>9,} pairs: {seconds:.1f} s, {processor:.1f} s of CPU, {megabytes:.0f} MB")
-        if not arguments.no_accuracy:
+        if not given.no_accuracy:
             for text in texts:
-                accuracy(text, carried, arguments.gammas)
+                accuracy(text, carried, given.gammas)
             if hansards:
                 print(f"\nBy training and decoding constraint, {hansards[0].size:,} pairs, forward, whole words")
                 curves(hansards[0], results)

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _small import arguments
 
 from trellis.engine import engine_for, shards_of, summed
 from trellis.models import HMM
 
-N_SEQUENCES, SHORTEST, LONGEST, N_WORDS = 2_000, 5, 60, 10_000
+SHORTEST, LONGEST = 5, 60
 ROUNDS_A_TURN = 4
 WANTED = (
     ("Trellis, 1 thread", "hmmlearn", 9.0),
@@ -49,11 +50,12 @@ class Sum:
 def trellis_round(
     sentences: list[list[str]], n_labels: int, start: dict[str, Any], threads: int
 ) -> Callable[[], float]:
+    n_words = len(start["emission"])
     model = HMM(n_labels, min_count=1, unknown=None, transition_prior=1.0, emission_prior=1.0)  # as the others
     batch = model.encode(sentences, fit=True)
     # hmmlearn and C number the words by themselves: the tables are put into the model's order.
     order = np.array([int(name) for name in model.symbols_.names])
-    unseen = np.setdiff1d(np.arange(N_WORDS), order)
+    unseen = np.setdiff1d(np.arange(n_words), order)
     if len(unseen):
         raise SystemExit(f"{len(unseen)} words were never drawn; take another seed")
     model.set_parameters({**start, "emission": start["emission"][order]})
@@ -80,7 +82,7 @@ def hmmlearn_round(words: Any, lengths: Any, n_labels: int, start: dict[str, Any
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # it counts parameters and warns, every round
 
     model = CategoricalHMM(
-        n_labels, n_iter=1, tol=-np.inf, init_params="", n_features=N_WORDS, implementation="scaling"
+        n_labels, n_iter=1, tol=-np.inf, init_params="", n_features=len(start["emission"]), implementation="scaling"
     )
     model.startprob_, model.transmat_ = start["start"], start["transition"]
     model.emissionprob_ = np.ascontiguousarray(start["emission"].T)
@@ -94,9 +96,8 @@ def hmmlearn_round(words: Any, lengths: Any, n_labels: int, start: dict[str, Any
 
 
 def c_round(words: Any, lengths: Any, n_labels: int, start: dict[str, Any], folder: str) -> Callable[[], float]:
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise SystemExit("bench-chain compiles a small C program: install a C compiler (cc)")
+    compiler = _compiler()
+    assert compiler is not None
     library = Path(folder) / "chain_em.so"
     if not library.exists():
         source = Path(__file__).with_name("chain_em.c")
@@ -111,21 +112,27 @@ def c_round(words: Any, lengths: Any, n_labels: int, start: dict[str, Any], fold
 
     def round_() -> float:
         offsets_, codes_, *rest = pointers
-        return float(em_round(ctypes.c_longlong(len(lengths)), offsets_, codes_, n_labels, N_WORDS, *rest))
+        return float(
+            em_round(ctypes.c_longlong(len(lengths)), offsets_, codes_, n_labels, len(start["emission"]), *rest)
+        )
 
     round_.keep = (offsets, codes, tables)  # type: ignore[attr-defined]  # the pointers do not own them
     return round_
 
 
-def measure(n_labels: int, rounds: int, folder: str) -> bool:
+def _compiler() -> str | None:
+    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def measure(n_labels: int, rounds: int, n_sequences: int, n_words: int, folder: str) -> bool:
     rng = np.random.default_rng(2012)
-    lengths = rng.integers(SHORTEST, LONGEST + 1, N_SEQUENCES)
-    words = rng.integers(0, N_WORDS, lengths.sum())
-    words[:N_WORDS] = rng.permutation(N_WORDS)  # every word at least once
+    lengths = rng.integers(SHORTEST, LONGEST + 1, n_sequences)
+    words = rng.integers(0, n_words, lengths.sum())
+    words[:n_words] = rng.permutation(n_words)  # every word at least once
     start = {
         "start": rng.dirichlet(np.ones(n_labels)),
         "transition": rng.dirichlet(np.ones(n_labels), n_labels),
-        "emission": rng.dirichlet(np.ones(N_WORDS), n_labels).T,
+        "emission": rng.dirichlet(np.ones(n_words), n_labels).T,
     }
     ends = np.cumsum(lengths)
     sentences = [[str(x) for x in words[hi - n : hi]] for n, hi in zip(lengths, ends, strict=True)]
@@ -133,11 +140,14 @@ def measure(n_labels: int, rounds: int, folder: str) -> bool:
         "Trellis, 1 thread": trellis_round(sentences, n_labels, start, 1),
         "Trellis, 2 threads": trellis_round(sentences, n_labels, start, 2),
         "hmmlearn": hmmlearn_round(words, lengths, n_labels, start),
-        "C": c_round(words, lengths, n_labels, start, folder),
     }
+    if _compiler() is None:
+        print("no C compiler (cc), so C is left out")
+    else:
+        contenders["C"] = c_round(words, lengths, n_labels, start, folder)
     traces = {name: [round_() for _ in range(3)] for name, round_ in contenders.items()}
     for name, trace in traces.items():
-        np.testing.assert_allclose(trace, traces["C"], rtol=1e-9, err_msg=f"{name} does not follow C")
+        np.testing.assert_allclose(trace, traces["hmmlearn"], rtol=1e-9, err_msg=f"{name} does not follow hmmlearn")
     best = dict.fromkeys(contenders, np.inf)
     for i in range(rounds):
         for name, round_ in contenders.items():
@@ -154,6 +164,8 @@ def measure(n_labels: int, rounds: int, folder: str) -> bool:
         print(f"  {name:20s} {tokens / 1e6:8.3f} M tokens/s   {best[name] * 1e3:8.2f} ms a round")
     reached = True
     for one, other, wanted in WANTED:
+        if other not in rate:
+            continue
         ratio = rate[one] / rate[other]
         reached &= ratio >= wanted
         print(f"  {one} / {other}: {ratio:.2f}   (wanted: {wanted} or more{'' if ratio >= wanted else ', MISSED'})")
@@ -164,10 +176,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="rounds of each contender")
     parser.add_argument("--labels", type=int, nargs="+", default=[17, 45], help="numbers of labels")
-    arguments = parser.parse_args()
+    parser.add_argument("--sequences", type=int, default=2_000)
+    parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary")
+    given = arguments(parser, rounds=2, labels=[4], sequences=40, words=50)
     with tempfile.TemporaryDirectory() as folder:
-        reached = [measure(n_labels, arguments.rounds, folder) for n_labels in arguments.labels]
-    sys.exit(0 if all(reached) else 1)
+        reached = [measure(n, given.rounds, given.sequences, given.words, folder) for n in given.labels]
+    sys.exit(0 if given.small or all(reached) else 1)
 
 
 if __name__ == "__main__":

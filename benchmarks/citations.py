@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 from _kept import Kept
+from _small import arguments
 
 from trellis.data.corpus import corpus_of
 from trellis.data.tokens import Text, fields_of
@@ -364,7 +365,7 @@ def main() -> None:
     parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
-    given = parser.parse_args()
+    given = arguments(parser, draws=1, sizes=[4], only=[])
     folder = Path(os.environ.get("TRELLIS_DATA", ROOT.parent / "shared" / "data")) / "fields" / "citations"
     if not folder.is_dir():
         print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")

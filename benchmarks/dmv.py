@@ -9,10 +9,12 @@ al. 2010; each is one constraint on the expected share of arcs over the corpus.
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 
 import numpy as np
+from _small import arguments
 from _trees import attachment, plain, treebank
 
 from trellis.constraints import arcs, column, root
@@ -36,6 +38,9 @@ ROUNDS = 40
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    given = arguments(parser, rounds=3)
     warnings.simplefilter("ignore")
     train, dev = plain(treebank("en-ewt-train"), 10), plain(treebank("en-ewt-dev"), 10)
     print(f"en-ewt up to 10 words: {len(train[0])} sentences to learn from, {len(dev[0])} of dev")
@@ -58,7 +63,7 @@ def main() -> None:
         begin = time.perf_counter()
         model = DMV(harmonic=settings.get("harmonic", 1.0))
         learner = UEM(
-            model, rules, gamma=settings.get("gamma", 1.0), start="uniform", max_iter=ROUNDS, tol=0, n_jobs=2
+            model, rules, gamma=settings.get("gamma", 1.0), start="uniform", max_iter=given.rounds, tol=0, n_jobs=2
         ).fit(train[0])
         trained = getattr(learner, "model_", learner.model)
         figures[name] = [attachment(trained.predict(text), heads) for text, heads in (train, dev)]

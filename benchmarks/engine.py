@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from _align import data_folder, make_text
+from _small import arguments
 
 from trellis.data.bitext import read_two_files
 from trellis.engine import Placed, SerialEngine, Shard, ThreadEngine
@@ -74,9 +75,9 @@ def run(engine: Any, pairs: list[Any]) -> tuple[float, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=100_000, help="pairs")
-    arguments = parser.parse_args()
+    given = arguments(parser, size=60)
     with tempfile.TemporaryDirectory() as folder:
-        text = make_text("hansards", arguments.size, data_folder(), Path(folder))
+        text = make_text("hansards", given.size, data_folder(), Path(folder))
         pairs = list(read_two_files(text.source, text.target))
     cluster = DaskEngine.local(2)
     engines = {"one thread": SerialEngine(), "two threads": ThreadEngine(2), "two Dask workers": cluster}
@@ -96,7 +97,7 @@ def main() -> None:
     run(scales, pairs)
     print("what travels, in MB (one number per pass: Model 1, HMM, aligning)")
     for name, passes in scales.bytes.items():
-        print(f"  {name:24} {'  '.join(f'{n / 1e6:.1f}' for n in passes)}")
+        print(f"  {name:24} {'  '.join(f'{n / 1e6:.3g}' for n in passes)}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _small import arguments
 from multiview import DOMAINS, Reviews, data_folder
 
 from trellis import CRF, GE, ConvergenceWarning, MaxEnt, count, feature, shares, transitions, word
@@ -58,8 +59,8 @@ def run(reviews: Reviews, domain: str, draw: int, options: argparse.Namespace) -
     """Accuracy and seconds of each method."""
     rng = np.random.default_rng([draw, DOMAINS.index(domain)])
     order = rng.permutation(np.flatnonzero(reviews.domains == domain))
-    held = order[-400:] if options.split == "test" else order[-800:-400]
-    rows = order[:1600] if options.split == "test" else order[:1200]
+    n = len(order) // 5
+    held, rows = (order[-n:], order[:-n]) if options.split == "test" else (order[-2 * n : -n], order[: -2 * n])
     seen = reviews.counts[rows]
     often = np.flatnonzero(np.bincount(seen.indices, minlength=seen.shape[1]) >= 5)
     place = {old: new for new, old in enumerate(often.tolist())}
@@ -74,7 +75,7 @@ def run(reviews: Reviews, domain: str, draw: int, options: argparse.Namespace) -
     votes = votes - sum(X[held][:, [n]].toarray()[:, 0] for n in marks["negative"])
     right = np.where(votes == 0, 0.5, (votes > 0) == (y[held] == "positive"))
     found = {"majority of the words": (100 * float(right.mean()), 0.0)}
-    for n in (40, len(rows)):
+    for n in (min(40, len(rows) // 2), len(rows)):
         begin = time.perf_counter()
         alone = MaxEnt(l2=1.0, max_iter=60, tol=1e-6).fit(X[rows[:n]], y[rows[:n]])
         found[f"{n} labels"] = 100 * alone.score(X[held], y[held]), time.perf_counter() - begin
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--target", type=float, default=0.8, help="share of reviews with a word that are as it says")
     parser.add_argument("--methods", nargs="+", choices=METHODS)
     parser.add_argument("--gradients", action="store_true", help="measure what gradients cost, and nothing else")
-    options = parser.parse_args()
+    options = arguments(parser, draws=1, domains=["kitchen"], rounds=2)
     folder = data_folder()
     warnings.simplefilter("ignore", ConvergenceWarning)  # so many rounds are wanted
     reviews = Reviews(folder / "docs" / "sentiment-domains.tar.xz")

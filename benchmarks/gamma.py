@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from _small import arguments
 
 from trellis.data.columns import read_columns
 from trellis.learn import UEM
@@ -34,10 +35,10 @@ SMOOTHING = 0.01
 class Task:
     """The text, its dictionary, and the sentences that starts are made of."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, n_tokens: int) -> None:
         sentences = list(read_columns(folder / "pos" / "ptb-sample.tsv"))
         n, total = 0, 0
-        while total < TOKENS:
+        while total < n_tokens:
             total += len(sentences[n])
             n += 1
         self.words, self.tags = [list(s.words) for s in sentences], [list(s.labels) for s in sentences]
@@ -79,10 +80,10 @@ def train(
         batch = hmm.encode(text)
         hmm.update(hmm.collect(batch, hmm.uniform(batch).infer(weights=batch.weights)))
     before = task.accuracy(hmm)[0]
-    UEM(
+    learner = UEM(
         hmm, gamma=gamma, start="model", max_iter=rounds, tol=0.0, n_jobs=threads, track_likelihood=False
     ).fit(text)  # fmt: skip
-    return before, *task.accuracy(hmm)
+    return before, *task.accuracy(learner.model_)
 
 
 def plot(relative: dict[int, np.ndarray], path: Path) -> None:
@@ -106,19 +107,23 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3, help="sets of labelled sentences for each size")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="tokens of the text, to the end of a sentence")
+    parser.add_argument(
+        "--starts", type=int, nargs="+", default=STARTS, help="labelled sentences; 0: uniform posterior"
+    )
     parser.add_argument("--plots", help="folder for the figure")
-    args = parser.parse_args()
+    args = arguments(parser, samples=1, rounds=4, tokens=300, starts=[0, 5])
     named = os.environ.get("TRELLIS_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not (folder / "pos" / "ptb-sample.tsv").exists():
         sys.exit(f"{folder} has no pos/ptb-sample.tsv: set TRELLIS_DATA to the folder with the corpora")
-    task = Task(folder)
+    task = Task(folder, args.tokens)
     share = 100 * task.ambiguous.mean()
     print(f"{task.n_tokens:,} tokens, {share:.0f}% ambiguous, {len(task.names)} tags; {args.rounds} rounds")
     print("Accuracy on ambiguous tokens; in the paper EM from the uniform posterior has 72.3 (84.9 on all tokens)")
     print(f"{'labelled':>9}{'start':>7}" + "".join(f"{g:>7.1f}" for g in GAMMAS) + f"{'best γ':>9}{'seconds':>9}")
     relative, best = {}, {}
-    for labelled in STARTS:
+    for labelled in args.starts:
         begin = time.perf_counter()
         samples = args.samples if labelled else 1
         runs = np.array(
@@ -137,7 +142,7 @@ def main() -> None:
         )  # fmt: skip
         if labelled == 0:
             print(f"{'':16} all tokens, γ = 1: {mean[-1, 2]:.1f}")
-    falls = [best[a] >= best[b] for a, b in pairwise(STARTS)]
+    falls = [best[a] >= best[b] for a, b in pairwise(args.starts)]
     print(f"The better the start, the smaller the best γ: holds in {sum(falls)} of {len(falls)} steps")
     if args.plots:
         plot(relative, Path(args.plots) / "gamma.png")

@@ -24,6 +24,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
+from _small import arguments, scratch_folder
 from scipy.stats import ttest_rel
 
 from trellis.data.columns import read_columns
@@ -255,11 +256,11 @@ def part_features(corpora: list[Corpus], args) -> None:
         for method in ("EM", "VB (0.1)", "Sparse (32)"):
             kinds[method] = [kept_states(corpus, method, seed, args) for seed in range(args.seeds)]
         print(f"\n{corpus.name}: accuracy of a CRF over labelled sentences, mean of {args.samples} samples")
-        print(f"{'':14}" + "".join(f"{n:>8}" for n in SIZES))
+        print(f"{'':14}" + "".join(f"{n:>8}" for n in args.sizes))
         curves: dict[str, list[float]] = {}
         for kind, models in kinds.items():
             curves[kind] = []
-            for n in SIZES:
+            for n in args.sizes:
                 found = []
                 for sample in range(args.samples):
                     order = np.random.default_rng([n, sample]).permutation(len(corpus.words))
@@ -276,7 +277,7 @@ def part_features(corpora: list[Corpus], args) -> None:
                 curves[kind].append(100 * float(np.mean(found)))
             print(f"{kind:14}" + "".join(f"{v:8.1f}" for v in curves[kind]), flush=True)
         if args.plots:
-            plot_figure_3(corpus, curves, Path(args.plots) / f"induction-features-{corpus.name}.png")
+            plot_figure_3(corpus, args.sizes, curves, Path(args.plots) / f"induction-features-{corpus.name}.png")
 
 
 def part_cost(corpora: list[Corpus], args) -> None:
@@ -386,12 +387,12 @@ def plot_figure_2(corpus: Corpus, results: dict[str, list[dict]], path: Path) ->
     save_figure(figure, path)
 
 
-def plot_figure_3(corpus: Corpus, curves: dict[str, list[float]], path: Path) -> None:
+def plot_figure_3(corpus: Corpus, sizes: list[int], curves: dict[str, list[float]], path: Path) -> None:
     from trellis.report.figure import new_figure, plain_axes, save_figure
 
     figure, axes = new_figure(4.6, 3.4)
     for kind, values in curves.items():
-        axes.plot(SIZES, values, marker="o", markersize=3, label=kind, color=COLOURS.get(kind, "#999999"))
+        axes.plot(sizes, values, marker="o", markersize=3, label=kind, color=COLOURS.get(kind, "#999999"))
     plain_axes(axes, corpus.name, "labelled sentences", "accuracy")
     axes.legend(fontsize=8, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -409,6 +410,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(METHODS))
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--samples", type=int, default=10, help="training samples for each size of Figure 3")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="labelled sentences of Figure 3")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cost-threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
@@ -417,7 +419,11 @@ def main() -> None:
     parser.add_argument("--cache", default=str(Path(__file__).parent / "results" / "induction"))
     parser.add_argument("--plots", help="folder for figures")
     parser.add_argument("--large-run", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = arguments(
+        parser, seeds=2, rounds=36, corpora=["bosque"], samples=1, sizes=[5, 10], repeats=1, peer_rounds=2,
+        copies=[1], cache=None,
+    )  # fmt: skip
+    args.cache = args.cache or scratch_folder()
     if args.large_run:
         large_run(args.large_run, args.threads)
         return

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from _kept import Kept
+from _small import arguments
 
 from trellis.constraints import dictionary
 from trellis.data.columns import read_columns
@@ -154,9 +155,10 @@ class Posts(Task):
 def pos() -> Sequences:
     text = tagged(data("pos", "ptb-sample.tsv"))
     order = np.random.default_rng(0).permutation(len(text))
-    test = sample([text[i] for i in order], 25_600, np.random.default_rng(1), lambda one: len(one[0]))
+    most = min(25_600, sum(len(x) for x, _ in text) // 3)
+    test = sample([text[i] for i in order], most, np.random.default_rng(1), lambda one: len(one[0]))
     rest = [text[i] for i in order if text[i] not in test]
-    pool = sample(rest, 25_600, np.random.default_rng(2), lambda one: len(one[0]))
+    pool = sample(rest, most, np.random.default_rng(2), lambda one: len(one[0]))
     others = [one for one in rest if one not in pool]
     return Sequences("pos", pool, others[-400:], test, [x for x, _ in others[:1250]], spelling)
 
@@ -284,20 +286,22 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--full", action="store_true", help="all sizes of the thesis, and 96,000 words without labels")
     parser.add_argument("--choose", action="store_true", help="try C on held-out training data; test is not read")
+    parser.add_argument("--sizes", type=int, nargs="+", help="labelled tokens, or posts (default: depends on the task)")
+    parser.add_argument("--words", type=int, default=3_000, help="words without labels, of contrastive")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     parser.add_argument("--keep", type=Path, help="file of results: draws that it has are not run again")
-    arguments = parser.parse_args()
-    kept = Kept(arguments.keep)
+    given = arguments(parser, sizes=[40], draws=2, words=40)
+    kept = Kept(given.keep)
     tasks: dict[str, Callable[[], Any]] = {"pos": pos, "citations": citations, "newsgroups": Posts}
     for name, make in tasks.items():
-        if arguments.task in (None, name):
-            if arguments.choose:
-                choose(make(), arguments.jobs)
+        if given.task in (None, name):
+            if given.choose:
+                choose(make(), given.jobs)
             else:
-                sizes = SIZES[name] if arguments.full else USUAL[name]
-                compare(make(), sizes, arguments.draws, arguments.jobs, kept)
-    if arguments.task in (None, "contrastive") and not arguments.choose:
-        contrastive(arguments.draws, 96_000 if arguments.full else 3_000, arguments.jobs, kept)
+                sizes = given.sizes or (SIZES if given.full else USUAL)[name]
+                compare(make(), sizes, given.draws, given.jobs, kept)
+    if given.task in (None, "contrastive") and not given.choose:
+        contrastive(given.draws, 96_000 if given.full else given.words, given.jobs, kept)
 
 
 if __name__ == "__main__":

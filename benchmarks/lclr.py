@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _small import arguments
 from scipy.stats import binomtest
 
 from trellis import ConvergenceWarning, Matcher, Parser, Tagger
@@ -71,11 +72,11 @@ def draw_names(folder: Path, on: str, seed: int, n_train: int, n_test: int) -> t
     return train, list(test.items())
 
 
-def bench_names(folder: Path, on: str, draws: int, settings: dict[str, Any]) -> None:
+def bench_names(folder: Path, on: str, draws: int, sizes: Sequence[int], settings: dict[str, Any]) -> None:
     """Accuracy and MRR of every draw, and their means."""
     table = []
     for seed in range(draws):
-        train, test = draw_names(folder, on, seed, 250, 300)
+        train, test = draw_names(folder, on, seed, *sizes)
         row, seconds = [], []
         for method in METHODS:
             begin = time.perf_counter()
@@ -166,11 +167,8 @@ def parser_and_tagger(folder: Path) -> dict[str, Any]:
     return {"parser": Parser().fit(trees), "tagger": Tagger().fit(trees)}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what was asked for."""
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    data = Path(__file__).resolve().parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TRELLIS_DATA", data)))
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--draws", type=int, default=10, help="of names")
     parser.add_argument("--on", choices=("dev", "folds", "test"), default="test")
@@ -181,24 +179,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cost", type=float, help="C, in place of the default")
     parser.add_argument("--segment", type=int, default=1)
     parser.add_argument("--threads", type=int)
-    given = parser.parse_args(arguments)
-    if not (given.data / "match").is_dir():
-        sys.exit(f"{given.data / 'match'} is not there: name the folder of the corpora with --data")
+    parser.add_argument("--names", type=int, nargs=2, default=(250, 300), help="names to learn from, and to find")
+    given = arguments(parser, draws=1, names=(20, 12))
+    data = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    if not (data / "match").is_dir():
+        sys.exit(f"{data / 'match'} is not there: set TRELLIS_DATA to the folder of the corpora")
     warnings.simplefilter("ignore", ConvergenceWarning)
     settings: dict[str, Any] = {"n_jobs": -1 if given.threads is None else given.threads, "C": given.cost}
     print(f"WordNet: {find_wordnet() or 'not installed'}; edges: {'trees' if given.trees else 'each word to the next'}")
     print("thesis, two-stage and joint")
     for name in given.sets:
         print(f"  {name}: {THESIS[name]}", flush=True)
-    of_sentences = parser_and_tagger(given.data / "trees") if given.trees else {}
+    of_sentences = parser_and_tagger(data / "trees") if given.trees else {}
     if given.thesis:
         of_sentences = {**of_sentences, "keep_guess": False}
     for name in given.sets:
-        folder = given.data / "match" / ("translit-he" if name == "names" else name)
+        folder = data / "match" / ("translit-he" if name == "names" else name)
         if name == "names" and given.on == "folds":
             print("names have a dev part: --on dev")
         elif name == "names":
-            bench_names(folder, given.on, given.draws, {**settings, "longest": given.segment})
+            bench_names(folder, given.on, given.draws, given.names, {**settings, "longest": given.segment})
         else:
             bench_sentences(name, folder, given.on, {**settings, **of_sentences})
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from _small import arguments
 from crf import data_folder, features, read
 
 from trellis.engine import engine_for, place_batch
@@ -150,16 +151,17 @@ def main() -> None:
         "--choose", action="store_true", help="try all settings on the held-out sentences; test is not read"
     )
     parser.add_argument("--only", help="names of learners, separated by commas")
-    arguments = parser.parse_args()
+    parser.add_argument("--passes", type=int, default=PASSES, help="of Perceptron and MIRA, at most")
+    given = arguments(parser, sentences=80, passes=2)
     folder = data_folder()
-    text, labels = read(folder / "train.txt", arguments.sentences)
+    text, labels = read(folder / "train.txt", given.sentences)
     X = [[features(s, t) for t in range(len(s))] for s in text]
     held = min(1000, len(X) // 8)
     data, dev = (X[:-held], labels[:-held]), (X[-held:], labels[-held:])
     print(f"CoNLL-2000, {len(X):,} training sentences, the last {held:,} held out to choose", flush=True)
-    names = arguments.only.split(",") if arguments.only else list(LEARNERS) + ["CRF"]
-    rounds = {"Perceptron": PASSES, "MIRA": PASSES, "SSVM": 60, "CRF": 150}
-    if arguments.choose:
+    names = given.only.split(",") if given.only else list(LEARNERS) + ["CRF"]
+    rounds = {"Perceptron": given.passes, "MIRA": given.passes, "SSVM": 60, "CRF": 150}
+    if given.choose:
         for name in names:
             for settings in GRID[name]:
                 curve = train(name, settings, data, rounds[name], dev)

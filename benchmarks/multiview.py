@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _small import arguments
 from scipy import sparse, stats
 
 from trellis import CRF, ConvergenceWarning, MaxEnt, MultiView
@@ -90,7 +91,8 @@ class Reviews:
         rng = np.random.default_rng([draw, DOMAINS.index(source), DOMAINS.index(target)])
         given = np.flatnonzero(self.domains == source)
         others = rng.permutation(np.flatnonzero(self.domains == target))
-        test, free = others[:400], others[400:]
+        n = len(others) // 5
+        test, free = others[:n], others[n:]
         rows = np.concatenate([given, free])
         columns = np.flatnonzero(np.bincount(self.counts[rows].indices, minlength=self.counts.shape[1]) >= 4)
         X, y = self.counts[:, columns].astype(bool).astype(float), self.labels
@@ -309,14 +311,15 @@ def chunks(folder: Path, options: argparse.Namespace) -> None:
         sentences[-1].append((word, tag))
         labels[-1].append(chunk[0] if chunk.endswith("-NP") else "O")
     kept = [i for i, s in enumerate(sentences) if s]
-    print(f"\nchunks: F1 of noun phrases on 500 sentences, {options.unlabelled} unlabelled ones (paper: all of "
-          f"{len(kept) - 500}); {options.draws} draws")  # fmt: skip
+    n_test = min(500, len(kept) // 4)
+    print(f"\nchunks: F1 of noun phrases on {n_test} sentences, {options.unlabelled} unlabelled ones (paper: all of "
+          f"{len(kept) - n_test}); {options.draws} draws")  # fmt: skip
 
     def run(n: int, draw: int) -> dict[str, float]:
         order = np.random.default_rng([draw, 7]).permutation(kept).tolist()
-        # The last 500 are for test, those before them for choosing settings.
-        held = order[-500:] if options.split == "test" else order[-1000:-500]
-        pool = order[:-1000]
+        # The last ones are for test, those before them for choosing settings.
+        held = order[-n_test:] if options.split == "test" else order[-2 * n_test : -n_test]
+        pool = order[: -2 * n_test]
         chosen, free = pool[:n], pool[n : n + options.unlabelled]
         text = [sentences[i] for i in (*chosen, *free)]
         known: list[Any] = [labels[i] for i in chosen] + [None] * len(free)
@@ -346,7 +349,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: 6, of chunks 8")
     parser.add_argument("--sizes", nargs="+", type=int)
     parser.add_argument("--unlabelled", type=int, default=400, help="sentences of chunks")
-    options = parser.parse_args()
+    options = arguments(parser, draws=1, rounds=2, gamma=[1.0], sizes=[10], unlabelled=20)
     folder = data_folder()
     warnings.simplefilter("ignore", ConvergenceWarning)  # M-steps need not be solved to the end
     given = options.rounds

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from _kept import Kept
+from _small import arguments
 
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
@@ -311,7 +312,7 @@ def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
         f"{100 * np.mean(proved):.0f} % of {len(many)}"
     )
     draw = Draw(texts, 0.05, 0, rules)
-    model = Described(min_count=MIN_COUNT)
+    model = Described(ENTITIES, RELATIONS, min_count=MIN_COUNT)
     training = Training(model, model.encode([*draw.labelled, *draw.unlabelled], fit=True), engine_for(1, None))
     begin, n = time.process_time(), 3
     learner = asking(n).learner([*rules, counts_like(draw.labelled, within=0.2)]).train(training)
@@ -341,7 +342,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("supervised", "few", "speed", "exact", "test"))
     parser.add_argument("--tagger", help="tags of the words, by a file of `trellis tag train`, as features of mentions")
     parser.add_argument("--keep", type=Path, help="file of results: draws that it has are not run again")
-    options = parser.parse_args()
+    options = arguments(parser, rounds=1, draws=1, sizes=(0.2,))
     root = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     data = root / "relations" / "conll04"
     if not data.is_dir():

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from _small import arguments
 
 from trellis.constraints import count
 from trellis.data.columns import read_columns
@@ -43,7 +44,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--sentences", type=int, default=2_000)
     options.add_argument("--threads", type=int, default=2)
-    chosen = options.parse_args()
+    chosen = arguments(options, draws=2, rounds=3, sentences=60, labelled=5)
     # One word cannot be both a noun and a verb: a sentence of one word cannot obey both rules.
     sentences = [s for s in read_columns(data_folder() / "pos" / "ptb-sample.tsv") if len(s.words) > 1]
     sentences = sentences[: chosen.sentences]
@@ -76,7 +77,8 @@ def main() -> int:
             decodings = {f"{name}, decoded with p": False}
             if constraints:
                 decodings[f"{name}, decoded with q"] = True
-            watcher = UEM(model, rules, start="model", max_iter=1, n_jobs=chosen.threads)
+            watcher = UEM(model, rules, n_jobs=chosen.threads)
+            watcher.model_ = learner.model_
             for title, constrained in decodings.items():
                 predicted = learner.predict(rest_text, constrained=constrained)
                 expected = watcher.violations(rest_text, constrained=constrained)

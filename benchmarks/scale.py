@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from _align import data_folder, timed
+from _small import arguments, scratch_folder
 
 LANGUAGES = (("europarl-en-es", "es"), ("europarl-en-fr", "fr"))
 FIRST_LETTER = 0x4E00
@@ -97,9 +98,9 @@ def make_words(folder: Path, n: int, work: Path) -> Path:
 class Runs:
     """Runs of programs, each a line on the screen and in the table of points."""
 
-    def __init__(self) -> None:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        self.points = RESULTS / "scale.csv"
+    def __init__(self, results: Path) -> None:
+        results.mkdir(parents=True, exist_ok=True)
+        self.points = results / "scale.csv"
         print(f"{'':<52}{'seconds':>9}{'of CPU':>9}{'MB':>7}{'µs of CPU each':>16}")
 
     def trellis(self, *command: object, **point: Any) -> None:
@@ -280,39 +281,41 @@ def main() -> None:
     parser.add_argument("--memory", default="2G")
     parser.add_argument("--threads", type=int, default=2, help="and Dask workers")
     parser.add_argument("--draw", type=Path, nargs="+", metavar="CSV", help="draw these points, and run nothing")
-    arguments = parser.parse_args()
-    if arguments.draw:
-        draw(arguments.draw, arguments.draw[0].with_suffix(".png"))
+    given = arguments(parser, only=["align", "em"], pairs=[40], words=[300], rounds=2)
+    if given.draw:
+        draw(given.draw, given.draw[0].with_suffix(".png"))
         return
-    folder, threads, memory, runs = data_folder(), arguments.threads, arguments.memory, Runs()
+    folder, threads, memory = data_folder(), given.threads, given.memory
+    runs = Runs(scratch_folder() if given.small else RESULTS)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        compile_kernels(work)
-        given = folder, work, threads, memory
-        for n in arguments.pairs:
-            if "align" in arguments.only and "disk" not in arguments.only:
-                align(runs, n, *given)
-            if "disk" in arguments.only:
-                disk(runs, n, *given)
-            if "dask" in arguments.only:
-                dask(runs, n, *given)
-            if "death" in arguments.only:
-                death(runs, n, *given)
-            if "threads" in arguments.only:
+        if not given.small:
+            compile_kernels(work)
+        usual = folder, work, threads, memory
+        for n in given.pairs:
+            if "align" in given.only and "disk" not in given.only:
+                align(runs, n, *usual)
+            if "disk" in given.only:
+                disk(runs, n, *usual)
+            if "dask" in given.only:
+                dask(runs, n, *usual)
+            if "death" in given.only:
+                death(runs, n, *usual)
+            if "threads" in given.only:
                 for some in (1, 2, 4, 8, 16)[: threads.bit_length()]:
                     align(runs, n, folder, work, some, memory, "threads")
             for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask")):
                 path.unlink()
-        for n in arguments.words:
+        for n in given.words:
             for method in ("em", "sparse"):
-                if method in arguments.only:
-                    induce(runs, n, *given, method=method, rounds=arguments.rounds)
-            if "labels" in arguments.only:
-                for k in arguments.labels:
-                    induce(runs, n, *given, method="em", rounds=arguments.rounds, labels=k, what="labels")
-            if "predict" in arguments.only:
+                if method in given.only:
+                    induce(runs, n, *usual, method=method, rounds=given.rounds)
+            if "labels" in given.only:
+                for k in given.labels:
+                    induce(runs, n, *usual, method="em", rounds=given.rounds, labels=k, what="labels")
+            if "predict" in given.only:
                 predict(runs, n, folder, work, threads)
-            if "train" in arguments.only:
+            if "train" in given.only:
                 train(runs, n, work, threads, memory)
             for path in work.glob("words-*"):
                 path.unlink()

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from _small import arguments
 
 from trellis.constraints import compile_constraints, count, each_label, label, position, preceding, starts, transitions
 from trellis.constraints import word as w
@@ -93,7 +94,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--citations", type=int, default=1000)
     options.add_argument("--few", type=int, default=100, help="instances for the slower methods")
-    chosen = options.parse_args()
+    chosen = arguments(options, citations=20, few=8)
     rng = np.random.default_rng(0)
     sentences, node = citations(chosen.citations, rng)
     edge = np.log(rng.dirichlet(np.full(len(FIELDS), 0.5), len(FIELDS)) * 0.4 + 0.6 * np.eye(len(FIELDS)) + 1e-3)

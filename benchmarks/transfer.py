@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from _kept import Kept
+from _small import arguments
 from _trees import attachment, data, plain, treebank
 
 from trellis.data.sentence import Sentence
@@ -271,7 +272,8 @@ def main() -> None:
     options.add_argument("--size", type=int, default=10_000, help="usable pairs of the table")
     options.add_argument("--keep", type=Path, help="file of results: rows that it has are not run again")
     options.add_argument("--plots", type=Path, help="folder for transfer.png")
-    given = options.parse_args()
+    options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="usable pairs of Figure 9")
+    given = arguments(options, pairs=60, size=20, sizes=[10, 20])
     warnings.simplefilter("ignore")
     every, size = Material(given.pairs, Kept(given.keep)), given.size
     found = every.known(f"{size} pairs", partial(every.size, size))
@@ -309,7 +311,7 @@ def main() -> None:
     print("\nby number of pairs: parsers by margin steps (Figure 9)")
     growth: dict[str, list[list[float]]] = {}
     usable = int(str(found["usable"]))
-    sizes = [min(n, usable) for n in SIZES]
+    sizes = [min(n, usable) for n in given.sizes]
     for n in sizes:
         for name, make in (
             ("random completion, parser", partial(every.completed, n, margin)),

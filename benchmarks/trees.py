@@ -12,6 +12,7 @@ import argparse
 import time
 
 import numpy as np
+from _small import arguments
 from _trees import treebank
 
 from trellis.data.ragged import offsets_of
@@ -30,11 +31,12 @@ def best_of(work, times: int = 5) -> float:
     return min(found)
 
 
-def marginals() -> None:
+def marginals(n_words: int) -> None:
     print("marginals per second, one thread (sentences of random scores, the best of five runs)")
     print(f"  {'words':>5}{'inside-outside':>16}{'with valence':>14}{'many roots':>12}{'matrix-tree':>13}{'peer':>8}")
     rng = np.random.default_rng(0)
-    for n, count in ((20, 4000), (40, 1000)):
+    for n in (20, 40):
+        count = n_words * 20 // n**2
         offsets = offsets_of(np.full(count, n))
         arc, nearest = 2 * rng.normal(size=count * n * n), rng.normal(size=count * n * n)
         kinds = [
@@ -92,8 +94,9 @@ def parser(name: str) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--test", action="store_true", help="measure the parser on test, not on dev")
-    given = options.parse_args()
-    marginals()
+    options.add_argument("--words", type=int, default=80_000, help="words of sentences of 20; of 40: half as many")
+    given = arguments(options, words=200)
+    marginals(given.words)
     parser("en-ewt-test" if given.test else "en-ewt-dev")
 
 

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 from _newswire import newswire
+from _small import arguments
 
 from trellis import Aggregator, ConvergenceWarning
 from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
@@ -231,7 +232,7 @@ def main() -> None:
     parser.add_argument("--rounds", nargs="*", type=int, default=ROUNDS, help="of curves; none: at convergence alone")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--plots", type=Path, help="folder for weak-labels.png")
-    options = parser.parse_args()
+    options = arguments(parser, sets=["bc5cdr", "newswire-list"], rounds=[2])
     data = Path(os.environ.get("TRELLIS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     if not data.is_dir():
         sys.exit(f"no corpora at {data}: set TRELLIS_DATA")
