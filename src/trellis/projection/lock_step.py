@@ -11,6 +11,7 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.projection.kernels import lock_step as kernel
 from trellis.projection.kernels import solver
+from trellis.projection.kernels.limited import MODEL_ROWS
 from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
 from trellis.structures.structure import Structure
 
@@ -21,6 +22,7 @@ def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: A
     rows, n = scaled.rows, len(scores)
     table = GroupTable.of(rows, asked.gamma)
     n_rows = np.diff(scaled.instance_rows)
+    hessian_sizes = n_rows * np.where(n_rows <= solver.MOST_ROWS_WITH_HESSIAN, n_rows, MODEL_ROWS)
     solving = kernel.Solving(
         rows=scaled.instance_rows,
         row_start=rows.start,
@@ -36,15 +38,15 @@ def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: A
         place_rank=entries.place_rank,
         n_ranks=entries.n_ranks,
         trial=state.theta * scaled.scale,
-        hessian_start=offsets_of(n_rows**2),
-        hessian=np.zeros(int((n_rows**2).sum())),
+        hessian_start=offsets_of(hessian_sizes),
+        hessian=np.zeros(int(hessian_sizes.sum())),
         integers=np.zeros((n, solver.N_INTEGERS), np.int64),
         floats=np.zeros((n, solver.N_FLOATS)),
         vectors=np.zeros(solver.N_VECTORS * len(rows)),
         recent=np.zeros((n, solver.MEMORY)),
         ending=np.full(n, solver.CONVERGED, np.int64),
     )
-    kept = np.repeat(n_rows <= solver.FULL_HESSIAN_ROWS, n_rows**2)
+    kept = np.repeat(n_rows <= solver.FULL_HESSIAN_ROWS, hessian_sizes)
     if state.curvature is not None and len(state.curvature) == np.count_nonzero(kept):
         solving.hessian[kept] = state.curvature
     first = np.repeat((solver.N_VECTORS - 1) * scaled.instance_rows[:-1], n_rows) + np.arange(len(rows))

@@ -100,7 +100,7 @@ def add_expected(edges, i, pairs, expected):
 
 
 @njit(nogil=True, cache=True)
-def add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, hessian):
+def add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, hessian):
     """Add Σ_t [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ] over boundaries, as if they were independent."""
     k, n_rows, low = edge.shape[1], hessian.shape[0], edges.first[i]
     weighted, means = np.zeros(k * k), np.zeros(n_rows)
@@ -112,7 +112,7 @@ def add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, 
             while stop < end and edges.row[stop] == r:
                 weighted[edges.cell[stop]] = edges.coefficient[stop] * flat[edges.cell[stop]]
                 stop += 1
-            for e in range(begin, end if full else stop):
+            for e in range(begin, end):
                 hessian[r, edges.row[e]] += edges.coefficient[e] * weighted[edges.cell[e]]
             for e in range(begin, stop):
                 weighted[edges.cell[e]] = 0.0
@@ -130,8 +130,29 @@ def add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, 
             means[edges.row[e]] += edges.coefficient[e] * mu
         for r in range(n_rows):
             if means[r] != 0.0:
-                for s in range(r, n_rows if full else r + 1):
+                for s in range(r, n_rows):
                     hessian[r, s] -= means[r] * means[s]
     for r in range(n_rows):
         for s in range(r):
             hessian[r, s] = hessian[s, r]
+
+
+@njit(nogil=True, cache=True)
+def add_edge_variances(edges, i, lo, n, pairs, ahead, wide, edge, after, out):
+    """The diagonal of :func:`add_edge_covariance` alone."""
+    k, low = edge.shape[1], edges.first[i]
+    for m in range(edges.first[i + 1] - low):
+        flat, pattern = pairs[m].reshape(-1), edges.pattern[low + m]
+        for e in range(edges.start[pattern], edges.start[pattern + 1]):
+            out[edges.row[e]] += edges.coefficient[e] ** 2 * flat[edges.cell[e]]
+    for t in range(1, n):
+        m = edges.index[lo + t]
+        pattern = edges.pattern[low + m]
+        e, end = edges.start[pattern], edges.start[pattern + 1]
+        while e < end:
+            r, mean = edges.row[e], 0.0
+            while e < end and edges.row[e] == r:
+                a, b = edges.cell[e] // k, edges.cell[e] % k
+                mean += edges.coefficient[e] * ahead[(t - 1) * wide + a] * edge[m, a, b] * after[t * wide + b]
+                e += 1
+            out[r] -= mean * mean

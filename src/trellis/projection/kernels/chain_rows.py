@@ -16,13 +16,14 @@ from numba import njit
 from trellis.projection.kernels import solver
 from trellis.projection.kernels.chain_edges import (
     add_edge_covariance,
+    add_edge_variances,
     add_expected,
     fill_pairs,
     lower_to_zero,
     tilt_matrices,
 )
 from trellis.projection.kernels.exponential import exponentiate
-from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, row_dots
+from trellis.projection.kernels.sparse_rows import add_scaled_rows, estimate_hessian, estimate_variances, row_dots
 from trellis.structures.kernels.chain_infer import FEW_MATRICES, add_outer_products, aligned, backward, forward, widened
 from trellis.structures.kernels.lanes import LANES, load, multiply, store
 
@@ -198,7 +199,7 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
         if remembered:
             hessian = curvature[curvature_start[i] : curvature_start[i + 1]].reshape((n_rows, n_rows))
         else:
-            hessian = np.zeros((n_rows, n_rows))
+            hessian = np.zeros((solver.hessian_rows(n_rows), n_rows))
         marginals = posterior[lo : lo + n].reshape(-1)
         finished = False
         while True:
@@ -257,15 +258,21 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
             first_time = integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0)
             # Of one slot the estimate is exact; of more it is good for a fresh start when updates have led nowhere.
             again = integers[solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
-            if first_time or n == 1 or again:
+            if (first_time or n == 1 or again) and n_rows <= solver.FULL_HESSIAN_ROWS:
                 estimate_hessian(
                     first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, hessian
                 )
                 if edges_tilted:
-                    full = n_rows <= solver.FULL_HESSIAN_ROWS
-                    add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, full, hessian)
+                    add_edge_covariance(edges, i, lo, n, pairs, ahead, wide, edge, after, hessian)
                 for r in range(n_rows):
                     hessian[r, r] = max(hessian[r, r], 1e-12)
+            elif first_time or n == 1 or again:
+                estimate_variances(
+                    first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, expected
+                )
+                if edges_tilted:
+                    add_edge_variances(edges, i, lo, n, pairs, ahead, wide, edge, after, expected)
+                solver.set_diagonal(hessian, expected[:n_rows], integers, vectors)
             action = solver.advance(
                 trial, value, gradient[:n_rows], eq, starts, kinds, norms, amounts,
                 hessian, integers, floats, vectors, recent, tolerance, most_evaluations,

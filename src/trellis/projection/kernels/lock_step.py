@@ -85,12 +85,16 @@ def advance_all(s, active, log_partition, marginal, tolerance, most_evaluations)
                 expected += s.coefficient[e] * marginal[e]
             value += s.bound[r] * s.trial[r]
             gradient[r - low] = s.bound[r] - expected
-        hessian = s.hessian[s.hessian_start[i] : s.hessian_start[i + 1]].reshape((high - low, high - low))
+        shape = (solver.hessian_rows(high - low), high - low)
+        hessian = s.hessian[s.hessian_start[i] : s.hessian_start[i + 1]].reshape(shape)
         first_time = s.integers[i, solver.PHASE] == 0 and not hessian[0, 0] > 0.0
         again = s.integers[i, solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
         # With one place the estimate is exact; with more it is good for a fresh start when updates have led nowhere.
         if first_time or again or s.n_ranks[i, 1] == 1:
-            estimate(s, i, marginal, hessian)
+            if high - low <= solver.FULL_HESSIAN_ROWS:
+                estimate(s, i, marginal, hessian)
+            else:
+                solver.set_diagonal(hessian, variances(s, i, marginal), s.integers[i], vectors_of(s, i))
         s.ending[i] = solver.advance(
             s.trial[low:high], value, gradient, s.equality[low:high], s.group_start[g : h + 1] - low, s.kind[g:h],
             s.norm[g:h], s.amount[g:h], hessian, s.integers[i], s.floats[i], vectors_of(s, i), s.recent[i],
@@ -103,7 +107,6 @@ def estimate(s, i, marginal, hessian):
     """Cov_q[φ] as if places were independent: Σ_places [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]."""
     low = s.rows[i]
     n = s.rows[i + 1] - low
-    full = n <= solver.FULL_HESSIAN_ROWS
     weighted = np.zeros(s.n_ranks[i, 0])
     means = np.zeros((n, s.n_ranks[i, 1]))
     for r in range(n):
@@ -113,17 +116,35 @@ def estimate(s, i, marginal, hessian):
             means[r, s.place_rank[e]] += mu
         for q in range(n):
             total = 0.0
-            if q >= r and (full or q == r):
+            if q >= r:
                 for e in range(s.row_start[low + q], s.row_start[low + q + 1]):
                     total += s.coefficient[e] * weighted[s.part_rank[e]]
             hessian[r, q] = total
         for e in range(s.row_start[low + r], s.row_start[low + r + 1]):
             weighted[s.part_rank[e]] = 0.0
     for r in range(n):
-        for q in range(r, n if full else r + 1):
+        for q in range(r, n):
             total = hessian[r, q]
             for t in range(means.shape[1]):
                 total -= means[r, t] * means[q, t]
             hessian[r, q] = total
             hessian[q, r] = total
         hessian[r, r] = max(hessian[r, r], 1e-12)
+
+
+@njit(nogil=True, cache=True)
+def variances(s, i, marginal):
+    """The diagonal of :func:`estimate` alone."""
+    low = s.rows[i]
+    n = s.rows[i + 1] - low
+    found, means = np.zeros(n), np.zeros(s.n_ranks[i, 1])
+    for r in range(n):
+        begin, end = s.row_start[low + r], s.row_start[low + r + 1]
+        for e in range(begin, end):
+            mu = s.coefficient[e] * marginal[e]
+            found[r] += s.coefficient[e] * mu
+            means[s.place_rank[e]] += mu
+        for e in range(begin, end):
+            found[r] -= means[s.place_rank[e]] ** 2
+            means[s.place_rank[e]] = 0.0
+    return found

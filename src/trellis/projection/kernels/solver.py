@@ -6,9 +6,9 @@ it ended. So one solver serves every structure: each structure's kernel is a loo
 A direction minimises a model of the dual, ∇f·d + ½ dᵀB d + g(x + d), with B from BFGS updates that start from the
 caller's estimate of the Hessian. Where every group is *separable* (a box, a slope and a quadratic a row) that is a
 linear system on the rows that are free to move; otherwise accelerated proximal steps on the model solve it, which
-cost no inference. With many rows, for which B would be too large, the direction is a spectral proximal step (Barzilai
-and Borwein's step length). All are safeguarded by a sufficient-decrease line search, so all converge on this convex
-problem.
+cost no inference. With many rows B keeps the last few updates only (:mod:`limited`), so that time and memory grow with
+their number and not with its square. A caller may ask for spectral proximal steps instead (Barzilai and Borwein's step
+length). All are safeguarded by a sufficient-decrease line search, so all converge on this convex problem.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.projection.kernels import limited
 from trellis.projection.kernels.groups import (
     HARD,
     L1,
@@ -31,22 +32,45 @@ from trellis.projection.kernels.groups import (
 EVALUATE, CONVERGED, STALLED, EXHAUSTED, UNBOUNDED, NEEDS_LOGS = 0, 1, 2, 3, 4, 5
 
 # Slots of the integer and of the floating state.
-PHASE, N_EVALUATIONS, N_BACKTRACKS, METHOD, N_RESETS = 0, 1, 2, 3, 4
+PHASE, N_EVALUATIONS, N_BACKTRACKS, METHOD, N_RESETS, LIMITED, N_PAIRS = 0, 1, 2, 3, 4, 5, 6
 # Methods.
 SPECTRAL_STEP, NEWTON, PROXIMAL_NEWTON = 0, 1, 2
 VALUE, STEP, RESIDUAL, SMOOTH, SLOPE, SPECTRAL, CAP, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
-N_INTEGERS, N_FLOATS, N_VECTORS, MEMORY = 5, 8, 11, 8
+N_INTEGERS, N_FLOATS, N_VECTORS, MEMORY = 7, 8, 11, 8
 # Rows of the matrix of vectors.
 X, GRADIENT, DIRECTION, LOWER, UPPER, CURVATURE, WORK, WORK2, REACH, SCALE, LINEAR = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 SUFFICIENT = 1e-4
 MOST_BACKTRACKS = 30
 FIRST_CAP = 12.0
+LEAST_CURVATURE = 1e-6
+"""Where a row's variance is below this its step is a matter of the cap on moves."""
 PATIENCE = 20
 """Every so many evaluations the caller estimates the Hessian anew: on a curved path old updates mislead."""
 MOST_ROWS_WITH_HESSIAN = 200
+"""Beyond this many rows the Hessian is a limited-memory model."""
 FULL_HESSIAN_ROWS = 32
 """Up to this many rows in an instance the first Hessian is a full matrix, beyond it a diagonal."""
+
+
+@njit(nogil=True, cache=True)
+def hessian_rows(n):
+    """(hessian_rows(n), n) is the shape of the Hessian of n rows, a matrix or a limited-memory model."""
+    return n if n <= MOST_ROWS_WITH_HESSIAN else limited.MODEL_ROWS
+
+
+@njit(nogil=True, cache=True)
+def set_diagonal(hessian, diagonal, integers, vectors):
+    """Let an estimate of the diagonal alone be the Hessian; a limited-memory model keeps its pairs."""
+    n = diagonal.shape[0]
+    if integers[LIMITED] == 0:
+        hessian[:] = 0.0
+        for r in range(n):
+            hessian[r, r] = max(diagonal[r], 1e-12)
+    else:
+        for r in range(n):
+            hessian[0, r] = max(diagonal[r], LEAST_CURVATURE)
+        integers[N_PAIRS] = limited.rebuild(hessian, integers[N_PAIRS], vectors[WORK])
 
 
 @njit(nogil=True, cache=True)
@@ -82,8 +106,7 @@ def begin(trial, equality, group_start, kind, norm, amount, integers, floats, ve
             if not smooth and not (linear and (not equality[r] or amount[j] == 0.0)):
                 separable = 0
     integers[METHOD] = NEWTON if separable == 1 else PROXIMAL_NEWTON
-    if n > MOST_ROWS_WITH_HESSIAN and separable == 0:
-        integers[METHOD] = SPECTRAL_STEP
+    integers[LIMITED] = 1 if n > MOST_ROWS_WITH_HESSIAN else 0
     prox_all(trial, equality, group_start, kind, norm, amount, 0.0)
     for r in range(n):
         trial[r] = min(max(trial[r], vectors[LOWER, r]), vectors[UPPER, r])
@@ -96,7 +119,7 @@ def advance(
 ):  # fmt: skip
     """Take f and ∇f at ``trial``; move on.
 
-    hessian : (n, n), the caller's estimate at the first call, and again at ``trial`` whenever it cares to
+    hessian : (hessian_rows(n), n), the caller's estimate at the first call, and again at ``trial`` whenever it cares to
     """
     n = trial.shape[0]
     x, d = vectors[X], vectors[DIRECTION]
@@ -187,6 +210,11 @@ def restart(n, hessian, integers, vectors):
     integers[N_BACKTRACKS] = 0
     if integers[METHOD] == SPECTRAL_STEP:
         return True
+    integers[N_PAIRS] = 0
+    if integers[LIMITED] == 1:
+        if integers[N_RESETS] > 1:
+            hessian[0] = 1.0
+        return integers[N_RESETS] > 2
     for r in range(n):
         diagonal = max(hessian[r, r], 1e-8)
         for s in range(n):
@@ -211,6 +239,9 @@ def learn_curvature(trial, gradient, n, hessian, integers, floats, vectors):
         sy += s[r] * y[r]
         ss += s[r] * s[r]
     bs = np.zeros(n)
+    if integers[LIMITED] == 1:
+        integers[N_PAIRS] = limited.add_pair(hessian, integers[N_PAIRS], s, y, bs)
+        return
     sbs = 0.0
     for r in range(n):
         for q in range(n):
@@ -251,8 +282,12 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
     integers[N_BACKTRACKS] = 0
     floats[STEP] = 1.0
     if integers[METHOD] == NEWTON:
-        newton_point(trial, n, hessian, vectors)
-        if not is_descent(trial, n, vectors):
+        newton_slope(n, vectors)
+        if integers[LIMITED] == 1:
+            limited_point(trial, n, hessian, integers, floats[CAP], vectors)
+        else:
+            newton_point(trial, n, hessian, vectors)
+        if integers[LIMITED] == 0 and not is_descent(trial, n, vectors):
             # Dependent rows make the system singular and its solution wild: the same model is minimised a row at a
             # time instead, which goes down from the first row on.
             sweep_rows(trial, n, hessian, vectors)
@@ -261,7 +296,9 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
         for r in range(n):
             slope += vectors[WORK, r] * (trial[r] - x[r])
     elif integers[METHOD] == PROXIMAL_NEWTON:
-        bend = proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, floats[CAP])
+        bend = proximal_newton_point(
+            trial, n, hessian, integers, vectors, equality, group_start, kind, norm, amount, floats[CAP]
+        )
         slope = full_slope(trial, n, vectors, group_start, kind, norm, amount)
         slope = min(slope, -0.5 * bend)
     else:
@@ -274,12 +311,16 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
         slope = min(slope, -length / floats[SPECTRAL])
     # Where the posterior is nearly certain the curvature is nearly zero, and a full Newton step would leap out of all
     # bounds: scores move by a bounded number of nats a step, which doubles while it is what holds the step back.
-    fraction = 1.0
+    fraction, farthest = 1.0, 0.0
     for r in range(n):
         d[r] = trial[r] - x[r]
-        if abs(d[r]) * vectors[REACH, r] > floats[CAP]:
-            fraction = min(fraction, floats[CAP] / (abs(d[r]) * vectors[REACH, r]))
-    floats[CAP] = 2.0 * floats[CAP] if fraction < 1.0 else FIRST_CAP
+        farthest = max(farthest, abs(d[r]) * vectors[REACH, r])
+    if integers[LIMITED] == 1 and integers[METHOD] == NEWTON:  # each row is held to the cap already
+        held = farthest >= 0.999 * floats[CAP]
+    else:
+        held = farthest > floats[CAP]
+        fraction = floats[CAP] / farthest if held else 1.0
+    floats[CAP] = 2.0 * floats[CAP] if held else FIRST_CAP
     if fraction < 1.0:
         for r in range(n):
             d[r] *= fraction
@@ -292,28 +333,24 @@ def propose(trial, equality, group_start, kind, norm, amount, hessian, integers,
 
 
 @njit(nogil=True, cache=True)
-def proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kind, norm, amount, cap):
+def proximal_newton_point(trial, n, hessian, integers, vectors, equality, group_start, kind, norm, amount, cap):
     """Minimise ∇f·d + ½ dᵀB d + g(x + d) by accelerated proximal steps (FISTA with restarts); returns dᵀB d."""
     x, gradient = vectors[X], vectors[GRADIENT]
     # No step of the model's own descent needs to be longer than what the cap lets through, and points far outside a
     # ball are projected onto it with errors of their own size.
-    steep = 1e-10
+    steep = max(1e-10, steepest(n, hessian, integers))
     for r in range(n):
-        total = 0.0
-        for q in range(n):
-            total += abs(hessian[r, q])
-        steep = max(steep, total, abs(gradient[r]) / (4.0 * cap))
-    before, ahead, slope = np.empty(n), np.empty(n), np.empty(n)
+        steep = max(steep, abs(gradient[r]) / (4.0 * cap))
+    before, ahead, slope, move = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for r in range(n):
         trial[r], before[r], ahead[r] = x[r], x[r], x[r]
     momentum, first_change = 1.0, 0.0
     for step in range(500):
         for r in range(n):
-            slope[r] = gradient[r]
-            for q in range(n):
-                slope[r] += hessian[r, q] * (ahead[q] - x[q])
+            move[r] = ahead[r] - x[r]
+        multiply(hessian, integers, move, slope)
         for r in range(n):
-            trial[r] = ahead[r] - slope[r] / steep
+            trial[r] = ahead[r] - (gradient[r] + slope[r]) / steep
         prox_all(trial, equality, group_start, kind, norm, amount, 1.0 / steep)
         turn, change = 0.0, 0.0
         for r in range(n):
@@ -328,11 +365,46 @@ def proximal_newton_point(trial, n, hessian, vectors, equality, group_start, kin
         for r in range(n):
             ahead[r] = trial[r] + push_on * (trial[r] - before[r])
             before[r] = trial[r]
+    for r in range(n):
+        move[r] = trial[r] - x[r]
+    multiply(hessian, integers, move, slope)
     bend = 0.0
     for r in range(n):
-        for q in range(n):
-            bend += (trial[r] - x[r]) * hessian[r, q] * (trial[q] - x[q])
+        bend += move[r] * slope[r]
     return bend
+
+
+@njit(nogil=True, cache=True)
+def multiply(hessian, integers, v, out):
+    """out = B v."""
+    if integers[LIMITED] == 1:
+        limited.multiply(hessian, integers[N_PAIRS], v, out)
+        return
+    for r in range(v.shape[0]):
+        total = 0.0
+        for q in range(v.shape[0]):
+            total += hessian[r, q] * v[q]
+        out[r] = total
+
+
+@njit(nogil=True, cache=True)
+def steepest(n, hessian, integers):
+    """An upper bound of the largest eigenvalue of B."""
+    most = 0.0
+    if integers[LIMITED] == 1:
+        for r in range(n):
+            most = max(most, hessian[0, r])
+        for p in range(integers[N_PAIRS]):
+            added = hessian[limited.ADDED + p]
+            for r in range(n):
+                most += added[r] * added[r]
+        return most
+    for r in range(n):
+        total = 0.0
+        for q in range(n):
+            total += abs(hessian[r, q])
+        most = max(most, total)
+    return most
 
 
 @njit(nogil=True, cache=True)
@@ -383,12 +455,32 @@ def sweep_rows(trial, n, hessian, vectors):
 
 
 @njit(nogil=True, cache=True)
+def newton_slope(n, vectors):
+    """∇F of separable groups at the current point, into vectors[WORK]."""
+    for r in range(n):
+        vectors[WORK, r] = vectors[GRADIENT, r] + vectors[LINEAR, r] + vectors[CURVATURE, r] * vectors[X, r]
+
+
+@njit(nogil=True, cache=True)
+def limited_point(trial, n, hessian, integers, cap, vectors):
+    """The minimiser of the limited-memory model over the box, no row moving its scores by more than the cap."""
+    x, slope, low, high = vectors[X], vectors[WORK], np.empty(n), np.empty(n)
+    for r in range(n):
+        most = cap / max(vectors[REACH, r], 1e-300)
+        low[r] = max(vectors[LOWER, r], x[r] - most)
+        high[r] = min(vectors[UPPER, r], x[r] + most)
+    limited.minimise(hessian, integers[N_PAIRS], x, slope, vectors[CURVATURE], low, high, trial, vectors[WORK2])
+    if not is_descent(trial, n, vectors):
+        # Rounding, or rows put to their bounds, turned the direction. With D alone every row goes down.
+        integers[N_PAIRS] = 0
+        limited.minimise(hessian, 0, x, slope, vectors[CURVATURE], low, high, trial, vectors[WORK2])
+
+
+@njit(nogil=True, cache=True)
 def newton_point(trial, n, hessian, vectors):
     """x + d clipped to the box, where (B + curvature) d = −∇F on the rows that are free to move."""
-    x, gradient, lower, upper = vectors[X], vectors[GRADIENT], vectors[LOWER], vectors[UPPER]
+    x, lower, upper = vectors[X], vectors[LOWER], vectors[UPPER]
     slope = vectors[WORK]
-    for r in range(n):
-        slope[r] = gradient[r] + vectors[LINEAR, r] + vectors[CURVATURE, r] * x[r]
     free = np.empty(n, np.int64)
     n_free = 0
     for r in range(n):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trellis.projection.kernels.solver import FULL_HESSIAN_ROWS
-
 
 @njit(nogil=True, cache=True)
 def is_run(low, high, part):
@@ -123,12 +121,30 @@ def estimate_hessian(first, n_rows, n, n_labels, row_start, row_edges, part, coe
     hessian[:] = 0.0
     add_covariance(
         n_rows, row_start[first : first + n_rows], row_edges[first : first + n_rows],
-        part, coefficient, base, n_labels, n, marginals, n_rows <= FULL_HESSIAN_ROWS, hessian,
+        part, coefficient, base, n_labels, n, marginals, hessian,
     )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
-def add_covariance(n_rows, lows, highs, part, coefficient, base, width, n, values, full, hessian):
+def estimate_variances(first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, base, marginals, out):
+    """The diagonal of :func:`estimate_hessian` alone."""
+    means = np.zeros(n)
+    for r in range(n_rows):
+        low, high = row_start[first + r], row_edges[first + r]
+        out[r] = 0.0
+        for e in range(low, high):
+            local = part[e] - base
+            mu = coefficient[e] * marginals[local]
+            out[r] += coefficient[e] * mu
+            means[local // n_labels] += mu
+        for e in range(low, high):
+            slot = (part[e] - base) // n_labels
+            out[r] -= means[slot] ** 2
+            means[slot] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def add_covariance(n_rows, lows, highs, part, coefficient, base, width, n, values, hessian):
     """Add the covariances over places of ``width`` parts each, of which one is used."""
     means = np.zeros((n_rows, n))
     weighted = np.zeros(n * width)
@@ -158,13 +174,12 @@ def add_covariance(n_rows, lows, highs, part, coefficient, base, width, n, value
                 weighted[local] = mu
                 mean[local // width] += mu
                 hessian[r, r] += coefficient[e] * mu
-        if full:
-            for s in range(r + 1, n_rows):
-                hessian[r, s] += row_dot(lows[s], highs[s], part, coefficient, base, weighted)
+        for s in range(r + 1, n_rows):
+            hessian[r, s] += row_dot(lows[s], highs[s], part, coefficient, base, weighted)
         for e in range(lows[r], highs[r]):
             weighted[part[e] - base] = 0.0
     for r in range(n_rows):
-        for s in range(r, n_rows if full else r + 1):
+        for s in range(r, n_rows):
             total = 0.0
             for t in range(n):
                 total += means[r, t] * means[s, t]
