@@ -167,7 +167,7 @@ def test_a_file_with_another_kind_of_expression_is_refused(tmp_path, monkeypatch
         lambda *_: [{"code": "__import__('os')", "name": "x", "strength": [0, 1, 0.0]}],
     )
     learner.save(tmp_path / "m")
-    with pytest.raises(ModelFileError, match="no part of the language"):
+    with pytest.raises(ModelFileError, match="not a word of the constraint language"):
         load_model(tmp_path / "m")
 
 

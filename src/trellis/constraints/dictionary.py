@@ -60,11 +60,11 @@ def dictionary(
     entries: Mapping[str, str | Iterable[str]], *, key: Key = word, ignore_case: bool = False
 ) -> InDictionary:
     """A word may only have the labels listed for it: ``dictionary({"the": ["DET"], "run": ["NOUN", "VERB"]})``."""
-    allowed: dict[str, tuple[str, ...]] = {}
+    allowed: dict[str, dict[str, None]] = {}
     for entry, names in entries.items():
         chosen = label_names((names,), f"dictionary entry {entry!r}")
         if not chosen:
             raise ConstraintError(f"the dictionary allows no label at all for {entry!r}: list one, or leave it out")
         folded = entry.casefold() if ignore_case else entry
-        allowed[folded] = tuple(dict.fromkeys((*allowed.get(folded, ()), *chosen)))
-    return InDictionary(allowed, key, ignore_case=ignore_case)
+        allowed.setdefault(folded, {}).update(dict.fromkeys(chosen))
+    return InDictionary({entry: tuple(names) for entry, names in allowed.items()}, key, ignore_case=ignore_case)

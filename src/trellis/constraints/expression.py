@@ -1,41 +1,86 @@
 """Constraints as text and back: what :meth:`Constraint.code` writes is read here, and nothing else is.
 
 A model file holds its constraints as the expressions one would write, so that a person can read them. Files may come
-from strangers: the text is taken apart by Python's parser and put together from the words of the constraint language
-alone; it is never evaluated.
+from untrusted sources, so the text is never evaluated by Python. It is read by this grammar:
+
+    expression  term [ (<= | >= | == | != | < | >) term ]
+    term        unary { (| | & | + | - | * | /) unary }           with Python's precedence
+    unary       { ~ | - } primary { .NAME [ (arguments) ] }
+    primary     NUMBER | STRING | None | True | False | NAME | NAME(arguments) | (expression) | [...] | {...: ...}
+    arguments   expressions and name=expression; each_label also takes  lambda L: expression
+
+A NAME is a word of the constraint language. An operator needs a count, rule or condition on one of its sides: numbers,
+strings and lists are not operands of one another. Length, depth and number of operations are bounded, so that reading
+takes time and memory in proportion to the text.
 
 >>> read_constraint("count('VERB').per('corpus') <= 0.2 * count().per('corpus')")
 count('VERB').per('corpus') <= 0.2 * count().per('corpus')
+>>> read_constraint("count('a' * 2000000000) >= 1")
+Traceback (most recent call last):
+    ...
+trellis.errors.ConstraintError: not a constraint: "count('a' * 2000000000) >= 1" ('*' between str and int)
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any, NoReturn, TypedDict
 
+from trellis.constraints.amounts import is_number
 from trellis.constraints.compilation import named
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.dictionary import WHOLE
+from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.errors import ConstraintError
 
 LONGEST = 10_000_000
 """Letters of one expression; a dictionary of a million words has as many."""
-DEEPEST = 200
-METHODS = frozenset({"between", "implies", "isin", "lower", "matches", "per"})
+LONGEST_BODY = 500
+"""Letters behind ``lambda L:``, which are read again for every label."""
+DEEPEST = 50
+"""Brackets within brackets, and rules that are joined by ``|`` or ``&``."""
+OPERATIONS = 2000
+"""Operators and calls of one expression."""
+LARGEST = 1e15
+"""Numbers beyond it (or beyond it below 0) are not counts or shares of anything."""
+
+METHODS = frozenset({"between", "implies", "isin", "matches", "per"})
 ATTRIBUTES = frozenset({"first", "from_end", "last", "links"})
-_COMPARE: dict[type[Any], Any] = {
-    ast.LtE: operator.le, ast.GtE: operator.ge, ast.Eq: operator.eq, ast.Lt: operator.lt, ast.Gt: operator.gt,
-    ast.NotEq: operator.ne,
+NAMES = frozenset({
+    "arcs", "at_least", "at_most", "backward", "changed", "column", "count", "counts_like", "dictionary", "each",
+    "each_label", "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first", "following",
+    "forward", "given", "label", "links", "one_relation_per_pair", "position", "preceding", "previous", "relation",
+    "relations", "root", "second", "share", "shares", "starts", "transitions", "trusted", "word",
+})  # fmt: skip
+LISTS = frozenset({"isin", "dictionary", "label", "previous", "count", "share", "entity", "relation", "between"})
+"""Calls that hold their arguments once; others may copy their condition for each label that is named."""
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt, "!=": operator.ne,
 }  # fmt: skip
-_BINARY: dict[type[Any], Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+_BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
+    "|": (0, operator.or_), "&": (1, operator.and_), "+": (2, operator.add), "-": (2, operator.sub),
+    "*": (3, operator.mul), "/": (3, operator.truediv),
 }  # fmt: skip
-_UNARY: dict[type[Any], Any] = {ast.Invert: operator.invert, ast.USub: operator.neg}
+_STRING = r"""'(?:[^'\\\n]++|\\.)*+'|"(?:[^"\\\n]++|\\.)*+\""""
+_ITEM = re.compile(rf"\s*({_STRING})\s*,")
+_TOKEN = re.compile(
+    rf"""\s*(?:
+        (?P<string>{_STRING})
+      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<sign><=|>=|==|!=|[-<>~|&+*/().,:\[\]{{}}=])
+      | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
 
 
 class Written(TypedDict):
@@ -51,17 +96,18 @@ def write_constraints(constraints: Sequence[Constraint | Rule], labels: Sequence
     made = []
     for one in named(constraints):
         token = WHOLE.set(True)
+        why = "functions, lists of given labels and links are not text"
         try:
             code = one.code()
             faithful = _same(one, read_constraint(code), labels)
-        except ConstraintError:
-            faithful = False
+        except ConstraintError as error:
+            faithful, why = False, f"{why} ({error})"
         finally:
             WHOLE.reset(token)
         if not faithful:
             raise ConstraintError(
-                f"the constraint {one.name!r} cannot be written to a file: functions, lists of given labels and links "
-                "are not text. Save the model alone (model_.save), or write the rule into a rules file"
+                f"the constraint {one.name!r} cannot be written to a file: {why}. Save the model alone (model_.save), "
+                "or write the rule into a rules file"
             )
         strength = one.strength
         made.append(
@@ -82,70 +128,283 @@ def read_constraints(written: Sequence[Mapping[str, Any]]) -> list[Constraint]:
 
 def read_constraint(code: Any) -> Constraint:
     """The constraint of an expression."""
-    if not isinstance(code, str) or len(code) > LONGEST:
+    if not isinstance(code, str):
         raise ConstraintError(f"expected an expression, got {type(code).__name__}")
+    if len(code) > LONGEST:
+        raise ConstraintError(f"an expression has at most {LONGEST} letters, but this one has {len(code)}")
     try:
-        tree = ast.parse(code.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ConstraintError(f"not an expression: {error}") from None
-    try:
-        found = _value(tree.body, {}, 0)
-    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
-        raise ConstraintError(f"no constraint: {code[:80]!r} ({error})") from None
+        found = _Reader(code).whole()
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        raise ConstraintError(f"not a constraint: {code[:80]!r} ({error})") from None
     if isinstance(found, Rule):
         found = found.constraint()
     if not isinstance(found, Constraint):
-        raise ConstraintError(f"no constraint: {code[:80]!r}")
+        raise ConstraintError(f"not a constraint: {code[:80]!r}")
     return found
 
 
+@cache
 def _words() -> dict[str, Any]:
     import trellis.constraints as language
+    from trellis.constraints.arcs import root
     from trellis.constraints.rule import Always
 
-    names = (
-        "at_least at_most backward changed column count counts_like dictionary each each_label entities entity "
-        "exactly exists feature few_labels_per first following forward given label links one_relation_per_pair "
-        "position preceding previous relation relations second share shares starts transitions trusted word"
-    )
-    return {**{name: getattr(language, name) for name in names.split()}, "always": Always()}
+    return {**{name: getattr(language, name) for name in NAMES - {"root"}}, "root": root, "always": Always()}
 
 
-def _value(node: ast.AST, known: Mapping[str, Any], depth: int) -> Any:
-    """The value of a node, made of words of the language alone."""
-    if depth > DEEPEST:
-        raise ConstraintError("an expression too deep to be read")
+class _Reader:
+    """Reads one expression from left to right; every method returns the value of what it has read.
 
-    def of(part: ast.AST, more: Mapping[str, Any] = known) -> Any:
-        return _value(part, more, depth + 1)
+    label : what L stands for, inside each_label(lambda L: ...)
+    """
 
-    match node:
-        case ast.Constant(value=value) if value is None or isinstance(value, str | int | float | bool):
-            return value
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return [of(part) for part in parts]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {of(key): of(value) for key, value in zip(keys, values, strict=True) if key is not None}
-        case ast.Name(id=name) if name in known:
-            return known[name]
-        case ast.Name(id=name) if name in (words := _words()):
-            return words[name]
-        case ast.Attribute(value=base, attr=name) if name in ATTRIBUTES:
-            return getattr(of(base), name)
-        case ast.UnaryOp(op=sign, operand=part) if type(sign) in _UNARY:
-            return _UNARY[type(sign)](of(part))
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
-            return _BINARY[type(sign)](of(left), of(right))
-        case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _COMPARE:
-            return _COMPARE[type(sign)](of(left), of(right))
-        case ast.Lambda(args=arguments, body=body) if [a.arg for a in arguments.args] == ["L"]:
-            return lambda name: _value(body, {**known, "L": name}, depth + 1)
-        case ast.Call(func=ast.Attribute(value=base, attr=name), args=parts, keywords=more) if name in METHODS:
-            return getattr(of(base), name)(*map(of, parts), **{k.arg: of(k.value) for k in more if k.arg})
-        case ast.Call(func=function, args=parts, keywords=more) if isinstance(function, ast.Name | ast.Attribute):
-            return of(function)(*map(of, parts), **{k.arg: of(k.value) for k in more if k.arg})
-        case _:
-            raise ConstraintError(f"{ast.unparse(node)[:60]!r} is no part of the language of constraints")
+    def __init__(self, text: str, label: str | None = None) -> None:
+        self.text, self.label = text, label
+        self.depth, self.left = 0, OPERATIONS
+        self.start = self.end = 0
+        self.kind, self.token = "", ""
+        self.advance()
+
+    def whole(self) -> Any:
+        found = self.expression()
+        if self.kind != "end":
+            self.fail()
+        return found
+
+    # tokens
+
+    def advance(self) -> str:
+        """Go on to the next token; gives the one that is left behind."""
+        before = self.token
+        found = _TOKEN.match(self.text, self.end)
+        if found is None:
+            raise ValueError(f"cannot read {self.text[self.end : self.end + 20]!r}")
+        self.kind = found.lastgroup or ""
+        self.start, self.end = found.span(self.kind)
+        self.token = found[self.kind]
+        return before
+
+    def at(self, sign: str) -> bool:
+        return self.kind == "sign" and self.token == sign
+
+    def take(self, sign: str) -> bool:
+        """Whether the token is this sign, which is then passed."""
+        found = self.at(sign)
+        if found:
+            self.advance()
+        return found
+
+    def expect(self, sign: str) -> None:
+        if not self.take(sign):
+            self.fail(f"expected {sign!r}")
+
+    def fail(self, expected: str = "unexpected") -> NoReturn:
+        raise ValueError(f"{expected} at {self.text[self.start : self.start + 20]!r}")
+
+    # the grammar
+
+    def expression(self) -> Any:
+        left = self.term(0)
+        if self.kind == "sign" and self.token in _COMPARE:
+            sign = self.advance()
+            left = self.applied(sign, _COMPARE[sign], left, self.term(0))
+        return left
+
+    def term(self, lowest: int) -> Any:
+        left, joined = self.unary(), 0
+        while self.kind == "sign" and self.token in _BINARY and _BINARY[self.token][0] >= lowest:
+            sign = self.advance()
+            level, function = _BINARY[sign]
+            joined += sign in "|&"
+            if joined > DEEPEST:
+                raise ValueError(f"more than {DEEPEST} rules joined by {sign}")
+            left = self.applied(sign, function, left, self.term(level + 1))
+        return left
+
+    def unary(self) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} brackets within brackets")
+        if self.take("-"):
+            value = self.unary()
+            found = -value if is_number(value) else self.applied("-", lambda a, _: -a, value, 0)
+        elif self.take("~"):
+            value = self.unary()
+            found = self.applied("~", lambda a, _: ~a, value, 0)
+        else:
+            found = self.primary()
+        self.depth -= 1
+        return found
+
+    def applied(self, sign: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        """An operator, one of whose sides at least is a word of the language."""
+        self.count_operation()
+        known = [_is_word(side) for side in (left, right)]
+        plain = [is_number(side) or isinstance(side, str) for side in (left, right)]
+        if not any(known) or not all(map(operator.or_, known, plain)):
+            raise TypeError(f"{sign!r} between {type(left).__name__} and {type(right).__name__}")
+        return _finite(function(left, right))
+
+    def count_operation(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError(f"more than {OPERATIONS} operators and calls")
+
+    def primary(self) -> Any:
+        found: Any
+        match self.kind:
+            case "string":
+                found = _string(self.advance())
+            case "number":
+                found = _number(self.advance())
+            case "name":
+                found = self.word(self.advance())
+            case _:
+                found = self.bracketed()
+        while self.take("."):
+            name = self.advance() if self.kind == "name" else self.fail("expected a name")
+            if not _is_word(found) or not (name in ATTRIBUTES or (name in METHODS and self.at("("))):
+                raise TypeError(f"{type(found).__name__} has no {name!r} here")
+            found = getattr(found, name)
+            if self.at("("):
+                found = self.called(name, found)
+        return found
+
+    def word(self, name: str) -> Any:
+        if name in ("None", "True", "False"):
+            return {"None": None, "True": True, "False": False}[name]
+        if name == "L" and self.label is not None:
+            return self.label
+        if name not in _words():
+            raise ValueError(f"{name!r} is not a word of the constraint language")
+        found = _words()[name]
+        if self.at("("):
+            return self.called(name, found)
+        if isinstance(found, FunctionType):
+            self.fail(f"expected {name}(...)")
+        return found
+
+    def called(self, name: str, function: Any) -> Any:
+        """A call, whose opening bracket is the next token."""
+        self.count_operation()
+        start, values, by_name = self.start, list[Any](), dict[str, Any]()
+        self.expect("(")
+        values += self.strings()
+        while not self.at(")"):
+            value = self.function() if name == "each_label" and self.token == "lambda" else self.argument(by_name)
+            if value is not by_name:
+                values.append(value)
+            if not self.take(","):
+                break
+        items = sum(len(value) if isinstance(value, list | dict) else 1 for value in (*values, *by_name.values()))
+        if name not in LISTS and items * (self.end - start) > LONGEST:
+            raise ValueError(f"{name}(...) has too many labels for so long a condition")
+        self.expect(")")
+        return _finite(function(*values, **by_name))
+
+    def argument(self, by_name: dict[str, Any]) -> Any:
+        """The value of an argument, or ``by_name`` itself where it was put there under its name."""
+        if self.kind == "name" and self.text[self.end : self.end + 2].lstrip()[:1] == "=":
+            following = _TOKEN.match(self.text, self.end)
+            if following is not None and following["sign"] == "=":
+                name = self.advance()
+                self.advance()
+                if name in by_name:
+                    raise ValueError(f"{name} is given twice")
+                by_name[name] = self.expression()
+                return by_name
+        return self.expression()
+
+    def function(self) -> Callable[[str], Any]:
+        """``lambda L: expression``, whose text is read for every label."""
+        if self.label is not None:
+            raise ValueError("a lambda inside another")
+        self.advance()
+        if self.token != "L":
+            self.fail("expected lambda L:")
+        self.advance()
+        start = self.end
+        self.expect(":")
+        before, self.label = self.label, "L"
+        self.expression()
+        self.label = before
+        body = self.text[start : self.start]
+        if len(body) > LONGEST_BODY:
+            raise ValueError(f"lambda L: has more than {LONGEST_BODY} letters")
+        return lambda label: _Reader(body, label).whole()
+
+    def bracketed(self) -> Any:
+        if self.take("("):
+            found = self.expression()
+            if not self.at(","):
+                self.expect(")")
+                return found
+            self.advance()
+            return [found, *self.items(")")]
+        if self.take("["):
+            return self.items("]")
+        if self.take("{"):
+            return self.entries()
+        return self.fail()
+
+    def items(self, closing: str) -> list[Any]:
+        found = self.strings()
+        while not self.at(closing):
+            found.append(self.expression())
+            if not self.take(","):
+                break
+        self.expect(closing)
+        return found
+
+    def strings(self) -> list[Any]:
+        """Strings that are followed by commas: word lists are long, so these are read without a detour."""
+        found, item = [], _ITEM.match(self.text, self.start)
+        while item is not None:
+            found.append(_string(item[1]))
+            self.end = item.end()
+            item = _ITEM.match(self.text, self.end)
+        if found:
+            self.advance()
+        return found
+
+    def entries(self) -> dict[str, Any]:
+        found = {}
+        while not self.at("}"):
+            key = _string(self.advance()) if self.kind == "string" else self.fail("expected a string")
+            self.expect(":")
+            found[key] = self.expression()
+            if not self.take(","):
+                break
+        self.expect("}")
+        return found
+
+
+def _is_word(value: Any) -> bool:
+    """Whether it is an object of the constraint language: a rule, a count, a condition, a constraint."""
+    return type(value).__module__.startswith("trellis.constraints.")
+
+
+def _string(token: str) -> str:
+    found = ast.literal_eval(token) if "\\" in token else token[1:-1]
+    return str(found)
+
+
+def _number(token: str) -> float:
+    if len(token) > 30:
+        raise ValueError(f"a number of {len(token)} letters")
+    found = int(token) if token.isdigit() else float(token)
+    if not found <= LARGEST:
+        raise ValueError(f"{token} is too large")
+    return found
+
+
+def _finite(value: Any) -> Any:
+    """The value, where it is no count with numbers that are too large."""
+    if isinstance(value, Count):
+        for number in (value.constant, *(term.coefficient for term in value.terms)):
+            if not -LARGEST <= number <= LARGEST:
+                raise ValueError(f"{number:g} is too large")
+    return value
 
 
 def _same(one: Constraint, other: Constraint, labels: Sequence[str]) -> bool:
