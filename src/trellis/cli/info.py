@@ -83,7 +83,9 @@ def _model(path: str) -> dict[str, Any]:
 
     archive = read_archive(path)
     configuration = archive.header.get("configuration", {})
-    functions = {name: _absent for name, value in configuration.items() if missing_function(value) is not None}
+    functions: dict[str, Any] = {
+        name: _absent for name, value in configuration.items() if missing_function(value) is not None
+    }
     loaded = load_model(path, **functions)
     learned = archive.header["learned"]
     inner = [one["class"] for one in (learned.get("model"), *learned.get("models", ())) if one and "class" in one]

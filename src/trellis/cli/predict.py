@@ -97,7 +97,7 @@ def predict(
         raise DataError("--bio goes with columns: write to a .tsv file, or say --format columns")
     labels = () if kind == "view" else ("--output",)
     check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
-    settings: dict[str, int | None] = {"n_jobs": jobs(threads)}
+    settings: dict[str, Any] = {"n_jobs": jobs(threads)}
     if beam is not None:
         settings["beam"] = beam
     extractor = Extractor.load(model, **settings)

@@ -22,7 +22,7 @@ from trellis.learn.history import History
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.hints import check_hints
 from trellis.models.model import Model
-from trellis.models.saving import reading
+from trellis.models.saving import reading, split_arrays
 from trellis.projection import Duals
 
 
@@ -71,6 +71,7 @@ def read_checkpoint(path: FilePath, fingerprint: dict[str, Any], model: Model, d
     if archive.header.get("class") != "Checkpoint":
         raise ModelFileError(f"{path}: is a {archive.header.get('class')!r} file, not a checkpoint")
     with reading(path):
+        check_hints(_Header, archive.header, "entry")
         theirs = archive.header["fingerprint"]
         wanted = json.loads(json.dumps(fingerprint))
         changed = sorted(key for key in {*theirs, *wanted} if theirs.get(key) != wanted.get(key))
@@ -80,10 +81,21 @@ def read_checkpoint(path: FilePath, fingerprint: dict[str, Any], model: Model, d
             "or remove the file to start anew"
         )
     with reading(path):
-        run = _unpack("run", archive.header["run"], archive.arrays, model, duals)
-        if archive.header["best"] is not None:
-            run.best = _unpack("best", archive.header["best"], archive.arrays, model, duals)
+        entries = {name: entry for name in ("run", "best") if (entry := archive.header[name]) is not None}
+        own = split_arrays(archive.arrays, [f"{name}." for name in entries])
+        run = _unpack("run", entries["run"], own["run."], model, duals)
+        if "best" in entries:
+            run.best = _unpack("best", entries["best"], own["best."], model, duals)
     return run
+
+
+class _GeneratorState(TypedDict):
+    """The state of NumPy's random generator."""
+
+    bit_generator: str
+    state: dict[str, int]
+    has_uint32: int
+    uinteger: int
 
 
 class _Entry(TypedDict):
@@ -94,7 +106,7 @@ class _Entry(TypedDict):
     best_round: int
     n_steps: int
     converged: bool
-    rng_state: dict[str, Any]
+    rng_state: _GeneratorState
     history: list[dict[str, Any]]
     parameters: list[str]
     kept: list[str]
@@ -103,6 +115,9 @@ class _Entry(TypedDict):
     duals: list[str] | None
 
 
+_Header = TypedDict(
+    "_Header", {"class": str, "fingerprint": dict[str, str], "run": _Entry, "best": _Entry | None}
+)  # fmt: skip
 _NUMBERS = ("restart", "criterion", "best_round", "n_steps", "converged", "rng_state")
 _TABLES = ("parameters", "kept", "supervised", "statistics", "duals")
 
@@ -123,10 +138,12 @@ def _unpack(
     prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]], model: Model, like: Duals
 ) -> Checkpoint:
     check_hints(_Entry, entry, "figure")
-    tables: dict[str, Any] = {
-        table: None if entry[table] is None else {n: arrays[f"{prefix}.{table}.{n}"] for n in entry[table]}
-        for table in _TABLES
-    }
+    present = [table for table in _TABLES if entry[table] is not None]
+    by_table = split_arrays(arrays, [f"{table}." for table in present])
+    tables: dict[str, Any] = {table: by_table[f"{table}."] if table in present else None for table in _TABLES}
+    for table in present:
+        if set(tables[table]) != set(entry[table]):
+            raise DataError(f"{table} must be the arrays {sorted(entry[table])}, and are {sorted(tables[table])}")
     own = {name: ArrayOf(value.dtype, value.shape) for name, value in model.parameters().items()}
     for name in ("kept", "supervised", "parameters"):
         if tables[name] is not None:

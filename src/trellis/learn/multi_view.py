@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule, count
-from trellis.constraints.expression import read_constraints, write_constraints
+from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.data.files import FilePath
 from trellis.data.views import ViewBatch
 from trellis.engine import Piece, engine_for, place_batch, threads_for
@@ -37,11 +37,20 @@ from trellis.learn.prediction import ProjectedPrediction, accuracy
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.models.model import bare, own_model
+from trellis.models.saving import InnerHeader, SavedEstimator
 from trellis.models.views import Views
 
 AGREEMENT = "agreement"
 PRICE = 10.0
 """Of each expected instance, or token, that labels are too common or too rare by."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    views: list[InnerHeader]
+    constraints: list[Written]
+    history: list[dict[str, Any]]
 
 
 @dataclass(eq=False, repr=False)
@@ -78,7 +87,7 @@ class MultiView(ProjectedPrediction):
     maps: Sequence[Mapping[str, str] | None] | None = None
     edges: bool = True
     shares: float | None = 2.0
-    gamma: Any = None
+    gamma: float | None = None  # type: ignore[assignment]
     weight: float = 1.0
     max_iter: int = 100
     tol: float = 1e-5
@@ -91,7 +100,8 @@ class MultiView(ProjectedPrediction):
     checkpoint_every: int = 10
     verbose: bool = False
 
-    not_saved = ("models", "constraints", "engine", "n_jobs", "verbose", "checkpoint", "checkpoint_every")
+    not_saved = (*SavedEstimator.not_saved, "models", "constraints")
+    learned_names = _Names
 
     @property
     def models_(self) -> list[Any]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.expression import read_constraints, write_constraints
+from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.constraints.penalties import check_penalties, count_violations, learn_penalties, soft_rows
 from trellis.data.batch import Batch
 from trellis.data.fingerprint import fingerprint
@@ -29,7 +29,7 @@ from trellis.learn.labelling import searcher_of
 from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import Training
 from trellis.models.model import bare, own_model, rows_of, scores_of
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer
 from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
@@ -41,11 +41,21 @@ MAY_CHANGE = ("max_iter", "n_jobs", "engine", "checkpoint", "checkpoint_every", 
 DECODINGS = ("viterbi", "posterior")
 
 
+class SavedLearner(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    model: InnerHeader
+    constraints: list[Written]
+    penalties: dict[str, float]
+    history: list[dict[str, Any]]
+
+
 class Prediction(SavedEstimator):
     """What all learners with a model and constraints have in common. A file holds the model and the rules."""
 
     has_penalties = False
-    not_saved = (*SavedEstimator.not_saved, "model", "constraints", "checkpoint", "checkpoint_every")
+    not_saved = (*SavedEstimator.not_saved, "model", "constraints")
+    learned_names: ClassVar[Any] = SavedLearner
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,16 @@ from trellis.errors import DataError
 from trellis.models.arc_keys import text_of
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import arc_labels
-from trellis.models.saving import SavedEstimator, vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedEstimator, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import TreeParts
 from trellis.structures.kernels.notice import tell_if_compiling
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    relations: SavedVocabulary
+    words: SavedVocabulary
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -41,6 +48,7 @@ class ArcLabeller(SavedEstimator):
     learning_rate: float = 0.1
     random_state: int | None = 0
 
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "rows": ArrayOf(np.float32, ("used", "relations")),

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from trellis.models.arc_keys import text_of
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import LogLinearModel
-from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import Arcs, TreePosterior
 from trellis.structures.kernels.notice import tell_if_compiling
@@ -47,6 +47,13 @@ class ArcStatistics(Additive):
 
     counts: FloatArray
     log_partition: float
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    tags: SavedVocabulary
+    words: SavedVocabulary
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,6 +96,7 @@ class ArcParser(TreeModel, LogLinearModel):
     n_jobs: int | None = None
     engine: Any = None
 
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),

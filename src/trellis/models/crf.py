@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,19 @@ from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, fe
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
-from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences
 from trellis.structures import Chain, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
 Sentences = Sequence[Sequence[Any]]
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    labels: SavedVocabulary
+    features: SavedVocabulary
 
 
 @dataclass(eq=False, repr=False)
@@ -84,6 +91,7 @@ class CRF(LogLinearModel, SequenceModel):
     n_jobs: int | None = None
     engine: Any = None
 
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "first_pair": ArrayOf(np.int64, ("features + 1",), offsets_of="pairs"),
         "pair_label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="first_pair"),

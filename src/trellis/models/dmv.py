@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from trellis.engine import Additive, Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
-from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import TreePosterior, Trees
 
@@ -53,6 +53,12 @@ class DMVStatistics(Additive):
     root: FloatArray
     child: FloatArray
     stop: FloatArray
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    tags: SavedVocabulary
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,6 +95,7 @@ class DMV(TreeModel):
     discriminative = False
     projective = True
     single_root = True
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "root": ArrayOf(np.float64, ("tags", 1), low=0.0),
         "child": ArrayOf(np.float64, ("tags", "columns"), low=0.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from trellis.errors import DataError
 
@@ -13,17 +13,25 @@ from trellis.errors import DataError
 def check_hints(asks: Callable[..., Any], values: Any, what: str) -> dict[str, Any]:
     """The values by name, where each is of the type that the hints of a function (class, dataclass) give its name.
 
+    A name without a hint is refused.
+
     >>> check_hints(check_hints, {"what": 3}, "setting")
     Traceback (most recent call last):
         ...
     trellis.errors.DataError: setting 'what' must be str, but is 3
     """
+    return check_table(hints_of(asks), values, what)
+
+
+def check_table(hints: Mapping[str, Any], values: Any, what: str) -> dict[str, Any]:
+    """The values by name, where each name has a hint and its value is of that type."""
     if not isinstance(values, dict):
-        raise DataError(f"{what}s must stand in a table by name, but there is {values!r:.60}")
-    hints = hints_of(asks)
+        raise DataError(f"expected a table of {what}s by name, but found {values!r:.60}")
     for name, value in values.items():
-        if name not in hints or not fits(value, hints[name]):
-            asked = getattr(hints[name], "__name__", hints[name]) if name in hints else "left out"
+        if name not in hints:
+            raise DataError(f"{what} {name!r:.60} is not allowed here; allowed are {', '.join(hints) or 'none'}")
+        if not fits(value, hints[name]):
+            asked = getattr(hints[name], "__name__", hints[name])
             raise DataError(f"{what} {name!r} must be {asked}, but is {value!r:.60}")
     return values
 
@@ -55,8 +63,15 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, bool) or value in (0, 1)
     if kind is Callable:  # a file holds the name of one
         return callable(value) or (fits(value, dict[str, str]) and list(value) == ["function"])
+    if is_typeddict(kind):
+        hints = hints_of(kind)
+        return isinstance(value, dict) and all(
+            name in hints and fits(part, hints[name]) for name, part in value.items()
+        )
     if issubclass(kind, Mapping):
-        return isinstance(value, Mapping) and all(fits(part, parts[1]) for part in value.values())
+        return isinstance(value, Mapping) and all(
+            fits(name, parts[0]) and fits(part, parts[1]) for name, part in value.items()
+        )
     if issubclass(kind, Sequence) and parts:
         return isinstance(value, Sequence) and all(fits(part, parts[0]) for part in value)
     return isinstance(value, kind)

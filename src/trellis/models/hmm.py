@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from trellis.models.lexicon import (
     with_small,
 )
 from trellis.models.row_counts import RowCounts
-from trellis.models.saving import missing_function, vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels, streamed
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
@@ -74,6 +74,16 @@ class HMMStatistics(Additive):
     start: FloatArray
     transition: FloatArray
     emission: RowCounts
+
+
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays; the last three where the settings call for them."""
+
+    labels: SavedVocabulary
+    symbols: SavedVocabulary
+    features: SavedVocabulary
+    small: SavedVocabulary
+    contexts: SavedVocabulary
 
 
 @dataclass(eq=False, repr=False)
@@ -132,6 +142,7 @@ class HMM(FreeWeights, SequenceModel):
     n_jobs: int | None = None
 
     discriminative = False
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "start": ArrayOf(np.float64, ("labels",), low=0.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0),

@@ -28,7 +28,6 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.features import feature_matrix, learn_matrix
 from trellis.models.gaussian import check_l2
-from trellis.models.hints import check_hints
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
 from trellis.models.relation_slots import batch_of, mentions_of, slots_of, ties_of, variables_of
@@ -125,7 +124,7 @@ class RelationModel(SavedEstimator):
 
     discriminative = True
     outputs_are: ClassVar[str] = "entities and relations"
-    not_saved: ClassVar[tuple[str, ...]] = ()
+    learned_names = _Names
     # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         kind: ArrayOf(np.float64, (f"{kind}_weights",), low=-1e6, high=1e6) for kind in KINDS
@@ -345,7 +344,6 @@ class RelationModel(SavedEstimator):
         return {**names}, dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        check_hints(_Names, names, "part")
         self._check_settings()
         if len(names["types"]) != 2 or len(names["features"]) != 2:
             raise DataError("a model of relations has two sides, with types and features of their own")

@@ -6,17 +6,19 @@
 A constructor argument that is a function (features of a CRF) cannot go into a file. Its name is written, and
 ``load_model`` takes the function itself as an argument of that name.
 
-A file may come from a stranger. The constructor's type hints say what a configuration may hold, the class's table of
-arrays (:mod:`trellis.models.arrays`) what its arrays must be, and whatever is wrong is a ModelFileError.
+A file may come from an untrusted source. Each class declares what its file may hold: constructor arguments and their
+type hints (all but ``not_saved``), the entries of ``learned_names``, and its table of arrays
+(:mod:`trellis.models.arrays`). Anything else in a file is a ModelFileError.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from trellis.data.files import FilePath
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError, TrellisError, UnknownNameError
 from trellis.models.estimator import Estimator
-from trellis.models.hints import check_hints
+from trellis.models.hints import check_hints, check_table, hints_of
 
 _CLASSES = {
     "Aggregator": "trellis.tasks.aggregate",
@@ -66,15 +68,35 @@ _CLASSES = {
 """Class -> module, of everything that ``load_model`` brings back."""
 
 _FUNCTION = "function"
+_subclasses: ContextVar[dict[str, Any]] = ContextVar("_subclasses")
+"""Classes by name that the caller of ``load`` brings, beside those of Trellis."""
+
+Header = TypedDict("Header", {"class": str, "configuration": dict[str, Any], "learned": dict[str, Any]})
+"""What a file holds of a model beside its arrays."""
+InnerHeader = dict[str, Any]
+"""The header of a model inside another; :func:`from_archive` checks it."""
+
+
+class SavedVocabulary(TypedDict):
+    """A vocabulary in a file."""
+
+    names: list[str]
+    kind: str
+    unknown: str | None
 
 
 class SavedEstimator(Estimator):
     """An estimator with ``save`` and ``load``. Subclasses say what they learned, and take it back.
 
-    not_saved : arguments of the constructor that concern a run and not what was learned: files do not have them
+    not_saved : arguments of the constructor that concern a run or reach outside (hosts, paths, threads). They are never
+        written to a file, and a file that has one is refused
+    learned_names : a TypedDict, the JSON that ``learned`` gives. A file with any other entry is refused
     """
 
-    not_saved: ClassVar[tuple[str, ...]] = ("n_jobs", "engine", "memory", "verbose")
+    not_saved: ClassVar[tuple[str, ...]] = (
+        "n_jobs", "engine", "memory", "verbose", "checkpoint", "checkpoint_every", "files",
+    )  # fmt: skip
+    learned_names: ClassVar[Any]
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON and arrays that, with the constructor's arguments, are the whole state."""
@@ -89,52 +111,143 @@ class SavedEstimator(Estimator):
         write_archive(path, *to_archive(self))
 
     @classmethod
-    def load(cls, path: FilePath, **arguments: Any) -> Self:
-        """Read a model of this class, as :func:`load_model` does."""
-        archive = read_archive(path)
-        with reading(path):
-            kind = _class(archive.header)
-        if not issubclass(kind, cls):
-            raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}")
-        made: Self = _loaded(path, archive, arguments)
-        return made
+    def load(cls, path: FilePath, *, subclasses: Sequence[type[SavedEstimator]] = (), **arguments: Any) -> Self:
+        """Read a model of this class, as :func:`load_model` does. A subclass of your own reads its own files."""
+        with _known((cls, *subclasses)):
+            archive = read_archive(path)
+            with reading(path):
+                kind = _class(archive.header)
+            if not issubclass(kind, cls):
+                raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}")
+            made: Self = _loaded(path, archive, arguments)
+            return made
 
 
 def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a trained model, for its own file or for a part of a larger one."""
+    model._check_fitted()
+    kind = type(model)
+    if kind.__name__ in _CLASSES and kind is not _known_class(kind.__name__):
+        raise DataError(
+            f"{kind.__module__}.{kind.__qualname__} has the name of a class of Trellis, so its file would be read as "
+            "one of that class: give the subclass another name"
+        )
     names, arrays = model.learned()
     own = model.get_params(deep=False)
     configuration = {name: _json(value) for name, value in own.items() if name not in model.not_saved}
-    check_hints(_constructor(type(model)), configuration, "argument")
-    return {"class": type(model).__name__, "configuration": configuration, "learned": names}, arrays
+    header = {"class": kind.__name__, "configuration": configuration, "learned": names}
+    _check_header(kind, header)
+    return header, arrays
 
 
-def from_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **arguments: Any) -> Any:
-    """The model of :func:`to_archive`; ``arguments`` of the constructor take the place of those in the file."""
+def from_archive(header: Any, arrays: Mapping[str, NDArray[Any]], kinds: Any = SavedEstimator, **arguments: Any) -> Any:
+    """The model of :func:`to_archive`.
+
+    kinds : the class that it must be of, or several
+    arguments : of the constructor, in place of those in the file
+    """
+    check_hints(Header, header, "entry")
     made = _class(header)
-    configuration = check_hints(_constructor(made), header["configuration"], "argument")
+    if not issubclass(made, kinds):
+        wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise DataError(f"the model in it must be of class {wanted}, not {made.__name__}")
+    _check_header(made, header)
     # An argument that files do not have, and that has no default, is what ``restore`` puts there.
     wanting = {n: None for n, default in made._parameter_defaults().items() if default is inspect.Parameter.empty}
-    model = made(**{**wanting, **configuration, **arguments})
+    model = made(**{**wanting, **header["configuration"], **arguments})
     model.restore(header["learned"], arrays)
     return model
 
 
+def saved_arguments(kind: Any) -> dict[str, Any]:
+    """Constructor arguments that a file of this class holds, with their type hints."""
+    hints = hints_of(_constructor(kind))
+    return {name: hints.get(name, Any) for name in kind._parameter_defaults() if name not in kind.not_saved}
+
+
+def members_to_archive(
+    members: Mapping[str, SavedEstimator | None],
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Headers of the models inside another by name, and their arrays as ``name_array``; those that are None have none.
+
+    The inverse is :func:`members_from_archive`.
+    """
+    headers, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
+    for name, member in members.items():
+        if member is not None:
+            headers[name], own = to_archive(member)
+            arrays.update({f"{name}_{key}": value for key, value in own.items()})
+    return headers, arrays
+
+
+def members_from_archive(
+    headers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The models of :func:`members_to_archive`; None for those that the file does not have.
+
+    kinds : name -> the class that it must be of
+    """
+    present = {name: header for name, header in headers.items() if name in kinds and header is not None}
+    own = split_arrays(arrays, [f"{name}_" for name in present])
+    return {
+        name: from_archive(present[name], own[f"{name}_"], kind) if name in present else None
+        for name, kind in kinds.items()
+    }
+
+
+def split_arrays(arrays: Mapping[str, NDArray[Any]], prefixes: Sequence[str]) -> dict[str, dict[str, NDArray[Any]]]:
+    """The arrays of each prefix, without it; an array with none of the prefixes is refused."""
+    found: dict[str, dict[str, NDArray[Any]]] = {prefix: {} for prefix in prefixes}
+    for name, array in arrays.items():
+        prefix = next((one for one in prefixes if name.startswith(one)), None)
+        if prefix is None:
+            raise DataError(f"it has an array {name!r}, which belongs to nothing in it")
+        found[prefix][name.removeprefix(prefix)] = array
+    return found
+
+
+def _check_header(kind: Any, header: Mapping[str, Any]) -> None:
+    check_table(saved_arguments(kind), header["configuration"], "argument")
+    check_hints(kind.learned_names, header["learned"], "part")
+
+
 def _constructor(kind: Any) -> Any:
     """What has the hints of a class's arguments: fields, which may be of other modules, or ``__init__``."""
-    return kind if "__dataclass_fields__" in vars(kind) else kind.__init__
+    owner = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    return owner if "__dataclass_fields__" in vars(owner) else owner.__init__
+
+
+def _known_class(name: str) -> Any:
+    return getattr(import_module(_CLASSES[name]), name)
+
+
+@contextmanager
+def _known(kinds: Sequence[Any]) -> Iterator[None]:
+    """Let files hold these classes too, where they are not classes of Trellis."""
+    token = _subclasses.set({kind.__name__: kind for kind in kinds if kind.__name__ not in _CLASSES})
+    try:
+        yield
+    finally:
+        _subclasses.reset(token)
 
 
 def _class(header: Mapping[str, Any]) -> Any:
     name = header.get("class")
-    if name not in _CLASSES:
-        raise ModelFileError(f"it holds {name!r}, which this Trellis does not know; it knows {sorted(_CLASSES)}")
-    return getattr(import_module(_CLASSES[name]), name)
+    if name in _CLASSES:
+        return _known_class(name)
+    subclasses = _subclasses.get({})
+    if name not in subclasses:
+        raise ModelFileError(
+            f"it holds {name!r}, which is no class of Trellis. If it is a subclass of your own, read the file with "
+            f"load_model(path, subclasses=[...]); otherwise a newer Trellis may know it"
+        )
+    return subclasses[name]
 
 
-def load_model(path: FilePath, **arguments: Any) -> Any:
+def load_model(path: FilePath, *, subclasses: Sequence[type[SavedEstimator]] = (), **arguments: Any) -> Any:
     """Read a model that ``save`` wrote: it predicts the same bits.
 
+    subclasses : your own subclasses of Trellis classes that the file may hold; a file never imports anything itself
     arguments : of the constructor, in place of those in the file; functions must be given, since files cannot hold them
 
     >>> import os, tempfile
@@ -146,7 +259,8 @@ def load_model(path: FilePath, **arguments: Any) -> Any:
     ...     load_model(path).predict([["the", "dog"]])
     [['DET', 'NOUN']]
     """
-    return _loaded(path, read_archive(path), arguments)
+    with _known(subclasses):
+        return _loaded(path, read_archive(path), arguments)
 
 
 def _loaded(path: FilePath, archive: Archive, arguments: Mapping[str, Any]) -> Any:
@@ -177,7 +291,7 @@ def vocabulary_to_json(vocabulary: Vocabulary) -> dict[str, Any]:
 
 def vocabulary_from_json(parsed: Mapping[str, Any]) -> Vocabulary:
     """The inverse of :func:`vocabulary_to_json`."""
-    check_hints(Vocabulary.__init__, parsed, "key")
+    check_hints(SavedVocabulary, parsed, "entry")
     return Vocabulary(parsed["names"], kind=parsed["kind"], unknown=parsed["unknown"])
 
 

@@ -21,7 +21,6 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 
@@ -49,6 +48,7 @@ class TabularModel(SavedEstimator):
     n_features_in_: int
     _not_negative = False
     ARRAYS: ClassVar[dict[str, ArrayOf]]
+    learned_names = _Names
 
     def scores(self, batch: Batch) -> Categorical:
         raise NotImplementedError
@@ -219,7 +219,7 @@ class TabularModel(SavedEstimator):
         self.set_parameters(check_arrays(self.ARRAYS, arrays))
 
     def _restore_names(self, names: Mapping[str, Any]) -> None:
-        classes = check_hints(_Names, names, "part")["classes"]
+        classes = names["classes"]
         kind, n_features = np.dtype(names["classes_type"]), names["n_features"]
         longest = max((len(name) for name in classes if isinstance(name, str)), default=0)
         if not classes or kind.kind not in "biufUO" or kind.itemsize > 4 * max(longest, 1000) or n_features < 1:

@@ -27,7 +27,7 @@ from trellis.engine import Engine, Piece, Placed
 from trellis.engine.engine import Work
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.model import bare
-from trellis.models.saving import from_archive, to_archive
+from trellis.models.saving import from_archive, split_arrays, to_archive
 from trellis.projection.agreement import geometric_mean
 from trellis.structures import Joint, Parts, Structure
 
@@ -222,7 +222,8 @@ class Views:
         """The inverse of :meth:`learned`."""
         if not isinstance(headers, list) or not headers:
             raise DataError("expected a list of views")
-        made = cls([from_archive(header, _of_view(arrays, n)) for n, header in enumerate(headers)], maps)
+        own = split_arrays(arrays, [f"{n}/" for n in range(len(headers))])
+        made = cls([from_archive(header, own[f"{n}/"]) for n, header in enumerate(headers)], maps)
         for member in made.members:
             if not callable(getattr(member, "scores", None)):
                 raise DataError(f"a view must be a model, but one is a {type(member).__name__}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
-from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel
 from trellis.structures import Chain, ChainTables, LabelPosterior
 
@@ -63,6 +63,12 @@ class VoteStatistics:
         return VoteStatistics(self.start * factor, self.transition * factor, self.emission * factor)
 
 
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    labels: SavedVocabulary
+
+
 @dataclass(eq=False, repr=False)
 class VoteHMM(SequenceModel):
     """Hidden Markov model over the votes of labelling functions.
@@ -93,6 +99,7 @@ class VoteHMM(SequenceModel):
     n_jobs: int | None = None
 
     discriminative = False
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),

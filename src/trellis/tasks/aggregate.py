@@ -46,7 +46,6 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
-from trellis.models.hints import check_hints
 from trellis.models.model import rows_of
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import VOTERS, VoteHMM
@@ -139,7 +138,7 @@ class Aggregator(SavedEstimator):
     engine: Any = None
     verbose: bool = False
 
-    not_saved = (*SavedEstimator.not_saved, "files")
+    learned_names = _Names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -430,15 +429,14 @@ class Aggregator(SavedEstimator):
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        check_hints(_Names, dict(names), "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
         self._rules = None if self.rules is None else parse_rules(self.rules, self.rules_path, self.files)
         self.bio_, self.functions_ = bool(names["bio"]), list(names["functions"])
         self._name_labels(list(names["kinds"]))
         own = {key: array for key, array in arrays.items() if not key.startswith("words/")}
-        model = from_archive(names["model"], own, n_jobs=self.n_jobs)
-        if not isinstance(model, VoteHMM) or list(model.label_names_) != self.label_names_:
+        model = from_archive(names["model"], own, VoteHMM, n_jobs=self.n_jobs)
+        if list(model.label_names_) != self.label_names_:
             raise DataError(f"the model in it must be a VoteHMM over {self.label_names_}, and is not")
         if list(model.functions) != self.functions_ or dict(model.meanings) != self.meanings_:
             raise DataError("the model in it must be one of the same functions and votes, and is not")

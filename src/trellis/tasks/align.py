@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,7 @@ from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
 from trellis.models.alignment.model import as_words
-from trellis.models.hints import fits
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, ShardAnswer
 from trellis.tasks.align_decoding import (
     SYMMETRIZE,
@@ -76,6 +75,13 @@ CHUNK_CELLS = 4_000_000
 """Pairs of new text, and cells of them, that are held at a time."""
 WORTH_PRUNING = 0.75
 """Share of the table that may stay, at most, where a round's ruling out is acted on."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    threshold: float
+    model: InnerHeader
 
 
 @dataclass(eq=False, repr=False)
@@ -131,6 +137,7 @@ class Aligner(SavedEstimator):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
+    learned_names = _Names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -279,10 +286,9 @@ class Aligner(SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check()
-        model, threshold = from_archive(names["model"], arrays), names["threshold"]
-        if not isinstance(model, AlignmentModel) or not (fits(threshold, float) and 0 < threshold <= 1):
-            raise DataError("it must hold an alignment model and a threshold above 0, and does not")
-        self.model_, self.threshold_ = model, threshold
+        self.model_, self.threshold_ = from_archive(names["model"], arrays, AlignmentModel), names["threshold"]
+        if not 0 < self.threshold_ <= 1:
+            raise DataError(f"the learned threshold must lie between 0 and 1 but is {self.threshold_}")
 
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:

@@ -55,7 +55,6 @@ from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
-from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator, missing_function
 from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
@@ -152,7 +151,7 @@ class Extractor(SavedEstimator):
     memory: int | str | None = None
     verbose: bool = False
 
-    not_saved = (*SavedEstimator.not_saved, "files")
+    learned_names = _Names
     tokeniser_ = WORDS
     told_ = cast("tuple[TextFeature, ...]", ())
 
@@ -429,7 +428,6 @@ class Extractor(SavedEstimator):
             raise DataError(
                 "extractors of before did not know which fields are usual: train it anew with trellis train"
             )
-        check_hints(_Names, names, "part")
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
         rules = parse_rules(self.rules, self.rules_path, self.files)

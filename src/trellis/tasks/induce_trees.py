@@ -6,11 +6,12 @@ start; rules are constraints on expected counts of arcs over the corpus, in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, parse_rules
 from trellis.data.sentence import Sentence
@@ -19,15 +20,21 @@ from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models.dmv import DMV
 from trellis.tasks.parse import tagged
-from trellis.tasks.tree_task import TreeTask
+from trellis.tasks.tree_task import SavedTrees, TreeTask
 from trellis.tasks.tree_text import strip
+
+
+class _Names(SavedTrees, total=False):
+    files: dict[str, str]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TreeInducer(TreeTask):
     """Dependency trees without a treebank.
 
-    rules : text of a rules file about arcs, or "" for none;  rules_path : its name, for messages
+    rules : text of a rules file about arcs, or "" for none
+    rules_path : what messages call it, and the folder in which it looks for files that rules name
+    files : contents of the files that the rules name, by name; then none is opened
     longest : sentences of more words, punctuation aside, are not learned from
     max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
     prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
@@ -42,6 +49,7 @@ class TreeInducer(TreeTask):
 
     rules: str = ""
     rules_path: str = "rules.toml"
+    files: Mapping[str, str] | None = None
     longest: int = 10
     max_iter: int = 40
     gamma: float = 1.0
@@ -52,6 +60,7 @@ class TreeInducer(TreeTask):
     verbose: bool = False
 
     kinds = (DMV,)
+    learned_names = _Names
 
     def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
@@ -73,7 +82,18 @@ class TreeInducer(TreeTask):
         return self
 
     def _constraints(self) -> list[Constraint]:
-        return list(parse_rules(self.rules, self.rules_path).constraints) if self.rules else []
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = dict(rules.files)
+        return list(rules.constraints)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names, arrays = super().learned()
+        return {**names, "files": self.files_}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(names, arrays)
+        self.files = dict(names.get("files", {}))
+        self._constraints()
 
     def _check_settings(self) -> None:
         self._check_whole(longest=1, max_iter=1)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from trellis.models.estimator import generator
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.matching.pair_model import Pair, check_pairs
 from trellis.models.matching.word_pairs import SentenceGraph, split_word
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.tasks.parse import Parser
 from trellis.tasks.tag import Tagger
 
@@ -69,6 +69,14 @@ class Match:
     score: float
     alignment: list[Pair]
     worth: list[float]
+
+
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays."""
+
+    learner: InnerHeader
+    parser: InnerHeader
+    tagger: InnerHeader
 
 
 @dataclass(eq=False, repr=False)
@@ -128,6 +136,7 @@ class Matcher(SavedEstimator):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
+    learned_names = _Names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -272,24 +281,13 @@ class Matcher(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        names, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
-        for name, member in (("learner", self.learner_), ("parser", self.parser), ("tagger", self.tagger)):
-            if member is not None:
-                names[name], own = to_archive(member)
-                arrays.update({f"{name}_{key}": value for key, value in own.items()})
-        return names, arrays
+        return members_to_archive({"learner": self.learner_, "parser": self.parser, "tagger": self.tagger})
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        wanted: dict[str, type] = {"learner": LCLR, "parser": Parser, "tagger": Tagger}
-        if not {"learner"} <= set(names) <= set(wanted):
-            raise DataError(f"expected a learner, and perhaps a parser and a tagger, but found {sorted(names)}")
-        made = {}
-        for name, header in names.items():
-            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
-            made[name] = from_archive(header, own)
-            if not isinstance(made[name], wanted[name]):
-                raise DataError(f"its {name} must be a {wanted[name].__name__}, not a {type(made[name]).__name__}")
-        self.learner_, self.parser, self.tagger = made["learner"], made.get("parser"), made.get("tagger")
+        made = members_from_archive(names, arrays, {"learner": LCLR, "parser": Parser, "tagger": Tagger})
+        if made["learner"] is None:
+            raise DataError("it has no learner")
+        self.learner_, self.parser, self.tagger = made["learner"], made["parser"], made["tagger"]
         self._check_settings()
         expected = StringPairs if self.kind == "names" else GraphPairs
         if not isinstance(self.learner_.model_, expected):

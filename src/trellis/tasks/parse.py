@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, TreeScores, score_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 
 COLUMNS = ("head", "deprel")
 PUNCTUATION = "PUNCT"
@@ -41,6 +41,13 @@ class ScoresTrees:
     def score(self, X: Iterable[Sentence], y: object = None) -> float:
         """Share of the words, punctuation aside, that get the head they have in the sentences."""
         return self.attachment(X).plain.uas
+
+
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays."""
+
+    arcs: InnerHeader
+    labeller: InnerHeader
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,6 +75,8 @@ class Parser(ScoresTrees, SavedEstimator):
     label_passes: int = 4
     random_state: int | None = 0
     n_jobs: int | None = None
+
+    learned_names = _Names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")
@@ -111,26 +120,13 @@ class Parser(ScoresTrees, SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        names, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
-        members = {"arcs": self.arcs_, "labeller": self.labeller_}
-        for name, member in members.items():
-            if member is not None:
-                names[name], own = to_archive(member)
-                arrays.update({f"{name}_{key}": value for key, value in own.items()})
-        return names, arrays
+        return members_to_archive({"arcs": self.arcs_, "labeller": self.labeller_})
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        def member(name: str, wanted: type) -> Any:
-            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
-            made = from_archive(names[name], own)
-            if not isinstance(made, wanted):
-                raise DataError(f"its {name} must be a {wanted.__name__}, not a {type(made).__name__}")
-            return made
-
-        if not set(names) <= {"arcs", "labeller"}:
-            raise DataError(f"expected arcs and a labeller but found {sorted(names)}")
-        self.arcs_ = member("arcs", ArcParser)
-        self.labeller_ = member("labeller", ArcLabeller) if "labeller" in names else None
+        made = members_from_archive(names, arrays, {"arcs": ArcParser, "labeller": ArcLabeller})
+        if made["arcs"] is None:
+            raise DataError("it has no model of arcs")
+        self.arcs_, self.labeller_ = made["arcs"], made["labeller"]
 
 
 def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:

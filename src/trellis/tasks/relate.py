@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,10 @@ from trellis.learn.history import History
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.relations import RelationScores, score_relations
+from trellis.models.crf import CRF
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.projection import project
 from trellis.search import decode
 from trellis.tasks.mentions import MentionFinder
@@ -78,11 +79,25 @@ class Change:
     rules: tuple[str, ...]
 
 
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays."""
+
+    files: dict[str, str]
+    shares: list[dict[str, float] | None]
+    within: list[dict[str, float] | None]
+    history: list[dict[str, Any]]
+    model: InnerHeader
+    finder: InnerHeader | None
+    tagger: InnerHeader | None
+
+
 @dataclass(eq=False, repr=False)
 class Relater(SavedEstimator):
     """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
-    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one;  rules_path : what messages call it
+    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
+    rules_path : what messages call it, and the folder in which it looks for dictionaries
+    files : contents of the files that the rules name, by name; then none is opened
     method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output
         of every sentence under the rules teaches), or "supervised": labelled sentences alone
     exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
@@ -98,6 +113,7 @@ class Relater(SavedEstimator):
     rules: str
     _: KW_ONLY
     rules_path: str = "rules"
+    files: Mapping[str, str] | None = None
     method: str = "uem"
     gamma: float = 0.5
     max_iter: int = 4
@@ -112,6 +128,7 @@ class Relater(SavedEstimator):
     verbose: bool = False
 
     not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
+    learned_names = _Names
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
@@ -129,7 +146,7 @@ class Relater(SavedEstimator):
         Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
         """
         self._check_settings()
-        rules = parse_rules(self.rules, self.rules_path)
+        rules = parse_rules(self.rules, self.rules_path, self.files)
         few = _with_tags([text for text in as_related(labelled) if text.tokens], self.tagger)
         whole = [text for text in few if text.labelled]
         if not whole:
@@ -154,6 +171,7 @@ class Relater(SavedEstimator):
             training.learn_supervised()
             self.history_ = History()
         self.model_, self.constraints_, self.finder_, self.tagger_ = model, constraints, finder, self.tagger
+        self.files_ = dict(rules.files)
         return self
 
     def _tied_in_training(self) -> int:
@@ -243,7 +261,10 @@ class Relater(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
+        finder = None if self.finder_ is None else self.finder_.crf_
+        headers, arrays = members_to_archive({"model": self.model_, "finder": finder, "tagger": self.tagger_})
         names: dict[str, Any] = {
+            "files": self.files_,
             "shares": [dict(c.shares or {}) if isinstance(c, CountsLike) else None for c in self.constraints_],
             "within": [
                 dict(c.within) if isinstance(c, CountsLike) and isinstance(c.within, Mapping) else None
@@ -251,27 +272,15 @@ class Relater(SavedEstimator):
             ],
             "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
         }
-        arrays: dict[str, NDArray[Any]] = {}
-        finder = None if self.finder_ is None else self.finder_.crf_
-        members: dict[str, Any] = {"model": self.model_, "finder": finder, "tagger": self.tagger_}
-        for name, member in members.items():
-            names[name] = None
-            if member is not None:
-                names[name], own = to_archive(member)
-                arrays.update({f"{name}_{key}": value for key, value in own.items()})
-        return names, arrays
+        return {**names, **headers}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-
-        def member(name: str) -> Any:
-            own = {key.removeprefix(f"{name}_"): a for key, a in arrays.items() if key.startswith(f"{name}_")}
-            return None if names.get(name) is None else from_archive(names[name], own)
-
-        model = member("model")
-        if not isinstance(model, RelationModel):
-            raise DataError(f"the model in it must be a RelationModel, not a {type(model).__name__}")
-        rules = list(parse_rules(self.rules, self.rules_path))
+        made = members_from_archive(names, arrays, {"model": RelationModel, "finder": CRF, "tagger": Tagger})
+        if made["model"] is None:
+            raise DataError("it has no model of relations")
+        self.files = self.files_ = dict(names.get("files", {}))
+        rules = list(parse_rules(self.rules, self.rules_path, self.files))
         if len(rules) != len(names["shares"]):
             raise DataError(f"it has {len(names['shares'])} rules, but its text has {len(rules)}")
         bands = names.get("within", [None] * len(rules))
@@ -279,12 +288,8 @@ class Relater(SavedEstimator):
             _counted(c, own, band) if isinstance(c, CountsLike) else c
             for c, own, band in zip(rules, names["shares"], bands, strict=True)
         ]
-        self.model_ = model
-        crf = member("finder")
-        self.finder_ = None if crf is None else MentionFinder.of(crf)
-        self.tagger_ = member("tagger")
-        if not isinstance(self.tagger_, Tagger | None):
-            raise DataError(f"the tagger in it must be a Tagger, not a {type(self.tagger_).__name__}")
+        self.model_, self.tagger_ = made["model"], made["tagger"]
+        self.finder_ = None if made["finder"] is None else MentionFinder.of(made["finder"])
         self.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:

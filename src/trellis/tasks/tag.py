@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from numpy.typing import NDArray
 
@@ -14,7 +14,13 @@ from trellis.data.sentence import Sentence
 from trellis.data.tokens import TextLike, as_sentences
 from trellis.errors import DataError
 from trellis.models.crf import CRF
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    crf: InnerHeader
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -38,6 +44,8 @@ class Tagger(SavedEstimator):
     max_iter: int = 60
     n_jobs: int | None = None
     engine: Any = None
+
+    learned_names = _Names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")
@@ -90,10 +98,7 @@ class Tagger(SavedEstimator):
         return {"crf": header}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        crf = from_archive(names["crf"], arrays)
-        if not isinstance(crf, CRF):
-            raise DataError(f"the model in it must be a CRF, not a {type(crf).__name__}")
-        self.crf_ = crf
+        self.crf_ = from_archive(names["crf"], arrays, CRF)
 
 
 def _features(words: Sequence[str], i: int, lower: bool) -> list[str]:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from numpy.typing import NDArray
 
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
-from trellis.errors import DataError
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.tasks.parse import ScoresTrees, tagged
 from trellis.tasks.tree_text import strip, with_heads
+
+
+class SavedTrees(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    model: InnerHeader
 
 
 class TreeTask(ScoresTrees, SavedEstimator):
     """Subclasses learn ``model_``, which is one of ``kinds``."""
 
+    learned_names: ClassVar[Any] = SavedTrees
     kinds: ClassVar[tuple[type, ...]]
     n_jobs: int | None
     model_: Any
@@ -42,11 +48,7 @@ class TreeTask(ScoresTrees, SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        model = from_archive(names["model"], arrays)
-        if not isinstance(model, self.kinds):
-            wanted = " or ".join(kind.__name__ for kind in self.kinds)
-            raise DataError(f"the model in it must be of class {wanted}, not {type(model).__name__}")
-        self.model_ = model
+        self.model_ = from_archive(names["model"], arrays, self.kinds)
 
     def _check_settings(self) -> None:
         """Refuse settings that cannot be."""

@@ -21,7 +21,7 @@ from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.models import MaxEnt
 from trellis.models.features import feature_matrix, learn_features
-from trellis.models.saving import from_archive, to_archive
+from trellis.models.saving import from_archive, split_arrays, to_archive
 from trellis.tasks.compounds import shape
 from trellis.tasks.word_units import Heard, Unit, begins_sentence, head
 
@@ -68,14 +68,10 @@ class WordView:
         if set(names) != {"features", "models"} or len(names["models"]) != FOLDS:
             raise DataError(f"expected features and {FOLDS} classifiers of the {self.name} of words")
         self.features, self.models = Vocabulary(names["features"], kind="feature"), []
+        own = split_arrays(arrays, [f"{n}/" for n in range(FOLDS)])
         for n, header in enumerate(names["models"]):
-            mine = {key.partition("/")[2]: a for key, a in arrays.items() if key.startswith(f"{n}/")}
-            model = from_archive(header, mine)
-            if (
-                not isinstance(model, MaxEnt)
-                or len(model.classes_) != self.n_classes
-                or model.n_features_in_ != len(self.features)
-            ):
+            model = from_archive(header, own[f"{n}/"], MaxEnt)
+            if len(model.classes_) != self.n_classes or model.n_features_in_ != len(self.features):
                 raise DataError(
                     f"classifier {n} of the {self.name} of words must be a MaxEnt over {self.n_classes} classes, "
                     "and is not"

@@ -18,10 +18,14 @@ from trellis.learn.loop import Loop, Settings
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep, MarginTraining
-from trellis.learn.prediction import Prediction, accuracy
+from trellis.learn.prediction import Prediction, SavedLearner, accuracy
 from trellis.models.model import own_model
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
+
+
+class _Names(SavedLearner):
+    bias: float
 
 
 @dataclass(eq=False, repr=False)
@@ -44,6 +48,7 @@ class MarginLearner(Prediction):
     checkpoint_every: int = 10
     verbose: bool = False
 
+    learned_names = _Names
     beta = None
     title = "learning"
     tol = 0.0
@@ -82,10 +87,9 @@ class MarginLearner(Prediction):
         return {**names, "bias": self.bias_}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        bias = names["bias"]
-        if not isinstance(bias, float) or not np.isfinite(bias):
-            raise DataError(f"the bias must be a number, but is {bias!r:.60}")
-        self.bias_ = bias
+        self.bias_ = float(names["bias"])
+        if not np.isfinite(self.bias_):
+            raise DataError(f"the bias must be a finite number, but is {self.bias_}")
         super().restore(names, arrays)
         self._check_settings()
 

@@ -35,7 +35,6 @@ from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
 from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.hints import check_hints
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
 from trellis.structures.kernels.align_work import Moves, Words
@@ -90,6 +89,8 @@ class AlignmentModel(SavedEstimator):
     discriminative = False
     outputs_are: ClassVar[str] = "word alignments"
     label_names_ = Vocabulary([], kind="label")
+    not_saved = (*SavedEstimator.not_saved, "priors")  # what they taught is in the tables
+    learned_names = _Names
     ARRAYS: ClassVar = {
         "row_offsets": ArrayOf(np.int64, ("sources + 1",), offsets_of="pairs"),
         "row_targets": ArrayOf(np.int32, ("pairs",), below="targets"),
@@ -301,10 +302,9 @@ class AlignmentModel(SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.check()
-        sides = check_hints(_Names, names, "part")
-        sizes = {"sources": len(sides["source"]), "targets": len(sides["target"])}
+        sizes = {"sources": len(names["source"]), "targets": len(names["target"])}
         arrays = check_arrays(self.ARRAYS, arrays, **sizes)
-        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, sides[side]) for side in ("source", "target"))
+        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, names[side]) for side in ("source", "target"))
         self.source_codes_.frozen = self.target_codes_.frozen = True
         self.table_ = PairTable(arrays["row_offsets"], arrays["row_targets"], sizes["targets"])
         order = np.lexsort((self.table_.row_targets, self.table_.sources()))

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,10 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.arrays import ArrayOf, check_arrays
-from trellis.models.hints import check_hints
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Relations, SentenceGraph, bigram_likeness
 from trellis.models.matching.wordnet import WordNet, find_wordnet
-from trellis.models.saving import vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import GraphMatch, GraphMatchParts, GraphPair
 from trellis.structures.flat import chosen
 
@@ -85,6 +84,15 @@ class GraphPairBatch(PairBatch):
         )  # fmt: skip
 
 
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    features: SavedVocabulary
+    count: dict[str, int]
+    sentences: int
+    wordnet: bool
+
+
 class GraphPairs(PairModel):
     """Linear model of the alignments of two sentences.
 
@@ -105,7 +113,8 @@ class GraphPairs(PairModel):
     [('Ann', 'Ann'), ('sold', 'sold'), ('the', 'The'), ('old', ''), ('house', 'house'), ('', 'was'), ('', 'by')]
     """
 
-    not_saved = ("wordnet",)
+    not_saved = (*PairModel.not_saved, "wordnet")
+    learned_names = _Names
     ARRAYS: ClassVar = {**PairModel.ARRAYS, "guess": ArrayOf(np.float64, ("features",))}
     feature_names_: Vocabulary
     guess_: FloatArray
@@ -297,7 +306,6 @@ class GraphPairs(PairModel):
         return names, {"weights": self.weights_, "guess": self.guess_}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        check_hints(_file, names, "key")
         self._check_settings()
         self._common = Commonness(dict(names["count"]), names["sentences"])
         if not all(1 <= n <= self._common.total for n in self._common.count.values()):
@@ -307,10 +315,6 @@ class GraphPairs(PairModel):
         self.guess_ = check_arrays(self.ARRAYS, arrays, **sizes)["guess"]
         self.set_parameters({"weights": arrays["weights"]})
         self._relations = None if names["wordnet"] else Relations(None)
-
-
-def _file(features: dict[str, Any], count: dict[str, int], sentences: int, wordnet: bool) -> None:
-    """What a file says of what was learned."""
 
 
 def _sentences(number: int, pair: Any) -> tuple[SentenceGraph, SentenceGraph]:

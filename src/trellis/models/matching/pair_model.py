@@ -77,7 +77,6 @@ class PairModel(SavedEstimator, ABC):
 
     weights_: FloatArray
     label_names_: Vocabulary
-    not_saved: ClassVar[tuple[str, ...]] = ()
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {"weights": ArrayOf(np.float64, ("weights",))}
 
     @abstractmethod

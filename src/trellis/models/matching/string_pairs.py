@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,10 @@ class StringPairBatch(PairBatch):
         return tuple((strings.first[own + 1] - strings.first[own] - 1) for strings, own in both)  # type: ignore[return-value]
 
 
+class _Names(TypedDict):
+    """A file keeps nothing beside the arrays."""
+
+
 class StringPairs(PairModel):
     """Linear model of the alignments of two strings.
 
@@ -112,6 +116,7 @@ class StringPairs(PairModel):
     [('n', 'נ'), ('a', ''), ('d', 'ד'), ('i', 'י'), ('a', 'ה')]
     """
 
+    learned_names = _Names
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),
