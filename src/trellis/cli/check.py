@@ -8,7 +8,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import console_for, print_lines, visible
-from trellis.cli.options import Examples, Json, LabelColumn, Output, WordColumn, wants_json
+from trellis.cli.options import Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
 from trellis.cli.token_checks import warn_of_tokens
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def check(
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show where each rule applies in texts, which never does, and which the labels break, and where.
 

@@ -3,6 +3,7 @@
 found                                                        answer
 two inputs from standard input, or from one pipe             refused: each would get some of the lines
 standard input or output that is closed                      refused
+an input that is missing, a folder, or not ours to read      refused; a WRENCH data set is a folder
 an output that is an input, by whatever links                refused
 two outputs to one place                                     refused, devices excepted
 a folder that is missing or not ours, or is the output       refused
@@ -13,6 +14,7 @@ a file in the place of labels                                refused without --f
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -57,6 +59,8 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
         for other, source in read:
             if source != STANDARD and _is_same(path, source):
                 raise DataError(f"{option} {path} would overwrite {other} {source}: choose another name")
+    for _, path in read:
+        _check_readable(path)
     for option, path in written:
         if option == SAVE and _holds_something_else(path):
             raise DataError(
@@ -66,6 +70,26 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
             raise DataError(
                 f"{path} exists already, and labels written into it would be lost: choose another name, or --force"
             )
+
+
+def _check_readable(path: str) -> None:
+    """Refuse a file that is missing, or that is not ours to read."""
+    if path == STANDARD:
+        return
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            from trellis.data.wrench import holds_wrench
+
+            if not holds_wrench(path):
+                raise DataError(f"cannot be read: {os.strerror(errno.EISDIR)}", path=path)
+        elif stat.S_ISREG(status.st_mode):
+            with open(path, "rb"):
+                pass
+    except OSError as error:
+        raise DataError(f"cannot be read: {reason(error)}", path=path) from None
+    except ValueError as error:  # a zero byte in the name
+        raise DataError(f"not a possible file name: {error}", path=repr(path)) from None
 
 
 def check_writable_file(option: str, path: str) -> None:

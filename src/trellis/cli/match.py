@@ -146,6 +146,7 @@ def predict(
     ] = None,
     json: Json = False,
     threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Answer for each pair whether it matches, with the alignment that says why.
 

@@ -66,6 +66,7 @@ def predict(
     model: Model,
     output: Output = "-",
     threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
     """Parse sentences: HEAD and DEPREL are filled, the other columns stay.
 

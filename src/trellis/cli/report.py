@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files
-from trellis.cli.options import KNOWLEDGE, LabelColumn, SomeModel, Threads, WordColumn, file_option, jobs
+from trellis.cli.options import KNOWLEDGE, LabelColumn, Quiet, SomeModel, Threads, WordColumn, file_option, jobs
 from trellis.errors import DataError
-
-if TYPE_CHECKING:
-    from trellis.report.page import Page
 
 
 def report(
@@ -36,6 +33,7 @@ def report(
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write one HTML page about a model on some text, or about a run.
 
@@ -80,7 +78,9 @@ def report(
             else (_texts(loaded, str(text), word_column, label_column), None)
         )
         page = page_of(loaded, data, gold=links, history=history)
-    _write(page, output)
+    page.save(output)
+    if output != "-" and not quiet:
+        typer.echo(f"wrote {output}: {', '.join(heading for heading, _ in page.sections)}", err=True)
 
 
 def _pairs(source: str | None, target: str | None, joined: str | None, gold: str | None) -> tuple[list[Any], Any]:
@@ -109,9 +109,3 @@ def _texts(model: Any, path: str, word_column: int, label_column: int) -> list[A
         return list(read_conllu(path, columns=("head", "deprel")))
     texts = read_either(path, word_column=word_column, label_column=label_column)
     return texts if hasattr(model, "extract") else [t.sentence for t in texts]
-
-
-def _write(page: Page, output: str) -> None:
-    page.save(output)
-    if output != "-":
-        typer.echo(f"wrote {output}: {', '.join(heading for heading, _ in page.sections)}", err=True)

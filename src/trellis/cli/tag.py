@@ -62,6 +62,7 @@ def predict(
     model: Model,
     output: Output = "-",
     threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
     """Tag sentences: UPOS is filled, the other columns stay.
 

@@ -111,6 +111,7 @@ def transfer(
     other = _tagged(target, target_tagger, "--target-tagger", jobs(threads))
     if len(one) != len(other):
         raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
+    new = [] if parse is None else _tagged(parse, target_tagger, "--target-tagger", jobs(threads))
     if links is not None:
         linked = [sorted(row.possible) for row in read_links(links)]
         if len(linked) != len(one):
@@ -129,7 +130,6 @@ def transfer(
         f"{found}{learner.n_pairs_} pairs; {100 * learner.conserved_:.1f} % of projected heads are kept", err=True
     )
     if parse is not None:
-        new = _tagged(parse, target_tagger, "--target-tagger", jobs(threads))
         write_conllu(output, learner.predict([s for s in new if len(s)]))
 
 

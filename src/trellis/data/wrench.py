@@ -35,6 +35,11 @@ def is_wrench(path: FilePath) -> bool:
     return os.path.isdir(path) or os.fspath(path).lower().removesuffix(".gz").endswith(".json")
 
 
+def holds_wrench(folder: FilePath) -> bool:
+    """Whether a folder has one of the files of a data set."""
+    return any(os.path.exists(os.path.join(folder, split)) for split in SPLITS)
+
+
 def read_wrench(path: FilePath, *, all_functions: bool = False) -> Iterator[VotedText]:
     """Texts with votes of a file, or of a folder's files in the order of ``SPLITS``.
 

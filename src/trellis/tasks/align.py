@@ -166,8 +166,6 @@ class Aligner(SavedEstimator):
         first: list[tuple[Text, Text]] = []
         bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
-            if len(first) < len(tune):
-                raise DataError(f"there is gold for {len(tune)} pairs but there are only {len(first)} pairs")
             self.tune_threshold(first, tune)
         return self._links(bitext, placed, given)
 
@@ -176,9 +174,8 @@ class Aligner(SavedEstimator):
     ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
         """The text, its shards where they were worked on, and hints by piece."""
         self._check()
-        compile_ahead("align")
         model = self._new_model()
-        bitext, batch = model.encode_fit(pairs, storage=Storage(self.memory))
+        bitext, batch = model.encode_fit(_then_compiling(pairs, hints), storage=Storage(self.memory))
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
         training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
@@ -391,6 +388,20 @@ def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, 
         if len(kept) < n:
             kept.append(pair)
         yield pair
+    if len(kept) < n:
+        raise DataError(f"there is gold for {n} pairs but there are only {len(kept)} pairs")
+
+
+def _then_compiling(
+    pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
+) -> Iterator[tuple[Text, Text]]:
+    """The same pairs; when all are read and nothing is wrong with them, kernels are compiled."""
+    n = 0
+    for n, pair in enumerate(pairs, start=1):  # noqa: B007  how many there were
+        yield pair
+    if hints is not None and len(hints) != n:
+        raise DataError(f"there are hints for {len(hints)} pairs but {n} pairs")
+    compile_ahead("align")
 
 
 def _shapes(bitext: Bitext) -> list[tuple[int, int]]:

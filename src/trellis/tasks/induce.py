@@ -125,8 +125,8 @@ class Inducer(Estimator):
         Labelled sentences make the start; without any the start is random.
         """
         self._check_settings()
-        compile_ahead(f"induce-{self.method}")
         X = _as_lists(X) if y is not None else self._coded(X)
+        compile_ahead(f"induce-{self.method}")
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
         if np.any(given.labels >= 0):

@@ -88,8 +88,8 @@ class Parser(ScoresTrees, SavedEstimator):
         """
         trees = [s for s in as_sentences(X) if len(s)]
         self._check_whole(label_passes=0)
-        compile_ahead("parse")
         text, heads = tagged(trees), [heads_of(s) for s in trees]
+        compile_ahead("parse")
         arcs = self._like(ArcParser).fit(text, heads)
         self.labeller_ = None
         relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
