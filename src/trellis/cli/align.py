@@ -21,7 +21,6 @@ from trellis.cli.checks import check_files, flags, refuse_beside, was_typed
 from trellis.cli.options import (
     DECODING,
     FORMAT,
-    GAMMA,
     KNOWLEDGE,
     LEARNING,
     ROUNDS,
@@ -119,7 +118,12 @@ def align(
             "--constraint", help="What both directions obey. One of: agreement, bijective, both, none", panel=LEARNING
         ),
     ] = Constraint.BOTH,
-    gamma: Annotated[float, GAMMA] = 1.0,
+    gamma: Annotated[
+        float,
+        number_option(
+            "--gamma", help="Temperature γ of the posteriors. 1: PR, down to 0.05: close to LP-EM.", panel=LEARNING
+        ),
+    ] = 1.0,
     rounds: Annotated[int, ROUNDS] = 2,
     model1_rounds: Annotated[
         int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before those of the HMM.", panel=LEARNING)
@@ -160,7 +164,7 @@ def align(
         ),
     ] = None,
     probabilities: Annotated[
-        str | None, file_option("--probabilities", help="Write log t(target | source) here.", panel=RUN)
+        str | None, file_option("--probabilities", help="Write log t(target | source) of whole words here.", panel=RUN)
     ] = None,
     history: History = None,
     threads: Threads = None,
@@ -220,7 +224,7 @@ def align(
     known = read_hints(hints) if hints is not None else None
     ways = {"--output": symmetrize.value, "--forward-links": "forward", "--reverse-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
-    if len(wanted) > 1 or (gold and model is not None) or format is Format.WORDS:
+    if len(wanted) > 1 or (gold and model is not None) or format is Format.WORDS or probabilities is not None:
         text.hold()
     with ExitStack() as files:
         # Opened before the work: a place that cannot be written to is noticed now.
@@ -241,7 +245,7 @@ def align(
         if history is not None:
             aligner.history_.save(history)
         if probabilities is not None:
-            _write_probabilities(aligner, probabilities)
+            _write_probabilities(aligner, text, probabilities)
     text.warn()
 
 
@@ -266,6 +270,8 @@ def _first_links(
     else:
         text.check_lengths()
         if gold:
+            if aligner.symmetrize != "posterior":
+                raise DataError("--tune chooses the threshold of --symmetrize posterior, and no other has one")
             aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
         links = aligner.align_stream(text.again(), hints=known)
     if gold:
@@ -312,10 +318,10 @@ def _lines(
             yield row.pharaoh(scores=scores)
 
 
-def _write_probabilities(aligner: Aligner, path: str) -> None:
+def _write_probabilities(aligner: Aligner, text: ParallelText, path: str) -> None:
     import math
 
     with writing(path) as out:
-        for left, right, forward, _ in aligner.translations():
+        for left, right, forward, _ in aligner.translations(text.beside()):
             if forward > 0.0:
                 out.write(f"{left}\t{right}\t{math.log(forward):.6g}\n")

@@ -53,6 +53,7 @@ from trellis.tasks.align_decoding import (
     links_of_pairs,
 )
 from trellis.tasks.align_hints import Hint, hints_of_pieces
+from trellis.tasks.word_links import count_word_links
 
 T = TypeVar("T")
 
@@ -65,8 +66,12 @@ CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
 HINT_PRICE = 12.0
 """What a unit of violation of given links costs, in nats."""
 SMALLEST_GAMMA = 0.05
-"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences. γ = 0 is taken as this: the
-linear program smoothed by entropy, within γ · log(number of alignments) of it (docs/decisions)."""
+"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences. At it, the projection is
+within γ · log(number of alignments) of the linear program of γ = 0 (docs/decisions)."""
+THRESHOLD = 0.4
+"""Least posterior of a link of "posterior", where none is given."""
+LEAST_LINK = 1e-3
+"""Links less likely than this are left out of the table of whole words."""
 
 Text = str | Sequence[str]
 THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
@@ -90,12 +95,12 @@ class Aligner(SavedEstimator):
 
     constraint : "both", "agreement", "bijective" or "none", in training
     decode_constraint : the same at decoding time; None: as in training
-    gamma : temperature of the projection; 1 is posterior regularization, 0 LP-EM, which is solved smoothed, as 0.05
+    gamma : temperature of the projection, 0.05 to 10; 1 is posterior regularization, 0.05 close to LP-EM
     model1_iter, max_iter : rounds of Model 1 and of the HMM
     symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
         of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
         "grow-diag-final-and"
-    threshold : of "posterior"
+    threshold : least posterior of a link, the mean of both directions; None: 0.4 of "posterior", and none of the others
     prefix : letters by which words are told apart, None: all
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
     alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
@@ -119,7 +124,7 @@ class Aligner(SavedEstimator):
     model1_iter: int = 4
     max_iter: int = 2
     symmetrize: str = "posterior"
-    threshold: float = 0.4
+    threshold: float | None = None
     prefix: int | None = 5
     p_null: float = 0.3
     concentration: float = 0.15
@@ -163,6 +168,11 @@ class Aligner(SavedEstimator):
 
         tune : gold links of the first pairs, on which the threshold is chosen
         """
+        if tune and self.symmetrize != "posterior":
+            raise DataError(
+                f"gold links choose the threshold of symmetrize='posterior', and symmetrize is {self.symmetrize!r}: "
+                "leave them out, or give the threshold itself"
+            )
         first: list[tuple[Text, Text]] = []
         bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
         if tune:
@@ -186,7 +196,7 @@ class Aligner(SavedEstimator):
             model.kind = kind
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             learner = UEM(
-                model, self._constraints(self.constraint, given), gamma=self._gamma if kind == "hmm" else 1.0,
+                model, self._constraints(self.constraint, given), gamma=self.gamma if kind == "hmm" else 1.0,
                 start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol,
                 max_evaluations=self.max_evaluations, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
             )  # fmt: skip
@@ -198,7 +208,7 @@ class Aligner(SavedEstimator):
             past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
         self.history_ = History(past)
         self.model_ = model.trimmed()
-        self.threshold_ = self.threshold
+        self.threshold_ = THRESHOLD if self.threshold is None else self.threshold
         assert step is not None  # there is at least one round
         return bitext, step.placed[0], given
 
@@ -265,8 +275,19 @@ class Aligner(SavedEstimator):
         self.threshold_ = best_threshold(precision_recall_curve(rows, gold, THRESHOLDS))
         return self.threshold_
 
-    def translations(self, *, least: float = 1e-4) -> Iterator[tuple[str, str, float, float]]:
-        """(source, target, t(target | source), t(source | target)) of the pairs with either at least ``least``."""
+    def translations(
+        self, pairs: Iterable[tuple[Text, Text]] | None = None, *, least: float = 1e-4
+    ) -> Iterator[tuple[str, str, float, float]]:
+        """(source, target, t(target | source), t(source | target)) of word pairs with either at least ``least``.
+
+        pairs : sentence pairs, such as the training text. Then words are whole words, and t is the share of a word's
+            expected links in these pairs. None: the model's own tables; these have only the first ``prefix`` letters of
+            words, by which the model tells words apart
+        """
+        if pairs is not None:
+            counted = count_word_links(_chunks(pairs), self.posteriors, LEAST_LINK)
+            yield from counted.translations(least)
+            return
         model = self._model()
         rows, columns, pair = model.table_.sources(), model.table_.row_targets, model.tables_.pair
         for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)):
@@ -291,7 +312,10 @@ class Aligner(SavedEstimator):
     def load(cls, path: FilePath, **overrides: Any) -> Self:
         """The aligner of a file; parameters that concern decoding or threads may be given anew."""
         aligner = super().load(path, **overrides)
-        aligner.threshold_ = overrides.get("threshold", aligner.threshold_)
+        if "threshold" in overrides:
+            aligner.threshold_ = THRESHOLD if aligner.threshold is None else aligner.threshold
+        elif aligner.threshold == THRESHOLD:
+            aligner.threshold = None  # once the default, and of "posterior" alone
         return aligner
 
     def _model(self) -> AlignmentModel:
@@ -302,7 +326,7 @@ class Aligner(SavedEstimator):
     def _check(self) -> None:
         if self.symmetrize not in SYMMETRIZE:
             raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
-        if not 0.0 < self.threshold <= 1.0:
+        if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
             raise DataError(f"the threshold must lie between 0 and 1 but is {self.threshold}")
         for name in ("model1_iter", "max_iter"):
             if getattr(self, name) < 0:
@@ -310,9 +334,10 @@ class Aligner(SavedEstimator):
         if self.model1_iter + self.max_iter == 0:
             raise DataError("there must be at least one round of training")
         if not isinstance(self.gamma, Real):
-            raise DataError(f"gamma must be a number (1: posterior regularization, 0: LP-EM) but is {self.gamma!r}")
-        if not (self.gamma == 0.0 or SMALLEST_GAMMA <= self.gamma <= 10.0):
-            raise DataError(f"gamma must be 0 or between {SMALLEST_GAMMA} and 10 but is {self.gamma}")
+            raise DataError(f"gamma must be a number (1: posterior regularization) but is {self.gamma!r}")
+        if not SMALLEST_GAMMA <= self.gamma <= 10.0:
+            nearest = f"; nearest to LP-EM, which is γ = 0, is {SMALLEST_GAMMA}" if self.gamma == 0 else ""
+            raise DataError(f"gamma must be between {SMALLEST_GAMMA} and 10 but is {self.gamma}{nearest}")
         if not 0.0 < self.reliability < 1.0:
             raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
         if not 1 <= self.max_evaluations <= 10**9:
@@ -324,10 +349,6 @@ class Aligner(SavedEstimator):
             if name not in CONSTRAINTS:
                 raise UnknownNameError("constraint", name, CONSTRAINTS)
         self._new_model().check()
-
-    @property
-    def _gamma(self) -> float:
-        return self.gamma or SMALLEST_GAMMA
 
     def _constraints(self, kind: str, given: Sequence[Sequence[Hint]] | None) -> list[Constraint]:
         hints = [] if given is None else [trusted(links=given, at_least=self.reliability).penalty(HINT_PRICE)]
@@ -346,7 +367,7 @@ class Aligner(SavedEstimator):
             runs = [shard.instances for shard in placed.shards]
             constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
         model = self._model().bare()
-        asked = Decoding(model, self._gamma, self.projection_tol, self.max_evaluations + 1, then)
+        asked = Decoding(model, self.gamma, self.projection_tol, self.max_evaluations + 1, then)
         return placed.run(decode, asked, constraints)
 
     def _links(
@@ -355,7 +376,8 @@ class Aligner(SavedEstimator):
         placed: Placed[Any],
         given: list[list[Hint]] | None,
     ) -> Iterator[Links]:
-        write = WriteLinks(SYMMETRIZE[self.symmetrize], self.threshold_)
+        least = self.threshold_ if self.symmetrize == "posterior" else self.threshold or 0.0
+        write = WriteLinks(SYMMETRIZE[self.symmetrize], least)
         return links_of_pairs(bitext, self._decoded(placed, given, write))
 
     def _placed(self, batch: SentencePairs) -> Placed[Piece]:

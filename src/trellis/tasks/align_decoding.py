@@ -103,7 +103,7 @@ class ShardLinks:
 
 @dataclass(frozen=True)
 class WriteLinks:
-    """Makes links of posteriors; method : one of SYMMETRIZE;  threshold : of "posterior"."""
+    """Makes links of posteriors; method : one of SYMMETRIZE;  threshold : least posterior of a link."""
 
     method: int
     threshold: float

@@ -103,7 +103,7 @@ def write_links(
                 for j in range(n_target):
                     k = base + i * n_target + j
                     score = 0.5 * (np.float64(forward[k]) + np.float64(backward[k]))
-                    if grid[i, j] if method != POSTERIOR else score >= threshold:
+                    if score >= threshold and (method == POSTERIOR or grid[i, j]):
                         rows[total] = i
                         columns[total] = j
                         scores[total] = score
