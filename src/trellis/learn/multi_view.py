@@ -38,7 +38,7 @@ from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.models.model import bare, own_model
 from trellis.models.saving import InnerHeader, SavedEstimator
-from trellis.models.views import Views
+from trellis.models.views import Views, check_outputs
 
 AGREEMENT = "agreement"
 PRICE = 10.0
@@ -272,6 +272,7 @@ class MultiView(ProjectedPrediction):
         for self.model in models:
             self._check_learner(None)
         del self.model
+        check_outputs(models)
         self._check_numbers()
         if self.maps is not None and len(self.constraints):
             raise DataError("constraints are about labels that the views share: leave out either maps or constraints")

@@ -55,7 +55,6 @@ class Views:
         self.members, self.maps = list(members), maps
         if maps is not None and len(maps) != len(self.members):
             raise DataError(f"there are {len(self.members)} views but {len(maps)} maps of labels: give one a view")
-        _check_outputs(self.members)
 
     @property
     def discriminative(self) -> bool:
@@ -231,8 +230,8 @@ class Views:
         return made
 
 
-def _check_outputs(members: Sequence[Any]) -> None:
-    """Refuse views of different outputs, which cannot agree."""
+def check_outputs(members: Sequence[Any]) -> None:
+    """Refuse models of different outputs, which cannot be trained to agree."""
     found = [getattr(member, "outputs_are", None) for member in members]
     for number, (member, own) in enumerate(zip(members, found, strict=True)):
         if own != found[0] and None not in (own, found[0]):
