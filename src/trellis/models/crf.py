@@ -64,7 +64,7 @@ class CRF(LogLinearModel, SequenceModel):
     batch_size, learning_rate, random_state : of these: sentences to a step, how far it goes, and the order of sentences
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : engine of ``fit``, ``predict`` and their like; −1: every core
+    n_jobs : threads of ``fit``, ``predict`` and their like; None: one, −1: every core
 
     Learned: ``weights_`` (n_weights,), ``edge_`` (K, K), ``start_``, ``stop_`` (K,); ``feature_names_`` and
     ``label_names_``, the vocabularies.

@@ -72,7 +72,7 @@ class DMV(TreeModel):
     smoothing : is added to every learned probability before a tree is predicted (Ganchev et al. 2010, sec. 7.3.2)
     decoding : what is predicted: "viterbi", the likeliest tree; "posterior", the tree with the most heads right in
         expectation
-    n_jobs : of ``predict``; None: every core
+    n_jobs : threads of ``predict``; None: one, −1: every core
 
     Learned: ``root_`` (T, 1), ``child_`` (T, 2 T), ``stop_`` (2, 4 T), see :class:`DMVStatistics`; ``tag_names_``.
 

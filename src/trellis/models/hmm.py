@@ -110,7 +110,7 @@ class HMM(FreeWeights, SequenceModel):
     truecase : the first word of a sentence is emitted with a small letter where it has one more often inside of
         sentences: a capital says something of a name, and of other words only where they stand. Words of the tag
         dictionary stay what they are
-    n_jobs : threads of ``predict`` and its like; −1: every core
+    n_jobs : threads of ``predict`` and its like; None: one, −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, with ``after`` (n_contexts, K, K), one for each of
     ``contexts_``, the first of which is anything; ``emission_`` (n_symbols, K) columns sum to 1 (with

@@ -43,7 +43,7 @@ class MaxEnt(LogLinearModel, TabularModel):
     batch_size, learning_rate, random_state : of these: rows to a step, how far it goes, and the order of rows
     max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
     tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : engine of ``fit``; −1: every core
+    n_jobs : threads of ``fit``; None: one, −1: every core
 
     Learned: ``weights_``, and as views of it ``feature_weights_`` (n_features, K) and ``intercept_`` (K,).
 

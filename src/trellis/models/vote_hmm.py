@@ -77,7 +77,7 @@ class VoteHMM(SequenceModel):
     functions : names of the labelling functions; a batch has a column for each
     meanings : vote -> the labels that it allows, one or (of a function that knows coarse labels) several
     transition_prior, emission_prior : Dirichlet α, 1: maximum likelihood
-    n_jobs : for ``predict`` and its like; None: every core
+    n_jobs : threads of ``predict``; None: one, −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
     over votes; ``trust_`` (n_functions, n_votes), ``silence_`` (1,); ``label_names_`` and ``votes_``, the vocabularies.

@@ -65,7 +65,7 @@ class Inducer(Estimator):
     strength, frequent : σ, and from how many occurrences on a word is regularised
     max_iter, em_iter : rounds in all, and how many of them come before sparsity; None: 30 with a table, and three
         quarters of them with features, which take longer to find their classes
-    dual_steps : compiled dual steps a round (:mod:`trellis.projection.few_steps`)
+    dual_steps : compiled dual steps a round (:mod:`trellis.projection.kernels.few_steps`)
     emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
         itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
     ascent : how the likelihood is climbed before sparsity comes in: "gradient", for features
@@ -80,7 +80,7 @@ class Inducer(Estimator):
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
     random_state, start_scale : of the random start, see SCALES;  decoding : "posterior" or "viterbi"
-    n_jobs : threads, −1: every core; the result does not depend on it
+    n_jobs : threads, None: one, −1: every core; the result does not depend on it
     memory : what training may use, bytes or such as "4G", None: half of what is free; a text without labels that takes
         more than a quarter of it is kept on disk, with the same result
 

@@ -80,7 +80,7 @@ WHOLE = 32
 
 
 class Here(NamedTuple):
-    """One pair: its size, what is asked of it, and scratch space, in few arrays as in :class:`Work`."""
+    """One pair: its size, what is asked of it, and scratch space, in few arrays as in ``align_work.Work``."""
 
     n_source: int
     n_target: int

@@ -25,7 +25,7 @@ class Layout:
     """Rows as the kernel reads them: entries that name transitions as patterns of boundaries.
 
     row_edges : (n_rows,) first entry that names a transition
-    start, row, cell, coefficient : patterns, see :class:`Edges`;  pattern : (n_slots,) that of each, 0: nothing
+    start, row, cell, coefficient : patterns, see ``chain_edges.Edges``;  pattern : (n_slots,) that of each, 0: nothing
     has_edges : (n_instances,) whether rows of the instance name transitions
     """
 

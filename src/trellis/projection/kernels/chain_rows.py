@@ -34,7 +34,7 @@ MOST_UNSHIFTED = 100.0
 class Lattice(NamedTuple):
     """Chains: tables of potentials, and the row and matrix of each slot.
 
-    offsets : (n_instances + 1,);  node_index, edge_index : (n_slots,);  potentials have slack (see :mod:`lanes`)
+    offsets : (n_instances + 1,);  node_index, edge_index : (n_slots,);  potentials have slack (see ``lanes.py``)
     wide_node, wide_edge : (n_rows,), (n_matrices,) whether the table row has potentials lost to underflow; instances
         with such rows, or that get them on the way, end with NEEDS_LOGS and nothing else written
     """
@@ -110,7 +110,7 @@ class Answer(NamedTuple):
 def project_chains(lattice, problem, edges, weights, limit, tolerance, most_evaluations, out):
     """Solve every instance.
 
-    edges : what rows say of transitions, an :class:`Edges`
+    edges : what rows say of transitions, an :class:`~trellis.projection.kernels.chain_edges.Edges`
     limit : nats by which no feasible problem moves a score
     """
     offsets, node_index, edge_index = lattice.offsets, lattice.node_index, lattice.edge_index

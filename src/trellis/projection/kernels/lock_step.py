@@ -16,7 +16,7 @@ class Solving(NamedTuple):
     rows, groups : (n_instances + 1,) rows and norm groups of each instance
     row_start : (n_rows + 1,) entries of each row;  coefficient : (n_entries,);  bound, equality : (n_rows,)
     group_start : (n_groups + 1,) rows of each group;  kind, norm, amount : (n_groups,)
-    part_rank, place_rank, n_ranks : see :class:`trellis.projection.lock_step.Entries`
+    part_rank, place_rank, n_ranks : see :class:`trellis.projection.local.Entries`
     trial : (n_rows,) where an evaluation is wanted;  hessian : those of all instances, from ``hessian_start`` on
     integers, floats, vectors, recent : state, see :mod:`solver`; vectors of one instance after those of another
     ending : (n_instances,) what the solver said last

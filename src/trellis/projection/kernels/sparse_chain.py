@@ -2,7 +2,7 @@
 
     q(y) ∝ exp(score(y)) Π_{regularised slots t} exp(−θ_{t, y_t} / weight)
 
-Potentials of one instance at a time are multiplied by exp(−θ), the recursions of :mod:`chain_infer` run over them, and
+Potentials of one instance at a time are multiplied by exp(−θ), the recursions of ``chain_infer.py`` run over them, and
 the marginals of regularised slots go where the dual step reads them. Each slot's θ is taken relative to its smallest
 entry, which goes into the log-partition: a strong penalty on all labels of a slot must not underflow.
 """

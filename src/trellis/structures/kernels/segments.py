@@ -1,4 +1,4 @@
-"""Sums and maxima over the segmentations of sequences, in O(n · (longest + K) · K) (see :mod:`segment_parts`).
+"""Sums and maxima over the segmentations of sequences, in O(n · (longest + K) · K) (see ``segment_parts.py``).
 
     a(t, d, k)  prefixes whose last segment, not yet ended, has label k and d tokens (the last d: that many or more)
     z(t, k)     prefixes whose last segment has label k and ends at t
