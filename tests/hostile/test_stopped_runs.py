@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -32,31 +33,35 @@ with writing(sys.argv[1]) as out:
 """
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("trained"))
+
+
 def temporary(folder):
     return [path.name for path in folder.iterdir() if path.name.startswith(".trellis-")]
 
 
+@contextmanager
 def writer(path):
-    """A process in the middle of writing a file."""
-    started = subprocess.Popen([sys.executable, "-c", WRITE, str(path)], stdout=subprocess.PIPE)
-    assert started.stdout.readline() == b"ready\n"
-    return started
+    """A process in the middle of writing a file; it is killed at the end."""
+    with subprocess.Popen([sys.executable, "-c", WRITE, str(path)], stdout=subprocess.PIPE) as started:
+        assert started.stdout.readline() == b"ready\n"
+        try:
+            yield
+        finally:
+            started.kill()
 
 
 @posix
 def test_what_a_killed_process_left_is_removed_when_the_folder_is_written_next(tmp_path):
-    killed, alive = writer(tmp_path / "out"), writer(tmp_path / "other")
-    killed.kill()
-    killed.wait()
-    try:
-        assert len(temporary(tmp_path)) == 2
+    with writer(tmp_path / "out"):
+        pass
+    with writer(tmp_path / "other"):
         with writing(tmp_path / "out") as out:
             out.write("whole")
         assert (tmp_path / "out").read_text() == "whole"
         assert len(temporary(tmp_path)) == 1  # that of the process which still writes
-    finally:
-        alive.kill()
-        alive.wait()
 
 
 @posix
@@ -72,8 +77,7 @@ def test_files_with_other_names_and_of_other_machines_are_left_alone(tmp_path):
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_command_that_is_stopped_leaves_no_temporary_file(number, code, tmp_path):
-    model = train(tmp_path)
+def test_a_command_that_is_stopped_leaves_no_temporary_file(number, code, model, tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -125,14 +129,13 @@ def test_a_checkpoint_that_cannot_be_written_is_told_before_any_work(kind, place
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["predict", "info"])
-def test_a_model_is_read_from_a_pipe(command, tmp_path):
-    model = train(tmp_path)
-    more = f"{tmp_path}/text.txt" if command == "predict" else ""
+def test_a_model_is_read_from_a_pipe(command, model):
+    more = model.with_name("text.txt") if command == "predict" else ""
     line = f"{sys.executable} -m trellis {command} -m <(cat {model}) {more}"
     piped = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     plain = subprocess.run(["bash", "-c", line.replace(f"<(cat {model})", str(model))], capture_output=True, text=True)
     assert (piped.returncode, plain.returncode) == (0, 0), piped.stderr
-    keep = [line for line in plain.stdout.splitlines() if "file" not in line and str(tmp_path)[:10] not in line]
+    keep = [line for line in plain.stdout.splitlines() if "file" not in line and str(model.parent)[:10] not in line]
     assert keep
     assert all(line in piped.stdout for line in keep)
 

@@ -5,6 +5,7 @@
 | done | | 0 |
 | a mistake in the arguments, or a :class:`~trellis.errors.TrellisError` | one short message | 2 |
 | Ctrl-C | ``interrupted`` | 130 |
+| SIGTERM, SIGHUP | | 143, 129 |
 | the reader of our output went away (``trellis ... | head``) | | 1 |
 | standard output cannot be written to (a full disk, or it is closed) | one short message | 2 |
 
@@ -18,8 +19,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -107,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     _open_streams()
     code = 0
     try:
-        code = _run(arguments)
+        with _ending_on_signals():
+            code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
@@ -120,6 +122,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             _complain(f"Error: standard output: cannot be written: {reason(error)}")
         code = 2
     sys.exit(code)
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the run as an exception does, so that no temporary file is left behind."""
+    before = {}
+    with suppress(ValueError):  # not the main thread
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL:
+                before[getattr(signal, name)] = signal.signal(getattr(signal, name), _end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: Any) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
+    raise SystemExit(128 + number)
 
 
 def _open_streams() -> None:

@@ -78,15 +78,14 @@ def _installation(compile_: bool) -> dict[str, Any]:
 def _model(path: str) -> dict[str, Any]:
     """Class, settings and sizes of a model, after loading it: a file that cannot be used is told as such."""
     from trellis.data.archive import read_archive
-    from trellis.models import load_model
-    from trellis.models.saving import missing_function
+    from trellis.models.saving import load_archive, missing_function
 
     archive = read_archive(path)
     configuration = archive.header.get("configuration", {})
     functions: dict[str, Any] = {
         name: _absent for name, value in configuration.items() if missing_function(value) is not None
     }
-    loaded = load_model(path, **functions)
+    loaded = load_archive(path, archive, functions)
     learned = archive.header["learned"]
     inner = [one["class"] for one in (learned.get("model"), *learned.get("models", ())) if one and "class" in one]
     names = getattr(loaded, "label_names_", None)
@@ -96,7 +95,7 @@ def _model(path: str) -> dict[str, Any]:
         **({"model in it": " and ".join(inner)} if inner else {}),
         **({} if names is None else {"labels": list(map(str, names))}),
         "parameters": sum(array.size for array in archive.arrays.values()),
-        "bytes": Path(path).stat().st_size,
+        "bytes": archive.n_bytes,
         "settings": {name: value for name, value in configuration.items() if name != "rules"},
     }
 

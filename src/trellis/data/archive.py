@@ -13,6 +13,7 @@ edits by hand, not forgery: whoever can compute it can write a file. What arrays
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -32,6 +33,9 @@ FORMAT = "trellis archive"
 VERSION = 2
 """Counts up when an older Trellis could not read what a newer one writes."""
 
+LARGEST_STREAM = 4 << 30
+"""Bytes that are read from a pipe, which are held in memory."""
+_BEGIN = b"PK\x03\x04"
 _HEADER, _DIGEST, _ARRAY = "header.json", "digest", ".npy"
 _ARRAY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _KINDS = "biuf"
@@ -39,10 +43,14 @@ _KINDS = "biuf"
 
 @dataclass(frozen=True)
 class Archive:
-    """header : what ``write_archive`` was given, as JSON keeps it (a tuple comes back as a list);  arrays : by name."""
+    """header : what ``write_archive`` was given, as JSON keeps it (a tuple comes back as a list);  arrays : by name.
+
+    n_bytes : size of the file
+    """
 
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+    n_bytes: int = 0
 
 
 def write_archive(path: FilePath, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -77,11 +85,14 @@ def read_archive(path: FilePath) -> Archive:
         raise DataError(f"expected the name of a file but got {path!r}")
     shown = os.fspath(path)
     with _opened(shown) as handle:
-        if handle.read(4) != b"PK\x03\x04":
+        begin = handle.read(len(_BEGIN))
+        if begin != _BEGIN:
             raise ModelFileError(f"{shown}: not a file that Trellis wrote; expected a model or a checkpoint")
         try:
-            with zipfile.ZipFile(handle) as archive:
-                _check_entries(archive, os.fstat(handle.fileno()).st_size)
+            content = handle if handle.seekable() else _whole(begin, handle)
+            size = content.seek(0, os.SEEK_END)
+            with zipfile.ZipFile(content) as archive:
+                _check_entries(archive, size)
                 text = archive.read(_HEADER)
                 header = _read_header(text)
                 names = [info for info in archive.infolist() if info.filename.endswith(_ARRAY)]
@@ -93,7 +104,18 @@ def read_archive(path: FilePath) -> Archive:
         except Exception as error:  # whatever foreign bytes make of zipfile, json and NumPy
             told = str(error) or type(error).__name__
             raise ModelFileError(f"{shown}: damaged ({told}); write or copy it again") from error
-    return Archive(header, arrays)
+    return Archive(header, arrays, size)
+
+
+def _whole(begin: bytes, stream: IO[bytes]) -> IO[bytes]:
+    """What a pipe gives, in memory: the list of entries stands at the end of a zip."""
+    found = io.BytesIO(begin)
+    size = found.seek(0, os.SEEK_END)
+    while block := stream.read(1 << 20):
+        size += found.write(block)
+        if size > LARGEST_STREAM:
+            raise ModelFileError(f"more than {LARGEST_STREAM >> 30} GiB from a pipe: write it to a file first")
+    return found
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -149,6 +171,8 @@ def _read_header(text: bytes) -> dict[str, Any]:
     parsed = json.loads(text)
     if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
         raise ModelFileError(f"not a file that Trellis wrote: its {_HEADER} does not say {FORMAT!r}")
+    if set(parsed) != {"format", "version", "content"}:
+        raise ModelFileError(f"damaged: its {_HEADER} holds {', '.join(sorted(parsed))}")
     version, content = parsed.get("version"), parsed.get("content")
     if not isinstance(version, int) or not isinstance(content, dict):
         raise ModelFileError(f"damaged: its {_HEADER} lacks version or content")

@@ -5,22 +5,27 @@ order mark; a line ends with LF or CRLF, the last one may lack its end. Lines st
 
 Writing. ``writing(path)`` writes to a temporary name beside the target and renames it over the target only when
 the body has ended and the bytes are on the disk. After any exception, Ctrl-C and a full disk included, the
-temporary file is gone and the old target is as it was. A target that is no regular file (a pipe, ``/dev/null``)
-and standard output cannot be renamed to and are written straight, line by line as they come.
+temporary file is gone and the old target is as it was. A process that is killed leaves its temporary file behind; the
+next one that writes into the folder removes it (:func:`_remove_stale`). A target that is no regular file (a pipe,
+``/dev/null``) and standard output cannot be renamed to and are written straight, line by line as they come.
 """
 
 from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import os
+import platform
+import re
 import secrets
 import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import IO, Any, TextIO
 
 from trellis.errors import DataError
@@ -200,7 +205,9 @@ def writing_bytes(path: FilePath) -> Iterator[IO[bytes]]:
             yield out
         return
     # The name does not grow with the target's, which may be as long as names can be.
-    temporary = os.path.join(os.path.dirname(target), f".trellis-{secrets.token_hex(8)}.tmp")
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".trellis-{_host()}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    _remove_stale(folder)
     raw: _File | None = None
     try:
         with _as_data_error(path):
@@ -214,7 +221,7 @@ def writing_bytes(path: FilePath) -> Iterator[IO[bytes]]:
             os.fsync(raw.fileno())
             raw.close()
             os.replace(temporary, target)
-            _sync_directory(os.path.dirname(target))
+            _sync_directory(folder)
     except BaseException:
         try:
             if raw is not None:
@@ -223,6 +230,58 @@ def writing_bytes(path: FilePath) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 os.unlink(temporary)
         raise
+
+
+def check_writable(path: FilePath) -> None:
+    """Refuse a file that :func:`writing` could not write, before the work whose result it is to hold."""
+    if path == STANDARD:
+        return
+    with _as_data_error(path):
+        target = os.path.realpath(path)
+        folder = os.path.dirname(target)
+        if os.path.isdir(target):
+            raise DataError("cannot be written: it is a directory", path=path_text(path))
+        if os.path.exists(target) and not os.path.isfile(target):
+            return  # a device or a pipe
+        if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            raise DataError(
+                f"cannot be written: the folder {folder} does not exist or is not writable", path=path_text(path)
+            )
+        if len(os.fsencode(os.path.basename(target))) > _longest_name(folder):
+            longest = _longest_name(folder)
+            raise DataError(f"cannot be written: its name has more than {longest} bytes", path=path_text(path))
+
+
+def _longest_name(folder: str) -> int:
+    return os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
+
+
+@cache
+def _host() -> str:
+    """The machine (or container) this process runs on: process numbers of others mean nothing here."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _remove_stale(folder: str) -> None:
+    """Remove temporary files that processes of this machine left in the folder when they were killed."""
+    if os.name != "posix":  # elsewhere a process cannot be looked for without a signal
+        return
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            found = re.fullmatch(r"\.trellis-([0-9a-f]{8})-(\d{1,9})-[0-9a-f]{16}\.tmp", name)
+            if found is not None and found[1] == _host() and not _is_alive(int(found[2])):
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's
+    return True
 
 
 @contextmanager

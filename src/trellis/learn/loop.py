@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,11 +22,12 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.progress import Progress
-from trellis.errors import ConvergenceWarning, DataError
+from trellis.errors import ConvergenceWarning, DataError, ModelFileError
 from trellis.learn.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from trellis.learn.expectation import Expectation
 from trellis.learn.history import Round
 from trellis.learn.schedule import Gamma, gamma_at, is_constant_from
+from trellis.models.saving import reading
 from trellis.projection import Duals
 
 
@@ -154,7 +156,9 @@ class Loop:
             model.set_parameters(run.parameters)
         restore = getattr(self.step, "restore", None)
         if restore is not None:
-            restore(run)
+            # what a checkpoint says of the solver is looked at here for the first time
+            with nullcontext() if settings.checkpoint is None or not len(run.history) else reading(settings.checkpoint):
+                restore(run)
         unsolved: list[tuple[float, str]] = []
         of = "" if settings.n_init == 1 else f", start {run.restart + 1} of {settings.n_init}"
         with Progress(settings.title + of, settings.max_iter, settings.verbose) as progress:
@@ -162,7 +166,10 @@ class Loop:
                 while len(run.history) < settings.max_iter and not run.converged:
                     begin = time.perf_counter()
                     number = len(run.history)
-                    found, objective = self._round(run, number)
+                    try:
+                        found, objective = self._round(run, number)
+                    except ModelFileError as error:  # statistics of a checkpoint are used in the first round
+                        raise ModelFileError(f"{settings.checkpoint}: {error}") from error
                     if found.unsolved is not None:
                         unsolved.append((found.kkt_residual, found.unsolved))
                     metric = None if self.score is None else self.score(found.duals)

@@ -19,6 +19,7 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.constraints.penalties import check_penalties, count_violations, learn_penalties, soft_rows
 from trellis.data.batch import Batch
+from trellis.data.files import check_writable
 from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import engine_for, shards_of, threads_for
@@ -145,6 +146,8 @@ class Prediction(SavedEstimator):
         for one in given:
             if not isinstance(one, Constraint | Rule):
                 raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
+        if getattr(self, "checkpoint", None) is not None:
+            check_writable(self.checkpoint)  # type: ignore[attr-defined]
         if hasattr(self, "beam"):
             self._check_whole(beam=1)
             self._check_within(beam=(1, WIDEST_BEAM))

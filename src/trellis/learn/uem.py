@@ -156,6 +156,7 @@ class UEM(ProjectedPrediction):
 
     def save(self, path: FilePath) -> None:
         """Write the model with its rules into one file; of a schedule of γ its last value."""
+        self._check_fitted()
         plain = UEM(**{**self.get_params(deep=False), "gamma": self._gamma(True)})
         plain.model_, plain.history_ = self.model_, self.history_
         super(UEM, plain).save(path)

@@ -119,7 +119,7 @@ class SavedEstimator(Estimator):
                 kind = _class(archive.header)
             if not issubclass(kind, cls):
                 raise ModelFileError(f"{path}: holds {kind.__name__!r}, not {cls.__name__!r}")
-            made: Self = _loaded(path, archive, arguments)
+            made: Self = load_archive(path, archive, arguments)
             return made
 
 
@@ -260,10 +260,11 @@ def load_model(path: FilePath, *, subclasses: Sequence[type[SavedEstimator]] = (
     [['DET', 'NOUN']]
     """
     with _known(subclasses):
-        return _loaded(path, read_archive(path), arguments)
+        return load_archive(path, read_archive(path), arguments)
 
 
-def _loaded(path: FilePath, archive: Archive, arguments: Mapping[str, Any]) -> Any:
+def load_archive(path: FilePath, archive: Archive, arguments: Mapping[str, Any]) -> Any:
+    """The model of a file that has been read; ``arguments`` as in :func:`load_model`."""
     with reading(path):
         known = _class(archive.header)._parameter_defaults()
     for argument in arguments:

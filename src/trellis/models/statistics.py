@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from trellis.data.ragged import FloatArray
-from trellis.errors import DataError
+from trellis.errors import ModelFileError
 from trellis.models.row_counts import RowCounts
 
 
@@ -37,9 +37,7 @@ def unflattened(like: Any, arrays: dict[str, FloatArray], name: str = "") -> Any
         return RowCounts.of_table(unflattened(like.table(), arrays, name))
     if not is_dataclass(like):
         if name not in arrays or arrays[name].shape != np.shape(like):
-            raise DataError(
-                f"the checkpoint's statistics{name} must have shape {np.shape(like)}: they are of another run"
-            )
+            raise ModelFileError(f"its statistics{name} must have shape {np.shape(like)}: they are of another run")
         return arrays[name] if isinstance(like, np.ndarray) else float(arrays[name])
     values = {f.name: unflattened(getattr(like, f.name), arrays, f"{name}.{f.name}") for f in fields(like)}
     return replace(like, **values)  # type: ignore[type-var]

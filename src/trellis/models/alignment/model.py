@@ -294,6 +294,9 @@ class AlignmentModel(SavedEstimator):
         self.places_ = first, second
         self._log_prior, self._is_shared = float(parameters["log_prior"][0]), True
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "source_codes_")
+
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         names = {"source": self.source_codes_.names, "target": self.target_codes_.names}
         rows: dict[str, NDArray[Any]] = {"row_offsets": self.table_.row_offsets}
