@@ -199,8 +199,7 @@ def train(
 def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: bool) -> None:
     """Rules that the labels contradict, each with a place, and those that they never test.
 
-    A rule is contradicted if it is hard and broken at all, or broken in half of its places: then its learned penalty
-    is 0.
+    A rule is contradicted if it is hard and broken at all, or broken in half of its places or more.
     """
     from trellis.constraints.strength import Kind
     from trellis.tasks.check import check_rules

@@ -1,4 +1,4 @@
-"""Which values count as numbers in expressions: those of Python and numpy, but not True and False."""
+"""Numbers in expressions: which values count as such (those of Python and numpy, but not True and False), as text."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ def is_whole(value: Any) -> bool:
 def is_text(value: Any) -> bool:
     """Whether it is a string that says something."""
     return isinstance(value, str) and bool(value.strip())
+
+
+def number(value: float) -> str:
+    """A number in as few digits as tell it from all others.
+
+    >>> number(2.0), number(0.1), number(1 / 3)
+    ('2', '0.1', '0.3333333333333333')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))

@@ -24,6 +24,7 @@ class Block:
     sign, offset : what a reader is told: his count is sign · (Σ + offset), offset (n_rows,)
     subject : his count in words
     where : row number -> "sentence 3, which has 2 tokens"
+    slot : (n_rows,) the token that a row of an implication is about; None elsewhere
     """
 
     row: IntArray
@@ -36,6 +37,7 @@ class Block:
     offset: FloatArray
     subject: str
     where: Callable[[int], str]
+    slot: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.bound)

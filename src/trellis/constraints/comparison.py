@@ -14,7 +14,8 @@ from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.count import count
 from trellis.constraints.linear_count import Count, as_count
-from trellis.constraints.rule import Rule
+from trellis.constraints.rule import Implies, Rule
+from trellis.constraints.tested import Outputs, Places, merged
 from trellis.errors import ConstraintError
 
 
@@ -85,6 +86,13 @@ class Comparison(Constraint):
         if self.low is not None and not self.equality:
             sides.append((self.low, -1))
         return [self._block(context, side, sign) for side, sign in sides]
+
+    def tested(self, outputs: Outputs) -> Places:
+        context = outputs.context
+        found = merged([outputs.test(block) for block in self.blocks(context)])
+        if not isinstance(self.rule, Implies) or self.rule.parts[0].observed or context.parts.has_variables:
+            return found
+        return found.at(outputs.holds(self.rule.parts[0]))
 
     def _block(self, context: Context, side: Count, sign: int) -> Block:
         """left − side ≤ 0, times sign; the number in ``side`` becomes the bound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,20 @@ from trellis.constraints.amounts import is_text
 from trellis.constraints.block import Block, LinkBlock, SparsityBlock
 from trellis.constraints.context import Context
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
+from trellis.constraints.tested import Outputs, Places, joined
 from trellis.errors import ConstraintError
+
+
+def is_call(code: str) -> bool:
+    """Whether a method may follow an expression without brackets around it.
+
+    >>> is_call("exists('A').implies(exists('B'))"), is_call("count('A') >= 1")
+    (True, False)
+    """
+    try:
+        return isinstance(ast.parse(code, mode="eval").body, ast.Call)
+    except SyntaxError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -85,8 +99,19 @@ class Constraint(ABC):
     def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
         """Its rows over the parts of a batch."""
 
+    def tested(self, outputs: Outputs) -> Places:
+        """Where outputs put it to the test, and where they break it."""
+        return joined([outputs.test(block) for block in self.blocks(outputs.context) if isinstance(block, Block)])
+
     def __repr__(self) -> str:
-        return self.code()
+        """The expression with its strength and its name, as one would write it."""
+        code, strength = self.code(), self._strength_code()
+        name = "" if self.given_name in (None, code) else f".named({self.given_name!r})"
+        return (code if is_call(code) else f"({code})") + strength + name if strength or name else code
+
+    def _strength_code(self) -> str:
+        """What follows the expression to give it its strength."""
+        return self.strength.code()
 
     def __bool__(self) -> NoReturn:
         raise ConstraintError(

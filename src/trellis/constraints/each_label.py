@@ -11,6 +11,7 @@ from trellis.constraints.context import Context
 from trellis.constraints.labels import label_names
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind
+from trellis.constraints.tested import Outputs, Places, joined
 from trellis.errors import ConstraintError
 
 
@@ -46,10 +47,15 @@ class EachLabel(Constraint):
         which += f" but {' and '.join(self.but)}" if self.but else ""
         return f"for every label L{which}, {self._of('L').statement()}"
 
-    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
+    def _each(self, context: Context) -> list[Constraint]:
         context.label_set(self.labels)
-        names = [name for name in self.labels or context.labels.names if name not in self.but]
-        return [block for name in names for block in self._of(name).blocks(context)]
+        return [self._of(name) for name in self.labels or context.labels.names if name not in self.but]
+
+    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
+        return [block for one in self._each(context) for block in one.blocks(context)]
+
+    def tested(self, outputs: Outputs) -> Places:
+        return joined([one.tested(outputs) for one in self._each(outputs.context)])
 
 
 def each_label(

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.amounts import is_number, is_whole
+from trellis.constraints.amounts import is_number, is_whole, number
 from trellis.constraints.block import SparsityBlock
 from trellis.constraints.condition import Key, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.linear_count import number
 from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Strength, penalty
 from trellis.errors import ConstraintError
@@ -37,6 +36,9 @@ class FewLabels(Constraint):
     def code(self) -> str:
         often = f", min_count={self.min_count}" if self.min_count > 1 else ""
         return f"few_labels_per({self.key.code()}, strength={number(self.strength.amount)}{often})"
+
+    def _strength_code(self) -> str:
+        return ""  # it is in the expression
 
     def statement(self) -> str:
         often = f" that occurs at least {self.min_count} times" if self.min_count > 1 else ""

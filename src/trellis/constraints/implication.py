@@ -21,6 +21,7 @@ from trellis.constraints.context import Context
 from trellis.constraints.entries import Entries, entries_of
 from trellis.constraints.reduction import extremes
 from trellis.constraints.rule import Rule
+from trellis.constraints.tested import Outputs, Places, joined, merged
 from trellis.data.ragged import FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.errors import ConstraintError
 
@@ -54,6 +55,16 @@ class Implication(Constraint):
                 lower = replace(upper, coefficient=-block.coefficient, bound=-block.bound)
                 made.append(self._conditional(context, replace(lower, sign=-block.sign, offset=-block.offset)))
         return made
+
+    def tested(self, outputs: Outputs) -> Places:
+        blocks, context = self.blocks(outputs.context), outputs.context
+        if self.rule.observed:
+            return merged([outputs.test(block) for block in blocks])
+        holds = outputs.holds(self.rule)
+        if self.absent:
+            somewhere = np.bincount(context.instance, weights=holds, minlength=len(context.batch)) > 0
+            return merged([outputs.test(block).where(~somewhere) for block in blocks])
+        return joined([outputs.test(block).where(holds[block.slot]) for block in blocks])
 
     def _conditional(self, context: Context, block: Block) -> Block:
         """The rows φ ≤ b of every instance, made conditional."""
@@ -121,6 +132,7 @@ def _for_each_token(context: Context, block: Block, entries: Entries, gap: Float
         offset=block.offset[instance] - room * (1.0 - entries.constant[slots]),
         subject=block.subject,
         where=_where(context, instance),
+        slot=slots,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from trellis.constraints.amounts import is_number
+from trellis.constraints.amounts import is_number, number
 from trellis.constraints.block import Units, corpus_units, instance_units, key_units, merge, token_units
 from trellis.constraints.condition import Key, word
 from trellis.constraints.context import Context
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from trellis.constraints.comparison import Comparison
 
 SCOPES = ("token", "instance", "corpus")
-
-
-def number(value: float) -> str:
-    """A number in as few digits as tell it from all others.
-
-    >>> number(2.0), number(0.1), number(1 / 3)
-    ('2', '0.1', '0.3333333333333333')
-    """
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from trellis.constraints.amounts import is_number
+from trellis.constraints.amounts import is_number, number
 from trellis.constraints.block import Block, LinkBlock
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.linear_count import number
 from trellis.constraints.link_rows import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
 from trellis.data.ragged import IntArray

@@ -1,10 +1,16 @@
 """Penalties of constraints learned from labelled data: how often gold outputs violate them.
 
-    P(Ψ_k) = (Σ_j d_k(x_j, y_j) + s) / (Σ_j T_j + 2 s)            (Chang 2011, eq. 3.10, algorithm 7; s: smoothing)
+    P(Ψ_k) = (broken_k + n p) / (places_k + n),   n = 20 s        (Chang 2011, eq. 3.10, algorithm 7; s: smoothing)
     ρ_k    = − log( P(Ψ_k) / (1 − P(Ψ_k)) ),   at least 0         (eq. 3.8)
 
-d_k is the excess of the constraint's rows, T_j the number of tokens. A constraint that is never violated has with s = 0
-an infinite penalty; s > 0 makes it large and finite, log((T + s) / s), and larger the more data says so.
+A place is where the labels put the constraint to the test (:mod:`trellis.constraints.tested`): a token at which the
+condition of an implication holds, a sentence that must have a label, a token at which a forbidden transition could be.
+The thesis counts every token as a place, whatever a constraint is about; then one that is broken at 15 of 15 places
+among 300 tokens still costs log(285 / 15).
+
+The prior is that a constraint is broken at one of 200 places, p = 1/200, and it counts as much as n places do, 10 at
+s = 0.5. So a constraint that labels never test costs log 199 = 5.3, less than one that was tested and held. One that is
+broken at half of its places or more costs nothing.
 """
 
 from __future__ import annotations
@@ -17,19 +23,50 @@ import numpy as np
 
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.constraint import Constraint
+from trellis.constraints.context import Context
 from trellis.constraints.few_labels import FewLabels
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Norm, Strength, learned
+from trellis.constraints.tested import Outputs
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError
 from trellis.structures import Parts
 
+PRIOR = 1.0 / 200.0
+"""Share of its places at which a constraint is broken, before labels are seen."""
+PRIOR_PLACES = 20.0
+"""Places that the prior counts as, for a smoothing of 1."""
+UNTESTED = float(np.log((1.0 - PRIOR) / PRIOR))
+"""ρ of a constraint that the labels never test."""
 INFINITE = 1e6
 """What ρ = ∞ is decoded with: no difference of log-probabilities outweighs it, so the output with the fewest violations
 wins, and one without any where there is such. Unlike a hard row it leaves every instance an output."""
+
+
+@dataclass(frozen=True)
+class LearnedPenalty:
+    """What labels say of a constraint whose penalty is learned.
+
+    places : how often they test it;  broken : how often they break it there;  penalty : ρ
+    """
+
+    name: str
+    places: float
+    broken: float
+    penalty: float
+
+    @property
+    def untested(self) -> bool:
+        """Whether the labels say nothing about it."""
+        return self.places == 0
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the labels break it at half of the places or more, so that it costs nothing."""
+        return self.places > 0 and 2.0 * self.broken >= self.places
 
 
 @dataclass(frozen=True)
@@ -49,22 +86,6 @@ class Violations:
 
     def __add__(self, other: Violations) -> Violations:
         return Violations(self.names, self.excess + other.excess, self.rows + other.rows, self.n_slots + other.n_slots)
-
-    def penalties(self, smoothing: float = 0.5) -> FloatArray:
-        """(n_constraints,): ρ_k.
-
-        >>> seen = Violations(("never", "once"), np.array([0.0, 1.0]), np.array([9.0, 9.0]), 99.0)
-        >>> seen.penalties(0.5).round(3).tolist(), seen.penalties(0.0).round(3).tolist()
-        ([5.293, 4.185], [inf, 4.585])
-        """
-        if not (smoothing >= 0 and np.isfinite(smoothing)):
-            raise DataError(f"smoothing of penalties must be 0 or more, got {smoothing}")
-        total = self.n_slots + 2.0 * smoothing
-        if total <= 0:
-            return np.zeros(len(self.names))
-        share = np.minimum((self.excess + smoothing) / total, 0.5)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log1p(-share) - np.log(share))
 
 
 def no_violations(names: tuple[str, ...]) -> Violations:
@@ -101,6 +122,39 @@ def _inside(rows: Rows) -> Rows:
     return replace(rows.local().canonical(), sparsity=())
 
 
+def penalty_of(places: FloatArray, broken: FloatArray, smoothing: float = 0.5) -> FloatArray:
+    """ρ of constraints that were tested at so many places, and broken at so many of them; arrays (n,).
+
+    >>> penalty_of(np.array([15.0, 15.0, 15.0, 0.0]), np.array([0.0, 1.0, 15.0, 0.0])).round(2).tolist()
+    [6.21, 3.12, 0.0, 5.29]
+    """
+    if not (smoothing >= 0 and np.isfinite(smoothing)):
+        raise DataError(f"smoothing of penalties must be 0 or more, got {smoothing}")
+    n = PRIOR_PLACES * smoothing
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.minimum((broken + n * PRIOR) / (places + n), 0.5)
+        rho = np.where(2.0 * broken >= places, 0.0, np.log1p(-share) - np.log(share))
+        return np.asarray(np.where(places > 0, rho, UNTESTED))
+
+
+def count_tests(
+    constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts
+) -> tuple[FloatArray, FloatArray]:
+    """Places and broken ones of each constraint (n_constraints,), by the labels of a batch, all of which are known.
+
+    Constraints with a strength of their own, and rows over several instances, are left out.
+    """
+    if not np.any(is_learned(constraints)) or not len(batch):
+        return np.zeros(len(constraints)), np.zeros(len(constraints))
+    outputs = Outputs(Context(batch, labels, parts), parts.of(batch.labels))
+    found = [
+        one.tested(outputs).sums(batch.weights) if one.strength.kind == Kind.LEARNED else (0.0, 0.0)
+        for one in map(as_constraint, constraints)
+    ]
+    places, broken = np.array(found).T
+    return places, broken
+
+
 def learn_penalties(
     constraints: Sequence[Constraint | Rule],
     labelled: Batch,
@@ -109,14 +163,14 @@ def learn_penalties(
     *,
     hard: bool = False,
     smoothing: float = 0.5,
-) -> FloatArray:
-    """ρ (n_constraints,) from labelled instances; 0 for constraints with a strength of their own.
+) -> list[LearnedPenalty]:
+    """What labelled instances say of each constraint of strength "learned".
 
-    hard : ρ = ∞ for all that would be learned
+    hard : ρ = ∞ for all of them
     """
     to_learn = is_learned(constraints)
     if not np.any(to_learn):
-        return np.zeros(len(constraints))
+        return []
     rows = loosened(constraints, labelled, labels, parts)
     tying = rows.coupling().constraint
     for number in tying[to_learn[tying]][:1].tolist():
@@ -124,16 +178,19 @@ def learn_penalties(
             f"the price of {rows.names[number]!r} cannot be learned, since it is about the whole corpus and not about "
             "single instances: give it a penalty or slack of its own, or make it hard"
         )
-    if hard:
-        return np.where(to_learn, INFINITE, 0.0)
-    if len(labelled) == 0:
+    if len(labelled) == 0 and not hard:
         names = [repr(name) for name, learn in zip(rows.names, to_learn, strict=True) if learn]
         more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
         raise DataError(
             f"there are no fully labelled instances to learn the strength of {', '.join(names[:3])}{more} from: give "
             "some labels, a penalty of your own for these rules, or make them all strict (hard=True, --hard)"
         )
-    return np.where(to_learn, count_violations(_inside(rows), labelled).penalties(smoothing), 0.0)
+    places, broken = count_tests(constraints, labelled, labels, parts)
+    rho = np.full(len(places), INFINITE) if hard else penalty_of(places, broken, smoothing)
+    return [
+        LearnedPenalty(rows.names[i], float(places[i]), float(broken[i]), float(rho[i]))
+        for i in np.flatnonzero(to_learn).tolist()
+    ]
 
 
 def as_constraint(item: Constraint | Rule) -> Constraint:

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.amounts import is_number
+from trellis.constraints.amounts import is_number, number
 from trellis.constraints.block import Block, merge
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.entries import Entries, patterns_of
 from trellis.constraints.labels import some_names
-from trellis.constraints.linear_count import Count, Term, number
+from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, UnknownNameError

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trellis.constraints.amounts import is_number
+from trellis.constraints.amounts import is_number, number
 from trellis.constraints.block import Block
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.count import count
-from trellis.constraints.linear_count import number
 from trellis.constraints.rule import Rule
 from trellis.errors import ConstraintError
 

@@ -18,6 +18,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from trellis.constraints.amounts import number
 from trellis.errors import ConstraintError, did_you_mean
 
 
@@ -66,6 +67,21 @@ class Strength:
             raise ConstraintError(f"the amount of a strength must be finite and not negative, got {self.amount}")
         if self.kind == Kind.SQUARED and self.amount == 0:
             raise ConstraintError("a squared penalty of strength 0 constrains nothing: leave the constraint out")
+
+    def code(self) -> str:
+        """The method call that gives a constraint this strength; nothing for a hard one.
+
+        >>> slack(0.5, "l2").code(), penalty(2).code(), penalty(1, "squared").code(), learned().code(), hard().code()
+        (".slack(0.5, 'l2')", '.penalty(2)', ".penalty(1, 'squared')", '.learned()', '')
+        """
+        amount, norm = number(self.amount), next(name for name, norm in _NORMS.items() if norm == self.norm)
+        return {
+            Kind.HARD: "",
+            Kind.SLACK: f".slack({amount})" if norm == "linf" else f".slack({amount}, {norm!r})",
+            Kind.PENALTY: f".penalty({amount})" if norm == "l1" else f".penalty({amount}, {norm!r})",
+            Kind.SQUARED: f".penalty({amount}, 'squared')",
+            Kind.LEARNED: ".learned()",
+        }[self.kind]
 
     def describe(self) -> str:
         """The tail of a sentence about the constraint."""

@@ -52,8 +52,9 @@ class CCM(CCMPrediction):
     memory : what training may use, bytes or such as "4G", None: half of what is free; rules about single instances that
         take more than a quarter of it are kept on disk, with the same result
 
-    Learned: ``model_``, ``penalties_``, ``history_``, ``n_iter_``, and ``duals_`` of "pr" and "uem": the mean dual
-    variable of each constraint's rows, the price that the last projection put on it.
+    Learned: ``model_``, ``penalties_``, ``learned_penalties_`` as of :class:`CoDL`, ``history_``, ``n_iter_``, and
+    ``duals_`` of "pr" and "uem": the mean dual variable of each constraint's rows, the price that the last projection
+    put on it.
     """
 
     model: Any

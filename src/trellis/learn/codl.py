@@ -44,12 +44,13 @@ class CoDL(CCMPrediction):
     hard : ρ = ∞ for all constraints of strength "learned"
     k_best : outputs of each instance that are learned from
     relearn : learn ρ anew from the labelling of each round, as algorithm 8 has it; otherwise ρ₀ stays
-    smoothing : s of ρ
+    smoothing : s of ρ (:mod:`trellis.constraints.penalties`): how much the prior of learned penalties counts
     beam : width of the search
     checkpoint, checkpoint_every : as in UEM
     start_scale, random_state : of the start where nothing is labelled, as in UEM; then β has nothing to hold on to
 
-    Learned: ``model_``, ``penalties_`` (ρ by name), ``history_``, ``n_iter_``, ``converged_``.
+    Learned: ``model_``, ``penalties_`` (ρ by name), ``learned_penalties_`` (what labels say of constraints of strength
+    "learned"), ``history_``, ``n_iter_``, ``converged_``.
 
     >>> from trellis.constraints import count
     >>> from trellis.models import HMM

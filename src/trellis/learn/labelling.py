@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.penalties import is_learned
+from trellis.constraints.penalties import count_tests, is_learned, penalty_of
 from trellis.constraints.rows_in_file import rows_in_file
 from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import UNBOUNDED
 from trellis.engine import Engine, Placed, shards_of, summed
 from trellis.learn.expectation import Expectation
 from trellis.learn.training import Training
 from trellis.models.model import Model, bare, rows_of, scores_of
 from trellis.projection import Duals
-from trellis.search import Labelling, Searcher
+from trellis.search import Searcher
 
 
 def searcher_of(
@@ -101,7 +101,7 @@ class ArgmaxStep:
     ) -> None:
         self.training, self.rho, self.k_best = training, rho, k_best
         self.beta, self.relearn, self.smoothing = beta, relearn, smoothing
-        self.to_learn: BoolArray = is_learned(constraints)
+        self.constraints, self.to_learn = constraints, is_learned(constraints)
         self.search = searcher_of(
             training.model, training.free_batch, constraints, training.engine, beam=beam, memory=memory
         )
@@ -121,7 +121,7 @@ class ArgmaxStep:
             placed.restore(list(duals.memory))
         found = self.search.run(partial(scores_of, model), duals.row, k=self.k_best, then=Count(model))
         counted = Counted(None) if found.collected is None else found.collected
-        rho = self._relearned(found)
+        rho = self._relearned(found.labels)
         self._left = Duals(rho, (), tuple(labels.astype(np.float64) for labels in placed.states))
         seen = found.violations
         violation = dict(zip(seen.names, (seen.excess / np.maximum(seen.rows, 1.0)).tolist(), strict=True))
@@ -132,9 +132,16 @@ class ArgmaxStep:
             None, None, violation, self._left, 0.0, 0, settled=bool(settled),
         )  # fmt: skip
 
-    def _relearned(self, found: Labelling) -> FloatArray:
-        """ρ after a round: β ρ₀ + (1 − β) ρ of the round's labelling."""
-        if not self.relearn or self.beta is None:
+    def _relearned(self, labels: LabelArray) -> FloatArray:
+        """ρ after a round: β ρ₀ + (1 − β) ρ of the round's labelling; ρ₀ where that tests nothing."""
+        if not self.relearn or self.beta is None or not np.any(self.to_learn):
             return self.rho
-        mixed = self.beta * self.rho + (1.0 - self.beta) * found.violations.penalties(self.smoothing)
-        return np.where(self.to_learn, mixed, self.rho)
+        model, at = self.training.model, 0
+        places, broken = np.zeros(len(self.rho)), np.zeros(len(self.rho))
+        for part in self.training.free_parts:
+            own = part.with_labels(labels[at : at + part.n_slots])
+            at += part.n_slots
+            seen = count_tests(self.constraints, own, model.label_names_, model.parts(own))
+            places, broken = places + seen[0], broken + seen[1]
+        mixed = self.beta * self.rho + (1.0 - self.beta) * penalty_of(places, broken, self.smoothing)
+        return np.where(self.to_learn & (places > 0), mixed, self.rho)

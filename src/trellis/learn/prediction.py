@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.expression import Written, read_constraints, write_constraints
-from trellis.constraints.penalties import check_penalties, count_violations, learn_penalties, soft_rows
+from trellis.constraints.penalties import (
+    LearnedPenalty,
+    check_penalties,
+    count_violations,
+    is_learned,
+    learn_penalties,
+    soft_rows,
+)
 from trellis.data.batch import Batch
 from trellis.data.files import check_writable
 from trellis.data.fingerprint import fingerprint
@@ -251,7 +258,8 @@ class ProjectedPrediction(Prediction):
 class CCMPrediction(Prediction):
     """What a constrained conditional model predicts: the best output of its scores less the price of violations.
 
-    Subclasses learn ``model_`` and ``penalties_``, ρ by the name of the constraint.
+    Subclasses learn ``model_``, ``penalties_``, ρ by the name of the constraint, and ``learned_penalties_``: for each
+    constraint of strength "learned", how often the labels test and break it. It is not saved.
     """
 
     has_penalties = True
@@ -259,6 +267,7 @@ class CCMPrediction(Prediction):
     hard: bool
     smoothing: float
     penalties_: dict[str, float]
+    learned_penalties_: Sequence[LearnedPenalty] = ()
 
     def predict(self, X: Any, *, constrained: bool = True) -> list[list[str]]:
         """Labels by name; with ``constrained=False`` the model's own best output."""
@@ -280,12 +289,15 @@ class CCMPrediction(Prediction):
         return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
 
     def _learned_penalties(self, training: Training) -> FloatArray:
-        """ρ₀ (n_constraints,), from the labelled instances."""
+        """ρ₀ (n_constraints,), from the labelled instances; 0 for constraints with a strength of their own."""
         labelled, model = training.labelled_batch, training.model
-        return learn_penalties(
+        self.learned_penalties_ = learn_penalties(
             self.constraints, labelled, model.label_names_, model.parts(labelled), hard=self.hard,
             smoothing=self.smoothing,
         )  # fmt: skip
+        rho = np.zeros(len(self.constraints))
+        rho[is_learned(self.constraints)] = [one.penalty for one in self.learned_penalties_]
+        return rho
 
     def decode(self, batch: Batch, *, constrained: bool = True) -> Labelling:
         """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
