@@ -68,7 +68,7 @@ def prepare(n: int) -> list:
     begin = time.perf_counter()
     sides = []
     for text, name in ((english, "en-ewt-train"), (spanish, "es-gsd-dev")):
-        tagger = Tagger(lower=True, n_jobs=2).fit(treebank(name))
+        tagger = Tagger(n_jobs=2).fit(treebank(name))
         sides.append(tagger.predict(Sentence(tuple(text[k])) for k in short))
     print(f"  tagged {len(short)} short pairs in {time.perf_counter() - begin:.0f} s", flush=True)
     begin = time.perf_counter()

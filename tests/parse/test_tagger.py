@@ -34,13 +34,40 @@ def test_tags_are_learned_and_saved(tagger, tmp_path):
     assert load_model(tmp_path / "t.trellis").predict(bare) == tagger.predict(bare)
 
 
-def test_capitals_matter_unless_told_otherwise():
-    text = [Sentence(("a", "Bill"), ("DET", "PROPN")), Sentence(("a", "bill"), ("DET", "NOUN"))] * 5
-    new = [Sentence(("a", "Bill")), Sentence(("a", "bill"))]
-    one, other = (s.labels[1] for s in Tagger(min_count=1).fit(text).predict(new))
-    assert one != other
-    one, other = (s.labels[1] for s in Tagger(min_count=1, lower=True).fit(text).predict(new))
-    assert one == other
+def test_capitals_matter_where_a_text_has_them():
+    names = [Sentence(("A", name), ("DET", "PROPN")) for name in ("Bill", "Rose", "Will", "Mark")]
+    nouns = [Sentence(("A", noun), ("DET", "NOUN")) for noun in ("bill", "rose", "will", "mark")]
+    tagger = Tagger(min_count=1).fit([*names, *nouns, *names, *nouns, *names])
+    assert [s.labels[1] for s in tagger.predict([["A", "Bill"], ["A", "bill"]])] == ["PROPN", "NOUN"]
+
+
+def test_text_without_capitals_is_tagged_without_features_of_case():
+    """Only nouns are lower-case in training, so a tagger that trusted case would call every lower-case word a noun."""
+    text = [Sentence(("Gardeners", "Plant", "roses"), ("NOUN", "VERB", "NOUN"))] * 4
+    text += [Sentence(("Owners", "Paint", "walls"), ("NOUN", "VERB", "NOUN"))] * 4
+    [found] = Tagger(min_count=1).fit(text).predict([["owners", "paint", "roses"]])
+    assert found.labels == ("NOUN", "VERB", "NOUN")
+
+
+def test_raw_text_is_tokenised_as_the_treebank_is(tmp_path, capsys):
+    tags = ("PRON", "AUX", "PART", "VERB", "PROPN", "PROPN", "PUNCT")
+    one = Sentence(("I", "do", "n't", "know", "Mr.", "Lee", "."), tags)
+    words = ("They", "did", "n't", "go", "de", "le", "jardin", ",", "no", ".")
+    tags = ("PRON", "AUX", "PART", "VERB", "ADP", "DET", "NOUN", "PUNCT", "INTJ", "PUNCT")
+    text = [one, Sentence(words, tags, multiword=(("du", 4, 6),))] * 3
+    tagger = Tagger(min_count=1).fit(text)
+    words = ("Mr.", "Lee", "does", "n't", "go", "de", "le", "jardin", ".")
+    raw = "Mr. Lee doesn't go du jardin."
+    assert tagger.predict([raw])[0].words == words
+    tagger.save(tmp_path / "t.trellis")
+    (tmp_path / "raw.txt").write_text(raw + "\n")
+    for options, expected in (((), words), (("--tokenised",), tuple(raw.split()))):
+        with pytest.raises(SystemExit) as stop:
+            main(["tag", "predict", str(tmp_path / "raw.txt"), "--model", str(tmp_path / "t.trellis"),
+                  "-o", str(tmp_path / "out.conllu"), *options])  # fmt: skip
+        assert not stop.value.code, capsys.readouterr().err
+        [found] = read_conllu(tmp_path / "out.conllu")
+        assert found.words == expected
 
 
 def test_words_without_tags_are_unknown_and_nothing_to_learn_from_is_told(tagger):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.models import ArcParser, load_model
 from trellis.tasks.conserved import ETAS, conserved, loosest
 from trellis.tasks.parse import Parser, tagged
-from trellis.tasks.projected_arcs import SentencePair, is_fragment, projected
+from trellis.tasks.projected_arcs import SentencePair, coverage, is_fragment, projected
 from trellis.tasks.transfer import Transfer, usable_pairs
 from trellis.tasks.tree_text import strip
 
@@ -150,6 +151,36 @@ def test_eta_is_found_without_trees(model):
         Transfer(**settings, eta="auto").fit_pairs(pairs[:1])
 
 
+def with_relations(s: Sentence) -> Sentence:
+    """The sentence with a relation that its tags decide."""
+    return replace(s, columns={**s.columns, "deprel": tuple(f"is-{tag}" for tag in s.labels or ())})
+
+
+def test_relations_are_transferred(tmp_path):
+    source, target, links = bitext(60, 1, noise=0.1)
+    learner = Transfer(bits=14, min_count=1).fit([with_relations(s) for s in source], target, links)
+    learner.save(tmp_path / "t.trellis")
+    for learned in (learner, load_model(tmp_path / "t.trellis")):
+        test = [with_relations(s) for s in bitext(30, 9)[1]]
+        scores = learned.attachment(test)
+        assert scores.plain.las > 0.95 * scores.plain.uas > 0.7
+    bare = Transfer(bits=14, min_count=1).fit(
+        [replace(s, columns={"head": s.columns["head"]}) for s in source], target, links
+    )
+    assert set(bare.predict(target)[0].columns["deprel"]) == {"_"}
+
+
+def test_pairs_with_most_projected_heads_are_learned_from():
+    source, target, links = bitext(20, 3)
+    poor = [own if number % 2 else own[:3] for number, own in enumerate(links)]
+    learner = Transfer(bits=10, min_count=1, max_pairs=8)
+    pairs = usable_pairs(source, target, poor, 30)
+    chosen = learner.best_pairs(pairs)
+    assert len(chosen) == 8
+    assert min(map(coverage, chosen)) >= max(coverage(pair) for pair in pairs if pair not in chosen)
+    assert learner.fit(source, target, poor).n_pairs_ == 8
+
+
 def test_a_saved_transfer_parses_the_same(tmp_path):
     learner = Transfer(bits=12, min_count=1, passes=1).fit(*bitext(15, 2))
     learner.save(tmp_path / "t.trellis")
@@ -214,4 +245,4 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
     assert re.search(r"^eta [0-9.]+; 60 pairs", capsys.readouterr().err, re.M)
     with pytest.raises(SystemExit):
         main(["evaluate", "--trees", str(tmp_path / "t.conllu"), str(tmp_path / "out.conllu")])
-    assert re.search(r"all words +[0-9.]+ +- ", capsys.readouterr().out)  # no relations, no LAS
+    assert re.search(r"all words +[0-9.]+ +[0-9.]+ ", capsys.readouterr().out)

@@ -63,6 +63,7 @@ LABELLED_KNOWLEDGE = file_option(
 )
 UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")
 MIN_COUNT = number_option("--min-count", min=1, help="Words seen less often are not told apart.", panel=LEARNING)
+TOKENISED = flag("--tokenised", help="The text is already tokenised: split it at whitespace only.", panel=RUN)
 METHOD = "How to learn."
 """What ``--method`` means; each command lists its own after it."""
 FORMAT = "How the output is written."

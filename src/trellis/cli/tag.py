@@ -12,13 +12,13 @@ from trellis.cli.options import (
     LEARNING,
     MIN_COUNT,
     SAVE,
+    TOKENISED,
     Engine,
     Model,
     Output,
     Quiet,
     Threads,
     file_option,
-    flag,
     jobs,
 )
 
@@ -33,7 +33,6 @@ def train(
         str | None,
         file_option("--dev", help="Labelled texts whose accuracy is shown. Tagged sentences.", panel=LEARNING),
     ] = None,
-    lower: Annotated[bool, flag("--lower", help="Tell words apart without their case.", panel=LEARNING)] = False,
     min_count: Annotated[int, MIN_COUNT] = 2,
     threads: Threads = None,
     engine: Engine = None,
@@ -48,7 +47,7 @@ def train(
 
     check_files({"text": text, "--dev": dev}, {"--save": save})
     held = None if dev is None else list(read_conllu(dev))
-    tagger = Tagger(lower=lower, min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(read_conllu(text))
+    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(read_conllu(text))
     tagger.save(save)
     if held is not None:
         typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")
@@ -57,9 +56,10 @@ def train(
 @tag.command(cls=answering())
 def predict(
     text: Annotated[
-        str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or one per line, words apart; `-`: stdin, likewise.")
+        str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or text with one sentence per line; `-`: stdin.")
     ],
     model: Model,
+    tokenised: Annotated[bool, TOKENISED] = False,
     output: Output = "-",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -68,12 +68,13 @@ def predict(
 
     `trellis tag predict text.txt --model tagger.trellis -o text.conllu`
     """
-    from trellis.data.conllu import NAMES, read_text, write_conllu
+    from trellis.data.conllu import NAMES, is_conllu, read_text, write_conllu
     from trellis.engine import by_chunks
     from trellis.tasks.tag import Tagger
 
     check_files({"text": text, "--model": model}, {"--output": output})
     tagger = Tagger.load(model, n_jobs=jobs(threads))
     others = [name for name in NAMES if name not in ("id", "form", "upos")]
-    sentences = (s for s in read_text(text, columns=others) if len(s))
+    raw = not (tokenised or is_conllu(text))
+    sentences = (tagger.tokenise(s) if raw else s for s in read_text(text, columns=others) if len(s))
     write_conllu(output, by_chunks(tagger.predict, sentences, tagger.n_jobs))

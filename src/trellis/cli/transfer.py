@@ -15,6 +15,7 @@ from trellis.cli.options import (
     ROUNDS,
     RUN,
     SAVE,
+    TOKENISED,
     Engine,
     Output,
     Quiet,
@@ -42,21 +43,33 @@ def transfer(
     source_parser: Annotated[
         str, file_option("--source-parser", help="Parser of the source language (`trellis parse train`).")
     ],
-    source: Annotated[str, file_option("--source", "-s", help="Source sentences. CoNLL-U (.conllu), or bare text.")],
-    target: Annotated[str, file_option("--target", "-t", help="Target sentences. Their translations, likewise.")],
+    source: Annotated[
+        str,
+        file_option("--source", "-s", help="Source sentences. CoNLL-U (.conllu), or text with one sentence per line."),
+    ],
+    target: Annotated[
+        str, file_option("--target", "-t", help="Target sentences. Their translations, in the same order.")
+    ],
     save: Annotated[str, SAVE],
     source_tagger: Annotated[
         str | None,
-        file_option("--source-tagger", help="Tag the source (`trellis tag train`).", panel=KNOWLEDGE),
+        file_option(
+            "--source-tagger", help="Tagger of the source (`trellis tag train`), which also tokenises.", panel=KNOWLEDGE
+        ),
     ] = None,
     target_tagger: Annotated[
         str | None,
-        file_option("--target-tagger", help="Tag the target, likewise.", panel=KNOWLEDGE),
+        file_option("--target-tagger", help="Tagger of the target, which also tokenises.", panel=KNOWLEDGE),
     ] = None,
     links: Annotated[
         str | None,
-        file_option("--links", help="Word links, `i-j` from 0. Default: words are aligned first.", panel=KNOWLEDGE),
+        file_option(
+            "--links",
+            help="Word links, `i-j` from 0, of tokenised text. Default: the words are aligned first.",
+            panel=KNOWLEDGE,
+        ),
     ] = None,
+    tokenised: Annotated[bool, TOKENISED] = False,
     kind: Annotated[
         Kind, name_option("--kind", help="What is learned. One of: margin, likelihood, dmv", panel=LEARNING)
     ] = Kind.MARGIN,
@@ -72,10 +85,17 @@ def transfer(
     rounds: Annotated[int | None, ROUNDS] = None,
     longest: Annotated[
         int, number_option("--longest", min=2, help="Longer sentences are not learned from.", panel=LEARNING)
-    ] = 20,
-    parse: Annotated[
-        str | None, file_option("--parse", help="Then parse these target sentences, CoNLL-U.", panel=RUN)
-    ] = None,
+    ] = 30,
+    max_pairs: Annotated[
+        int,
+        number_option(
+            "--max-pairs",
+            min=1,
+            help="Learn from this many pairs, those with most projected heads.",
+            panel=LEARNING,
+        ),
+    ] = 10_000,
+    parse: Annotated[str | None, file_option("--parse", help="Then parse these target sentences.", panel=RUN)] = None,
     output: Output = "-",
     threads: Threads = None,
     engine: Engine = None,
@@ -85,7 +105,7 @@ def transfer(
 
     `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
 
-    Both sides have tags in UPOS, or get them from a tagger.
+    Both sides have tags in UPOS, or get them from a tagger, which tokenises raw text as its treebank is tokenised.
     """
     from trellis.data.conllu import write_conllu
     from trellis.metrics.alignment import read_links
@@ -107,11 +127,12 @@ def transfer(
         {"--save": save, "--output": output if parse is not None else None},
     )
     known = Parser.load(source_parser, n_jobs=jobs(threads))
-    one = _tagged(source, source_tagger, "--source-tagger", jobs(threads))
-    other = _tagged(target, target_tagger, "--target-tagger", jobs(threads))
+    raw = links is None and not tokenised
+    one = _tagged(source, source_tagger, "--source-tagger", jobs(threads), raw=raw)
+    other = _tagged(target, target_tagger, "--target-tagger", jobs(threads), raw=raw)
     if len(one) != len(other):
         raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
-    new = [] if parse is None else _tagged(parse, target_tagger, "--target-tagger", jobs(threads))
+    new = [] if parse is None else _tagged(parse, target_tagger, "--target-tagger", jobs(threads), raw=not tokenised)
     if links is not None:
         linked = [sorted(row.possible) for row in read_links(links)]
         if len(linked) != len(one):
@@ -121,8 +142,8 @@ def transfer(
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
     learner = Transfer(
-        model=kind.value, eta=share, gamma=gamma, max_iter=rounds, longest=longest, n_jobs=jobs(threads), engine=engine,
-        verbose=not quiet,
+        model=kind.value, eta=share, gamma=gamma, max_iter=rounds, longest=longest, max_pairs=max_pairs,
+        n_jobs=jobs(threads), engine=engine, verbose=not quiet,
     ).fit(known.predict(one), other, linked)  # fmt: skip
     learner.save(save)
     found = f"eta {learner.eta_:g}; " if share == "auto" else ""
@@ -146,14 +167,17 @@ def _share(eta: str | None) -> float | str | None:
     return share
 
 
-def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None) -> list[Sentence]:
-    """The sentences of a file, tagged where there is a tagger for them."""
-    from trellis.data.conllu import read_text
+def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None, *, raw: bool) -> list[Sentence]:
+    """The sentences of a file, tagged where there is a tagger for them; ``raw`` : bare text is tokenised."""
+    from trellis.data.conllu import is_conllu, read_text
     from trellis.tasks.tag import Tagger
 
     sentences = list(read_text(path))
     if tagger is not None:
-        return Tagger.load(tagger, n_jobs=n_jobs).predict(sentences)
+        known = Tagger.load(tagger, n_jobs=n_jobs)
+        if raw and not is_conllu(path):
+            sentences = [known.tokenise(s) for s in sentences]
+        return known.predict(sentences)
     if any(len(s) and (s.labels is None or None in s.labels) for s in sentences):
         raise DataError(f"{path} has words without tags (UPOS): give a tagger of its language, {option}")
     return sentences

@@ -53,6 +53,7 @@ def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence
             path=name,
             line=numbers[0],
             rows=line_numbers(numbers),
+            multiword=_multiword(block, len(rows)),
         )
 
 
@@ -61,10 +62,15 @@ def read_text(path: FilePath, *, columns: Sequence[str] = ()) -> Iterator[Senten
 
     A blank line of bare text is a sentence without words.
     """
-    if str(path).removesuffix(".gz").endswith(".conllu"):
+    if is_conllu(path):
         yield from read_conllu(path, columns=columns)
         return
     yield from text.read_text(path)
+
+
+def is_conllu(path: FilePath) -> bool:
+    """Whether a file is CoNLL-U by its name."""
+    return str(path).removesuffix(".gz").endswith(".conllu")
 
 
 def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | None = "upos") -> None:
@@ -141,6 +147,16 @@ def _words(block: Block, name: str) -> tuple[list[list[str]], list[int]]:
                 f"expected a head from 0 to {len(rows)}, or '_', but found {cells[HEAD]!r}", path=name, line=line
             )
     return rows, numbers
+
+
+def _multiword(block: Block, n_words: int) -> tuple[tuple[str, int, int], ...]:
+    """The multiword tokens of a sentence."""
+    found = []
+    for cells in block.rows:
+        first, dash, last = cells[ID].partition("-")
+        if dash and 1 <= int(first) < int(last) <= n_words:
+            found.append((cells[FORM], int(first) - 1, int(last)))
+    return tuple(found)
 
 
 def _is_head(cell: str, n_words: int) -> bool:

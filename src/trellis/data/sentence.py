@@ -18,6 +18,7 @@ class Sentence:
     comments : comment lines before the words, as written
     path, line : the file and its line of the first word; not part of equality
     rows : (n,) line of each word where each has its own (a ``range`` as long as they follow each other)
+    multiword : (surface form, first word, the one after the last) of each multiword token of a treebank
 
     >>> sentence = Sentence(("time", "flies"), ("NOUN", None), path="a.tsv", line=7, rows=range(7, 9))
     >>> len(sentence), sentence.line_of(1)
@@ -31,6 +32,7 @@ class Sentence:
     path: str | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
     rows: Sequence[int] | None = field(default=None, compare=False, repr=False)
+    multiword: tuple[tuple[str, int, int], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.words)

@@ -27,18 +27,30 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class SentencePair:
-    """A sentence pair without punctuation: tagged words, the source tree, and links (i, j) between places from 0."""
+    """A sentence pair without punctuation: tagged words, the source tree, and links (i, j) between places from 0.
+
+    relations : of the source words to their heads, None where unknown
+    """
 
     source: list[tuple[str, str]]
     heads: list[int]
     target: list[tuple[str, str]]
     links: list[Link]
+    relations: Sequence[str | None] | None = None
 
 
 def strip_pair(
-    source: Stripped, heads: Sequence[int | None], target: Stripped, links: Iterable[Link], number: int
+    source: Stripped,
+    heads: Sequence[int | None],
+    target: Stripped,
+    links: Iterable[Link],
+    number: int,
+    relations: Sequence[str | None] | None = None,
 ) -> SentencePair | None:
-    """A pair with links between stripped words; None where a side has no words or the source no whole tree."""
+    """A pair with links between stripped words; None where a side has no words or the source no whole tree.
+
+    relations : of all words of the source sentence
+    """
     ahead, back = ({place: k for k, place in enumerate(side.places)} for side in (source, target))
     kept = []
     for i, j in links:
@@ -51,7 +63,8 @@ def strip_pair(
     whole = [head for head in heads if head is not None]
     if not source.words or not target.words or len(whole) != len(heads):
         return None
-    return SentencePair(source.words, whole, target.words, kept)
+    own = None if relations is None else [relations[place] for place in source.places]
+    return SentencePair(source.words, whole, target.words, kept, own)
 
 
 def is_fragment(pair: SentencePair) -> bool:
@@ -61,19 +74,29 @@ def is_fragment(pair: SentencePair) -> bool:
 
 def projected(pair: SentencePair) -> list[tuple[int, int]]:
     """The projected arcs (head, child) of a pair, words from 1, through links between words of like tags."""
+    return sorted(projected_relations(pair))
+
+
+def projected_relations(pair: SentencePair) -> dict[tuple[int, int], str | None]:
+    """The projected arcs (head, child) of a pair, and the relation that each has in the source tree."""
     links = [(i, j) for i, j in pair.links if _alike(pair.source[i][1], pair.target[j][1])]
     targets: dict[int, list[int]] = {}
     for i, j in links:
         targets.setdefault(i, []).append(j)
-    found = set()
+    found: dict[tuple[int, int], str | None] = {}
     for i, j in links:
-        head = pair.heads[i]
+        head, relation = pair.heads[i], None if pair.relations is None else pair.relations[i]
         if head == 0:
-            found.add((0, j + 1))
+            found.setdefault((0, j + 1), relation)
         for k in targets.get(head - 1, ()) if head else ():
             if k != j:
-                found.add((k + 1, j + 1))
-    return sorted(found)
+                found.setdefault((k + 1, j + 1), relation)
+    return found
+
+
+def coverage(pair: SentencePair) -> float:
+    """The share of target words that a projected arc gives a head."""
+    return len({child for _, child in projected_relations(pair)}) / len(pair.target)
 
 
 def _alike(one: str, other: str) -> bool:

@@ -1,4 +1,8 @@
-"""A tag for every word: a CRF over the word, its ends, what it is made of and its neighbours."""
+"""Part-of-speech tagger: a CRF over the word, its prefix and suffixes, its characters and its neighbours.
+
+Raw text is tokenised as the treebank that the tagger learned from is. Text without capitals is tagged without features
+of case: every second training sentence is learned from without them.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,40 @@ from numpy.typing import NDArray
 from trellis.data.bio import Labels
 from trellis.data.on_demand import OnDemand
 from trellis.data.sentence import Sentence
-from trellis.data.tokens import TextLike, as_sentences
+from trellis.data.tokens import TextLike, as_sentences, check_list
+from trellis.data.treebank_tokens import TreebankTokeniser
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+
+WITHOUT_CASE = 2
+"""One in so many training sentences is learned from without features of case."""
+
+
+class _Tokens(TypedDict):
+    """What a file keeps of a tokeniser."""
+
+    whole: list[str]
+    before: list[str]
+    after: list[str]
+    contractions: dict[str, list[str]]
+    hyphens: bool
 
 
 class _Names(TypedDict):
     """What a file keeps beside the arrays."""
 
     crf: InnerHeader
+    tokeniser: _Tokens
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
-    lower : whether words are told apart without their case, as text without capitals wants it
     min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
 
-    Learned: ``crf_``.
+    Learned: ``crf_`` and ``tokeniser_``, which splits raw text into words as the training sentences have them.
 
     >>> from trellis.data.sentence import Sentence
     >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
@@ -38,7 +56,6 @@ class Tagger(SavedEstimator):
     ('N', 'V')
     """
 
-    lower: bool = False
     min_count: int = 2
     l2: float = 0.5
     max_iter: int = 60
@@ -60,19 +77,20 @@ class Tagger(SavedEstimator):
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
         crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
-        described = OnDemand(len(text), lambda number: self.described(text[number].words))
+        described = OnDemand(len(text), lambda number: _described(text[number].words, case=number % WITHOUT_CASE != 0))
+        self.tokeniser_ = TreebankTokeniser.fit(text)
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
     def predict(self, X: Iterable[TextLike]) -> list[Sentence]:
         """Return the sentences with tags for labels.
 
-        X : sentences, lists of words, or strings, which are tokenised.
+        X : sentences, lists of words, or strings, which are tokenised as the training sentences are.
         """
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
-        given = as_sentences(X)
-        found = self.crf_.predict([self.described(s.words) for s in given])
+        given = as_sentences(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
+        found = self.crf_.predict([_described(s.words, case=_has_capitals(s.words)) for s in given])
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
     def score(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> float:
@@ -88,20 +106,31 @@ class Tagger(SavedEstimator):
             raise DataError("no word has a tag (UPOS), so there is no accuracy")
         return sum(one == other for one, other in pairs) / len(pairs)
 
-    def described(self, words: Sequence[str]) -> list[list[str]]:
-        """What the CRF is told of each word."""
-        return [_features(words, i, self.lower) for i in range(len(words))]
+    def tokenise(self, sentence: Sentence) -> Sentence:
+        """A sentence of raw text, its words split further as those of the training sentences are."""
+        self._check_fitted()
+        return replace(sentence, words=tuple(self.tokeniser_.split(" ".join(sentence.words))), labels=None)
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
         header, arrays = to_archive(self.crf_)
-        return {"crf": header}, arrays
+        return {"crf": header, "tokeniser": self.tokeniser_.to_json()}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.crf_ = from_archive(names["crf"], arrays, CRF)
+        self.tokeniser_ = TreebankTokeniser.from_json(names["tokeniser"])
 
 
-def _features(words: Sequence[str], i: int, lower: bool) -> list[str]:
+def _has_capitals(words: Sequence[str]) -> bool:
+    return any(word != word.lower() for word in words)
+
+
+def _described(words: Sequence[str], *, case: bool) -> list[list[str]]:
+    """The features of each word."""
+    return [_features(words, i, case) for i in range(len(words))]
+
+
+def _features(words: Sequence[str], i: int, case: bool) -> list[str]:
     word, before = words[i].lower(), words[i - 1].lower() if i else "<s>"
     after = words[i + 1].lower() if i + 1 < len(words) else "</s>"
     named = {
@@ -109,7 +138,7 @@ def _features(words: Sequence[str], i: int, lower: bool) -> list[str]:
         "s-1": before[-3:], "s+1": after[-3:], "-1w": f"{before}|{word}", "digit": any(map(str.isdigit, word)),
         "sign": not any(map(str.isalnum, word)),
     }  # fmt: skip
-    if not lower:
-        case = "upper" if words[i].isupper() else "title" if words[i][:1].isupper() else "lower"
-        named |= {"case": case, "first": i == 0 and case}
+    if case:
+        kind = "upper" if words[i].isupper() else "title" if words[i][:1].isupper() else "lower"
+        named |= {"case": kind, "first": i == 0 and kind}
     return [f"{name}={value}" for name, value in named.items()]

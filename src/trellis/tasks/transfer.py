@@ -23,6 +23,7 @@ import numpy as np
 
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
+from trellis.data.columns import FILLER
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
 from trellis.engine import Piece, engine_for, shards_of
@@ -35,7 +36,8 @@ from trellis.projection import Item, Projector, ShardAnswer
 from trellis.structures import Structure
 from trellis.tasks.conserved import ETAS, conserved, loosest
 from trellis.tasks.parse import tagged
-from trellis.tasks.projected_arcs import Link, SentencePair, is_fragment, projected, strip_pair
+from trellis.tasks.projected_arcs import Link, SentencePair, coverage, is_fragment, projected, strip_pair
+from trellis.tasks.transferred_relations import learn_relations
 from trellis.tasks.tree_task import TreeTask
 from trellis.tasks.tree_text import strip
 
@@ -58,14 +60,15 @@ class Transfer(TreeTask):
     max_iter : rounds of learning; None: 2 of "margin", 1 of the others
     steps : of L-BFGS in each round of "likelihood"
     longest : target sentences of more words, punctuation aside, are left out
+    max_pairs : learn from at most this many pairs, those in which most target words are given a head
     l2 : strength of the prior of "likelihood"
     passes, learning_rate : of margin steps;  orders : in which the trees are met, by a parser each
     lexical : whether the target parser looks at words, or at tags alone
     bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
     n_jobs, engine : where the work is done
 
-    Learned: ``model_``, ``eta_``, ``n_pairs_`` and ``conserved_``, the share of words with given heads that keep one in
-    predicted trees.
+    Learned: ``model_``, ``labeller_`` (of relations; None if the source trees have none), ``eta_``, ``n_pairs_`` and
+    ``conserved_``, the share of words with given heads that keep one in predicted trees.
     """
 
     model: str = "margin"
@@ -73,7 +76,8 @@ class Transfer(TreeTask):
     gamma: float = 1.0
     max_iter: int | None = None
     steps: int = 20
-    longest: int = 20
+    longest: int = 30
+    max_pairs: int = 10_000
     l2: float = 40.0
     passes: int = 1
     learning_rate: float = 0.01
@@ -91,7 +95,12 @@ class Transfer(TreeTask):
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
         self._check_settings()
-        return self.fit_pairs(usable_pairs(source, target, links, self.longest))
+        return self.fit_pairs(self.best_pairs(usable_pairs(source, target, links, self.longest)))
+
+    def best_pairs(self, pairs: Sequence[SentencePair]) -> list[SentencePair]:
+        """The pairs that are learned from, in their order."""
+        covered = np.array([coverage(pair) for pair in pairs])
+        return [pairs[k] for k in np.sort(np.argsort(-covered, kind="stable")[: self.max_pairs])]
 
     def fit_pairs(self, pairs: Sequence[SentencePair], start: ArcParser | None = None) -> Self:
         """Learn from pairs without punctuation; ``start`` : a parser of tags in place of one of the source trees."""
@@ -108,7 +117,11 @@ class Transfer(TreeTask):
         given = [projected(pair) for pair in pairs]
         self.model_ = self._arc_parser(text, given, start) if start is not None else self._dmv(pairs, text, given)
         self.n_pairs_ = len(pairs)
-        self.conserved_ = self.conserved(pairs)
+        self.model_.n_jobs = self.n_jobs
+        trees = self.model_.predict(text)
+        kept, words = conserved(pairs, trees)
+        self.conserved_ = float(kept.sum() / max(words.sum(), 1))
+        self.labeller_ = learn_relations(self.model_, pairs, trees, self.min_count)
         return self
 
     def _found_eta(self, pairs: Sequence[SentencePair], start: ArcParser | None) -> float:
@@ -202,16 +215,12 @@ class Transfer(TreeTask):
         )  # fmt: skip
         return parser.fit([pair.source for pair in pairs], [pair.heads for pair in pairs])
 
-    def conserved(self, pairs: Sequence[SentencePair]) -> float:
-        """Of the words that are given heads, the share that keep one in predicted trees: needs no treebank."""
-        self.model_.n_jobs = self.n_jobs
-        kept, words = conserved(pairs, self.model_.predict([pair.target for pair in pairs]))
-        return float(kept.sum() / max(words.sum(), 1))
-
     def _check_settings(self) -> None:
         if self.model not in ROUNDS:
             raise UnknownNameError("model", self.model, ROUNDS)
-        self._check_whole(max_iter=1, steps=1, longest=2, passes=1, orders=1, bits=4, min_count=1, source_passes=1)
+        self._check_whole(
+            max_iter=1, steps=1, longest=2, max_pairs=1, passes=1, orders=1, bits=4, min_count=1, source_passes=1
+        )
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26))
         if self.eta != AUTO:
             self._check_within(eta=(0.0, 1.0))
@@ -238,7 +247,8 @@ def usable_pairs(
     sides = zip(source, tagged(source), target, tagged(target), links, strict=True)
     for number, (one, own, other, theirs, linked) in enumerate(sides, start=1):
         left = strip(one, own)
-        pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number)
+        relations = [None if r == FILLER else r for r in one.columns["deprel"]] if "deprel" in one.columns else None
+        pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number, relations)
         if pair is not None and len(pair.target) <= longest and not is_fragment(pair) and projected(pair):
             made.append(pair)
     return made

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
-from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.arc_labeller import ArcLabeller
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.tasks.parse import ScoresTrees, tagged
+from trellis.tasks.transferred_relations import relations_of
 from trellis.tasks.tree_text import strip, with_heads
 
 
@@ -18,15 +20,17 @@ class SavedTrees(TypedDict):
     """What a file keeps beside the arrays."""
 
     model: InnerHeader
+    labeller: NotRequired[InnerHeader]
 
 
 class TreeTask(ScoresTrees, SavedEstimator):
-    """Subclasses learn ``model_``, which is one of ``kinds``."""
+    """Subclasses learn ``model_``, which is one of ``kinds``, and perhaps ``labeller_``, which names relations."""
 
     learned_names: ClassVar[Any] = SavedTrees
     kinds: ClassVar[tuple[type, ...]]
     n_jobs: int | None
     model_: Any
+    labeller_: ArcLabeller | None = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -39,16 +43,28 @@ class TreeTask(ScoresTrees, SavedEstimator):
         self.model_.n_jobs = self.n_jobs
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         trees = self.model_.predict([own.words for own in stripped])
-        return [with_heads(s, own.whole(heads)) for s, own, heads in zip(given, stripped, trees, strict=True)]
+        relations = self._relations([own.words for own in stripped], trees)
+        return [
+            with_heads(s, own.whole(heads), None if named is None else own.whole_relations(named))
+            for s, own, heads, named in zip(given, stripped, trees, relations, strict=True)
+        ]
+
+    def _relations(
+        self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]
+    ) -> Sequence[Sequence[str] | None]:
+        """The relations of the words of each sentence to their heads; None where they are unknown."""
+        if self.labeller_ is None:
+            return [None] * len(text)
+        return relations_of(self.labeller_, self.model_, text, trees)
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        header, arrays = to_archive(self.model_)
-        return {"model": header}, arrays
+        return members_to_archive({"model": self.model_, "labeller": self.labeller_})
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        self.model_ = from_archive(names["model"], arrays, self.kinds)
+        made = members_from_archive(names, arrays, {"model": self.kinds, "labeller": ArcLabeller})
+        self.model_, self.labeller_ = made["model"], made["labeller"]
 
     def _check_settings(self) -> None:
         """Refuse settings that cannot be."""

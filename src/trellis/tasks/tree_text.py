@@ -15,6 +15,8 @@ from trellis.data.sentence import Sentence
 
 PUNCTUATION = ("PUNCT",)
 """Tags of what is stripped."""
+PUNCTUATION_RELATION, ROOT_RELATION = "punct", "root"
+"""Relations of Universal Dependencies."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,15 @@ class Stripped:
             found[place] = self.places[head - 1] + 1 if head else 0
         return found
 
+    def whole_relations(self, relations: Sequence[str]) -> list[str]:
+        """The relations of these words as those of the whole sentence."""
+        found = [PUNCTUATION_RELATION] * self.length
+        if not self.places:
+            found[:1] = [ROOT_RELATION]
+        for place, relation in zip(self.places, relations, strict=True):
+            found[place] = relation
+        return found
+
 
 def strip(sentence: Sentence, text: Sequence[tuple[str, str]]) -> Stripped:
     """A sentence, whose tagged words are ``text``, without its punctuation."""
@@ -56,7 +67,7 @@ def strip(sentence: Sentence, text: Sequence[tuple[str, str]]) -> Stripped:
     return Stripped([text[place] for place in places], places, len(sentence))
 
 
-def with_heads(sentence: Sentence, heads: Sequence[int]) -> Sentence:
-    """The sentence with another tree, whose relations are not known."""
-    columns = {**sentence.columns, "head": tuple(map(str, heads)), "deprel": (FILLER,) * len(sentence)}
-    return replace(sentence, columns=columns)
+def with_heads(sentence: Sentence, heads: Sequence[int], relations: Sequence[str] | None = None) -> Sentence:
+    """The sentence with another tree; without ``relations`` they are unknown."""
+    named = tuple(relations) if relations is not None else (FILLER,) * len(sentence)
+    return replace(sentence, columns={**sentence.columns, "head": tuple(map(str, heads)), "deprel": named})
