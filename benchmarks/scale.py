@@ -182,9 +182,10 @@ def induce(
     runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str,
     *, method: str, rounds: int, labels: int = 17, what: str | None = None,
 ) -> None:  # fmt: skip
+    before = ("--em-rounds", rounds // 2) if method == "sparse" else ()
     runs.trellis(
         "induce", make_words(folder, n, work), "-k", labels, "--method", method, "--emissions", "table", "-o",
-        work / "tags", "--rounds", rounds, "--em-rounds", rounds // 2, "--threads", threads, "--memory", memory, "-q",
+        work / "tags", "--rounds", rounds, *before, "--threads", threads, "--memory", memory, "-q",
         "--force", what=what or f"induce {method}", size=n, labels=labels, threads=threads, memory=memory,
         rounds=rounds,
     )  # fmt: skip

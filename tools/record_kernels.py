@@ -26,7 +26,7 @@ PEOPLE = EXAMPLES / "people"
 MODEL = "{folder}/fields.trellis"
 TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --save {MODEL}"
 ALIGN = "trellis align -i {folder}/pairs.txt -o {folder}/links"
-INDUCE = "trellis induce {folder}/words.txt -k 5 --rounds 6 --em-rounds 3 --frequent 2 --force -o {folder}/tags.tsv"
+INDUCE = "trellis induce {folder}/words.txt -k 5 --rounds 6 --frequent 2 --force -o {folder}/tags.tsv"
 TEXT = 'text = [line.split() for line in open("{folder}/words.txt")]\n'
 TAGS = "labels = [['A' if len(w) < 4 else 'B' for w in s] for s in text]\n"
 PLAIN = "from trellis import HMM, UEM\nUEM(HMM(['A', 'B', 'C'], min_count=1), max_iter=3, random_state=0)"

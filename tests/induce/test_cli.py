@@ -12,7 +12,7 @@ from trellis.errors import DataError
 from .toy import WORDS, sentences
 
 TEXT, TAGS = sentences(120)
-QUICK = ["-k", "4", "--rounds", "8", "--em-rounds", "3", "--frequent", "5", "--threads", "1", "-q"]
+QUICK = ["-k", "4", "--rounds", "8", "--frequent", "5", "--threads", "1", "-q"]
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def induce(
         number_option(
             "--em-rounds",
             min=0,
-            help="How many of the rounds come before sparsity. Default: 3/4; with a table 30.",
+            help="How many of the rounds come before sparsity. Default: 3/4; with a table 30 at most.",
             panel=LEARNING,
         ),
     ] = None,
@@ -178,6 +178,10 @@ def induce(
 
     if model is not None:
         refuse_beside(context, "--model", "tags without training", TRAINING)
+    if method is not Method.SPARSE:
+        refuse_beside(context, f"--method {method.value}", "has no rounds of sparsity", SPARSITY)
+    if closed is not None:
+        refuse_beside(context, "--closed", "keeps every word of the text apart", flags("min_count"))
     read = {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--model": model}
     written = {"--output": output, "--save": save, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
@@ -219,6 +223,7 @@ TRAINING = flags(
     "memory",
 )  # fmt: skip
 """Options that training alone reads."""
+SPARSITY = flags("strength", "em_rounds", "dual_steps")
 
 
 def _read(path: str) -> Iterator[Sentence]:

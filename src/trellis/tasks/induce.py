@@ -63,15 +63,16 @@ class Inducer(Estimator):
     labels : how many states, or their names
     method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
     strength, frequent : σ, and from how many occurrences on a word is regularised
-    max_iter, em_iter : rounds in all, and how many of them come before sparsity; None: 30 with a table, and three
-        quarters of them with features, which take longer to find their classes
+    max_iter, em_iter : rounds in all, and how many of them come before sparsity; None: three quarters of them, and with
+        a table 30 at most, since features take longer to find their classes
     dual_steps : compiled dual steps a round (:mod:`trellis.projection.kernels.few_steps`)
     emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
         itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
     ascent : how the likelihood is climbed before sparsity comes in: "gradient", for features
         (:mod:`trellis.learn.direct`), or "em"; None: by gradients wherever there are features
     l2 : strength of the prior of the weights of features; None: √n / 80 for a text of n words, 1 of 6,400
-    emission_prior, transition_prior : Dirichlet α; None: 1 (maximum likelihood), and 0.1 for "vb"
+    emission_prior, transition_prior : Dirichlet α, of emissions with a table only; None: 1 (maximum likelihood), and
+        0.1 for "vb"
     min_count : rarer words are emitted as one unknown word; 1: every word is itself
     closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word of the
         training text is rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
@@ -141,8 +142,8 @@ class Inducer(Estimator):
         constraints = self._constraints()
         plain = self.max_iter
         if constraints:
-            first = EM_ROUNDS if self.emissions_ == "table" else 3 * self.max_iter // 4
-            plain = min(first if self.em_iter is None else self.em_iter, self.max_iter)
+            most = 3 * self.max_iter // 4
+            plain = self.em_iter if self.em_iter is not None else min(EM_ROUNDS, most) if self._by_table else most
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
@@ -246,6 +247,10 @@ class Inducer(Estimator):
         """How the likelihood is climbed."""
         return self.ascent or ("gradient" if self.emissions_ == "features" and self.gamma > 0 else "em")
 
+    @property
+    def _by_table(self) -> bool:
+        return self.emissions_ == "table"
+
     def _hmm_settings(self, X: Any) -> dict[str, Any]:
         variational = self.method == "vb"
         default = 0.1 if variational else 1.0
@@ -279,10 +284,19 @@ class Inducer(Estimator):
             raise DataError("at gamma=0 the best states jump and there is no gradient to follow: ascent='em'")
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
+        if self.emission_prior is not None and not self._by_table:
+            raise DataError("emission_prior is for emissions='table': the weights of features have the prior l2")
+        if self.l2 is not None and self._by_table:
+            raise DataError("l2 is for emissions='features': a table has the prior emission_prior")
         bytes_of(self.memory)
         self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
+        if self._constraints() and self.em_iter is not None and self.em_iter >= self.max_iter:
+            raise DataError(
+                f"em_iter={self.em_iter} of max_iter={self.max_iter} rounds leaves none for sparsity: make em_iter "
+                "smaller, or method='em'"
+            )
         if isinstance(self.labels, str) or not isinstance(self.labels, int | Sequence):
             raise DataError(f"labels must be a number of states, or a list of names, got {self.labels!r}")
 
