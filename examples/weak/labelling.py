@@ -136,11 +136,9 @@ def write(folder: Path) -> None:
     (folder / "gold.tsv").write_text("\n".join(blocks), encoding="utf-8")
 
 
-def main() -> None:
-    if sys.argv[1:] == ["--write"]:
-        write(Path(__file__).parent)
-        return
-    sentences, gold = texts(600, seed=0)
+def main(n: int = 600) -> None:
+    """Aggregate the votes on n texts, and train a tagger on the result."""
+    sentences, gold = texts(n, seed=0)
     votes = votes_on(sentences)
     aggregator = Aggregator(["DRUG", "AILMENT"]).fit(votes)
     print("what is estimated of each function, without a gold label:")
@@ -160,4 +158,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--write"]:
+        write(Path(__file__).parent)
+    else:
+        main()

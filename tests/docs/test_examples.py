@@ -16,6 +16,8 @@ DRAWINGS = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
 OWN = sorted(path for path in EXAMPLES.glob("own_*.py"))
 NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 GENERATORS = [path for path in sorted(EXAMPLES.glob("*/generate.py")) if "HERE = " in path.read_text(encoding="utf-8")]
+SAMPLES = {"ads": "0", "citations": "1"}
+"""Samples of fields and the seeds that they were made with."""
 
 
 @pytest.fixture
@@ -65,6 +67,36 @@ def test_samples_are_what_their_generator_writes(path, tmp_path):
     assert written
     for name, content in written.items():
         assert content == before[name], name
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_of_fields_are_what_their_generator_writes(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path), "--seed", SAMPLES[name]])
+    runpy.run_path(str(EXAMPLES / name / "generate.py"), run_name="__main__")
+    written = list(tmp_path.iterdir())
+    assert len(written) == 3
+    for path in written:
+        assert path.read_bytes() == (EXAMPLES / name / path.name).read_bytes(), path.name
+
+
+@pytest.mark.slow
+def test_weak_labels_are_better_than_the_majority_and_teach_a_tagger(capsys):
+    runpy.run_path(str(EXAMPLES / "weak" / "labelling.py"))["main"](150)
+    shown = capsys.readouterr().out
+    majority, aggregated = map(float, re.findall(r"(?:vote|aggregated) ([0-9.]+)", shown)[-2:])
+    (tagger,) = map(float, re.findall(r"without any function: ([0-9.]+)", shown))
+    assert aggregated > majority
+    assert tagger > 80
+
+
+def test_every_program_of_the_examples_is_run():
+    """Those of one's own are run by docs/own.md."""
+    run = {EXAMPLES / "demo.py", EXAMPLES / "weak" / "labelling.py", *OWN, *NOTEBOOKS, *GENERATORS}
+    run |= {EXAMPLES / f"{name}.py" for name in DRAWINGS} | {EXAMPLES / name / "generate.py" for name in SAMPLES}
+    found = {path for path in EXAMPLES.rglob("*") if path.suffix in (".py", ".ipynb")}
+    assert found == run
+    page = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
+    assert all(f"from {path.stem} import" in page for path in OWN)
 
 
 @pytest.mark.slow
