@@ -29,6 +29,7 @@ def test_a_short_run_by_a_table_has_rounds_of_sparsity():
         ({"em_iter": 9, "max_iter": 5}, "leaves none for sparsity"),
         ({"emission_prior": 0.5}, "emission_prior is for emissions='table'"),
         ({"emission_prior": 0.5, "emissions": "features", "method": "em"}, "emission_prior is for emissions='table'"),
+        ({"strength": 4.0, "method": "em"}, "strength goes with method 'sparse'"),
         ({"l2": 1.0, "method": "vb"}, "l2 is for emissions='features'"),
         ({"l2": 1.0, "emissions": "table"}, "l2 is for emissions='features'"),
     ],

@@ -298,3 +298,9 @@ def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeyp
     monkeypatch.setattr("trellis.tasks.mentions.MentionFinder.find", lambda finder, texts: list(texts))
     [found] = relater.predict([RelatedText(("and", "then", ","))])
     assert (found.mentions, found.relations) == ((), ())
+
+
+@pytest.mark.parametrize("method", ["pr", "codl", "supervised"])
+def test_a_gamma_that_the_method_does_not_read_is_refused(method):
+    with pytest.raises(DataError, match="gamma goes with method 'uem'"):
+        Relater(RULES, method=method, gamma=0.3).fit(FEW)

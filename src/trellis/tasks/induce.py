@@ -286,6 +286,8 @@ class Inducer(Estimator):
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
         if self.emission_prior is not None and not self._by_table:
             raise DataError("emission_prior is for emissions='table': the weights of features have the prior l2")
+        if self.method != "sparse" and self.strength not in (0.0, type(self).strength):
+            raise DataError(f"strength goes with method 'sparse', not with {self.method!r}: leave it out")
         if self.l2 is not None and self._by_table:
             raise DataError("l2 is for emissions='features': a table has the prior emission_prior")
         bytes_of(self.memory)

@@ -146,6 +146,8 @@ class Relater(SavedEstimator):
         Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
         """
         self._check_settings()
+        if self.method != "uem" and self.gamma != type(self).gamma:
+            raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
         rules = parse_rules(self.rules, self.rules_path, self.files)
         few = _with_tags([text for text in as_related(labelled) if text.tokens], self.tagger)
         whole = [text for text in few if text.labelled]
