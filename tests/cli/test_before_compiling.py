@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.every import TREE, furnish
+from tests.cli.every import TREE
 from tests.hostile.command import run
 from trellis.engine import compiling
 
@@ -62,10 +62,8 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("every")
-    with pytest.MonkeyPatch.context() as patch:
-        furnish(folder, patch)
+def made(every_folder):
+    folder = every_folder
     for name, content in FILES.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     (folder / "far2.conllu").write_text(TREE * 2)

@@ -122,7 +122,7 @@ WRONG = {
     "an empty bitext": (["align", "-i", "empty"], "nothing to learn from"),
     "an empty text": (["induce", "empty"], "empty has no sentences"),
     "an empty unlabelled text": (["train", "rules.toml", "-u", "empty", "--save", "q"], "no text to learn from"),
-    "nothing to explain": (["explain", "-m", "m", "empty"], "no text to explain"),
+    "nothing to explain": (["explain", "-m", "m", "empty"], "empty: there is no text in it"),
     "no votes": (["aggregate", "empty"], "there is no text in empty"),
     "nothing to cut": (["tokens", "empty"], "there is no text in it"),
     "no file": (["predict", "-m", "m", "nowhere"], "nowhere: cannot be read: No such file"),

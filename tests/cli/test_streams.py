@@ -9,24 +9,16 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cli.every import PRINTS, furnish, words
+from tests.cli.every import PRINTS, words
 from tests.hostile.command import run
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("every")
-    with pytest.MonkeyPatch.context() as patch:
-        furnish(folder, patch)
-    return folder
-
-
 @pytest.fixture
-def folder(made, monkeypatch):
-    monkeypatch.chdir(made)
-    return made
+def folder(every_folder, monkeypatch):
+    monkeypatch.chdir(every_folder)
+    return every_folder
 
 
 @pytest.mark.parametrize("command", PRINTS)

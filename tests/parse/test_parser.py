@@ -80,7 +80,7 @@ def test_the_command_line_refuses_other_models_and_other_texts(tmp_path, capsys)
 
     HMM(min_count=1, unknown=None).fit([["a"]], [["A"]]).save(tmp_path / "hmm.trellis")
     assert run("parse", "predict", tmp_path / "a.conllu", "--model", tmp_path / "hmm.trellis") == 2
-    assert "holds a HMM, not a parser" in capsys.readouterr().err
+    assert "holds 'HMM', not a parser" in capsys.readouterr().err
 
 
 def test_attachment_counts_words_without_punctuation_and_by_length():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import console_for, print_lines, visible
+from trellis.cli.console import console_for, need_text, print_lines, visible
 from trellis.cli.options import Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
 from trellis.cli.token_checks import warn_of_tokens
 
@@ -45,6 +45,7 @@ def check(
     check_files({"rules": rules, "text": text}, {"--output": output})
     parsed = parse_rules(text_of(rules), rules)
     texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
+    need_text(text, texts)
     warn_of_tokens(texts, parsed.tokeniser, rules)
     found = check_rules(parsed, texts, label_names(parsed, texts), examples=examples)
     if wants_json(output, json):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from trellis.data.files import STANDARD, writing
+from trellis.data.files import STANDARD, shown, writing
+from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+T = TypeVar("T")
 SHOWN = 5
 """So many odd lines are named one by one."""
 
@@ -47,6 +49,21 @@ def print_lines(output: str, lines: Iterable[str]) -> None:
     with writing(output) as out:
         for line in lines:
             out.write(line + "\n")
+
+
+def need_text(path: str, texts: Collection[Sized]) -> None:
+    """Refuse a file in which there is no text, by its name."""
+    if not any(map(len, texts)):
+        raise DataError("there is no text in it", path=shown(path))
+
+
+def warning_if_empty(path: str, items: Iterable[T]) -> Iterator[T]:
+    """The same items; if there are none, a warning on standard error says so at the end."""
+    item = None
+    for item in items:
+        yield item
+    if item is None:
+        typer.echo(f"Warning: there is no text in {shown(path)}", err=True)
 
 
 @dataclass

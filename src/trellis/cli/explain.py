@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import console_for, print_lines, visible
+from trellis.cli.console import console_for, need_text, print_lines, visible
 from trellis.cli.options import (
     LABELLED,
     UNLABELLED,
@@ -60,6 +60,7 @@ def explain(
     extractor = Extractor.load(model, n_jobs=jobs(threads))
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": extractor.tokeniser_}
     texts = read_either(text, label_column=label_column, **columns)
+    need_text(text, texts)
     has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))
     if (labelled or unlabelled) and not has_labels:
         raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")

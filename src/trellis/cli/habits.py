@@ -43,6 +43,7 @@ def answering(
                 args = translate(args)
             options = {option: not is_flag(p) for p in self.params for option in (*p.opts, *p.secondary_opts)}
             known = {**COMMON, **(answers or {})}
+            self._check_once(args, options)
             after_unknown = False
             for typed in pieces(args, options):
                 if typed in known:
@@ -51,6 +52,16 @@ def answering(
                     raise DataError(f"{typed}: {bare}")
                 after_unknown = typed.startswith("-") and " " not in typed  # what follows may be its value
             return super().parse_args(ctx, args)
+
+        def _check_once(self, args: list[str], options: Mapping[str, bool]) -> None:
+            """Refuse a file that is named twice where one is read or written: the last would win in silence."""
+            files = {o: p for p in self.params for o in p.opts if p.metavar == "FILE" and not getattr(p, "multiple", 0)}
+            seen = set()
+            for typed in pieces(args, options):
+                option = files.get(typed.partition(" ")[0]) if " " in typed else None
+                if option is not None and option.name in seen:
+                    raise DataError(f"{max(option.opts, key=len)} is given twice: name one file")
+                seen.add(None if option is None else option.name)
 
     return Answering
 

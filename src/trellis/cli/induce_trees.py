@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.console import need_text
 from trellis.cli.options import (
     GAMMA,
     KNOWLEDGE,
@@ -62,6 +63,7 @@ def induce_trees(
         raise DataError("--model parses without learning: --rules, --save and --history have no meaning beside it")
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
     sentences = list(read_conllu(text, columns=others))
+    need_text(text, sentences)
     if model is not None:
         inducer = TreeInducer.load(model, n_jobs=jobs(threads))
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import Few
+from trellis.cli.console import Few, warning_if_empty
 from trellis.cli.habits import answering
 from trellis.cli.options import (
     KNOWLEDGE,
@@ -159,7 +159,7 @@ def predict(
     check_files({"pairs": pairs, "--model": model}, {"--output": output})
     made = Matcher.load(model, n_jobs=jobs(threads))
     seen = Seen()
-    read = seen.passing(pairs_or_errors(pairs, longest=_longest(made.kind)))
+    read = seen.passing(warning_if_empty(pairs, pairs_or_errors(pairs, longest=_longest(made.kind))))
     rows = _matched(made, read, seen) if rank is None else _ranked(made, read, rank)
     as_json = wants_json(output, json)
     with writing(output) as out:

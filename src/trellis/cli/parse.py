@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.habits import answering
 from trellis.cli.options import (
     LEARNING,
@@ -82,10 +83,11 @@ def predict(
     check_files({"text": text, "--model": model}, {"--output": output})
     parser = load_model(model)
     if not isinstance(parser, Parser | TreeInducer | Transfer):
-        raise DataError(f"{model} holds a {type(parser).__name__}, not a parser")
+        raise DataError(f"holds {type(parser).__name__!r}, not a parser", path=model)
     parser.n_jobs = jobs(threads)
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
-    write_conllu(output, by_chunks(parser.predict, read_conllu(text, columns=others), parser.n_jobs))
+    sentences = warning_if_empty(text, read_conllu(text, columns=others))
+    write_conllu(output, by_chunks(parser.predict, sentences, parser.n_jobs))
 
 
 def _read(path: str) -> list:  # type: ignore[type-arg]
@@ -93,6 +95,5 @@ def _read(path: str) -> list:  # type: ignore[type-arg]
     from trellis.tasks.parse import COLUMNS
 
     sentences = list(read_conllu(path, columns=COLUMNS))
-    if not sentences:
-        raise DataError(f"{path} has no sentences")
+    need_text(path, sentences)
     return sentences

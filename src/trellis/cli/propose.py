@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.console import need_text
 from trellis.cli.options import (
     KNOWLEDGE,
     LABELLED,
@@ -19,7 +20,6 @@ from trellis.cli.options import (
     number_option,
     wants_json,
 )
-from trellis.data.files import shown
 from trellis.errors import DataError
 
 
@@ -55,13 +55,14 @@ def propose(
     if not labelled and usual is None:
         raise DataError("nothing is known of any word: give --labelled few.tsv, --usual words.tsv, or both")
     many = read_texts(text, word_column=word_column)
-    if not any(map(len, many)):
-        raise DataError("there is no text in it", path=shown(text))
+    need_text(text, many)
     few = [
         t
         for path in labelled or ()
         for t in read_labelled(path, word_column=word_column, label_column=label_column)
     ]  # fmt: skip
+    if labelled:
+        need_text(", ".join(labelled), few)
     words: dict[str, list[str]] = {}
     for number, line in numbered_lines(usual) if usual is not None else ():
         if line.strip():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.console import print_lines, visible
+from trellis.cli.console import need_text, print_lines, visible, warning_if_empty
 from trellis.cli.habits import answering
 from trellis.cli.options import (
     DECODING,
@@ -97,7 +97,10 @@ def train(
     )
     few = _read(labelled or ())
     if not few:
-        raise DataError("there are no labelled sentences to learn from: give some with --labelled")
+        raise DataError(
+            f"{', '.join(labelled)}: there is no text in it" if labelled
+            else "there are no labelled sentences to learn from: give some with --labelled"
+        )  # fmt: skip
     relater = Relater.from_file(
         rules, method=method.value, gamma=gamma, max_iter=rounds, exact=exact, min_count=min_count,
         finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger),
@@ -131,10 +134,10 @@ def predict(
 
     check_files({"text": text, "--model": model}, {"--output": output})
     relater = _load(model, threads)
+    texts = warning_if_empty(text, read_related(text))
     found = by_chunks(
-        lambda some: relater.predict(some, constrained=not no_rules), read_related(text), relater.n_jobs,
-        lambda one: len(one.tokens),
-    )  # fmt: skip
+        lambda some: relater.predict(some, constrained=not no_rules), texts, relater.n_jobs, lambda one: len(one.tokens)
+    )
     write_related(output, found, columns=False if json else None)
 
 
@@ -157,6 +160,7 @@ def explain(
     check_files({"text": text, "--model": model}, {"--output": output})
     relater = _load(model, threads)
     texts = relater.with_mentions(_read([text]))
+    need_text(text, [one.tokens for one in texts])
     changes = relater.explain(texts)
     if wants_json(output, json):
         print_lines(output, [dumps(asdict(change), ensure_ascii=False) for change in changes])

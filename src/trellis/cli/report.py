@@ -77,6 +77,8 @@ def report(
             if parallel
             else (_texts(loaded, str(text), word_column, label_column), None)
         )
+        if not data:
+            raise DataError("there is no text in it", path=str(text or input_ or source))
         page = page_of(loaded, data, gold=links, history=history)
     page.save(output)
     if output != "-" and not quiet:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.habits import answering
 from trellis.cli.options import (
     LEARNING,
@@ -47,7 +48,9 @@ def train(
 
     check_files({"text": text, "--dev": dev}, {"--save": save})
     held = None if dev is None else list(read_conllu(dev))
-    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(read_conllu(text))
+    sentences = list(read_conllu(text))
+    need_text(text, sentences)
+    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(sentences)
     tagger.save(save)
     if held is not None:
         typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")
@@ -76,5 +79,6 @@ def predict(
     tagger = Tagger.load(model, n_jobs=jobs(threads))
     others = [name for name in NAMES if name not in ("id", "form", "upos")]
     raw = not (tokenised or is_conllu(text))
-    sentences = (tagger.tokenise(s) if raw else s for s in read_text(text, columns=others) if len(s))
+    given = (tagger.tokenise(s) if raw else s for s in read_text(text, columns=others) if len(s))
+    sentences = warning_if_empty(text, given)
     write_conllu(output, by_chunks(tagger.predict, sentences, tagger.n_jobs))

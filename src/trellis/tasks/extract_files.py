@@ -99,7 +99,7 @@ def read_beside(
                 f"Predict from the tokens of {gold} itself"
             )
     if len(truth) != len(found):
-        raise DataError(f"gold has {len(truth)} texts but the output has {len(found)}: they must be of the same texts")
+        raise DataError(f"{gold} has {len(truth)} texts but {output} has {len(found)}: they must be of the same texts")
     return truth, found
 
 
