@@ -13,6 +13,7 @@ from tests.hostile.command import train as trained
 from trellis.data.tokens import as_texts, fields_of
 from trellis.metrics.calibration import calibration
 from trellis.models.views import Views
+from trellis.structures import Chain
 from trellis.tasks.confidence import field_probabilities
 from trellis.tasks.extract import Extractor
 
@@ -41,6 +42,20 @@ def test_a_field_is_as_likely_as_all_outputs_that_have_it_together(kind):
             for f in mine
         ]
         np.testing.assert_allclose(field_probabilities(made, [text], [labels])[0], want, atol=1e-9)
+
+
+def test_the_fields_of_a_long_text_take_as_much_inference_as_one(monkeypatch):
+    made = Extractor(FREE, model_kind="both", method="supervised").fit(as_texts(WORDS, LABELS))
+    [text], inferred, infer = as_texts([["x", "y"] * 100]), [], Chain.infer
+
+    def counted(self, **asked):
+        inferred.append(self.n_slots)
+        return infer(self, **asked)
+
+    monkeypatch.setattr(Chain, "infer", counted)
+    found = field_probabilities(made, [text], [["A", "B"] * 100])
+    assert len(found[0]) == 200
+    assert sum(inferred) <= 3 * 200
 
 
 def test_rules_change_how_sure_it_is():

@@ -247,3 +247,22 @@ def test_of_many_constraints_each_is_asked_about_with_the_outputs_seen_before(mo
         refuse_conflict([chain], rows)
     assert len(rounds) > k
     assert sum(rounds) < 5 * k
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.05])
+@pytest.mark.parametrize("size", [0.5, 0.74])
+def test_rows_that_only_an_l2_slack_rules_out_are_refused_with_the_slack_they_lack(size: float, gamma: float) -> None:
+    """Of two tokens one can be off by 0, the other by 1.2 in all: an L2 norm of at least 0.85, and 0.6 for each row."""
+    batch = Batch.from_sentences([["a", "b"]])
+    chain = Chain(batch.offsets, np.zeros((2, 6)), np.zeros((6, 6)))
+    rules = [
+        each_label(lambda name: count(name) >= 1.6, "L0", "L1").slack(size, "l2").named("both"),
+        (count("L2") >= 0.1).slack(0.1).named("harmless"),
+    ]
+    rows = compile_constraints(rules, batch, LABELS, chain.parts)
+    with pytest.raises(InfeasibleError, match="instance 0: constraint 'both' cannot hold") as caught:
+        project(chain, rows, gamma)
+    assert caught.value.constraints == ("both",)
+    assert caught.value.slack is not None
+    # rows are off by 0.6 each at best: what the L2 slack does not cover
+    assert caught.value.slack == pytest.approx(0.6 - size / np.sqrt(2), abs=1e-4)

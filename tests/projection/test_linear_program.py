@@ -235,3 +235,19 @@ def test_of_many_instances_the_one_that_cannot_hold_is_named() -> None:
     node[2 * 412, 0] = -np.inf
     with pytest.raises(InfeasibleError, match="instance 412: constraint 'many' cannot hold"):
         project(Chain(batch.offsets, node, np.zeros((3, 3))), rows, 0.0)
+
+
+@pytest.mark.parametrize("scope", ["instance", "corpus"])
+def test_marginals_of_transitions_are_given_where_they_are_asked_for(scope: str) -> None:
+    rule = count("A") >= 1 if scope == "instance" else count("A").per("corpus") >= 1.5
+    chain, rows, _ = problem(0, [rule])
+    parts = np.arange(chain.parts.n_parts)
+    found = project(chain, rows, 0, at=parts).posterior.at(parts)
+    nodes = chain.n_slots * chain.n_labels
+    assert found[:nodes].sum() == pytest.approx(chain.n_slots)
+    assert found[nodes:].sum() == pytest.approx(chain.n_slots - len(chain))
+
+
+def test_messages_have_no_minus_sign_before_zero() -> None:
+    with pytest.raises(InfeasibleError, match="it is at most 0 "):
+        problem(0, [count("A", where=word.isin("never seen")) >= 1])

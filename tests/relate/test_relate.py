@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -18,7 +19,11 @@ from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.labelling import searcher_of
 from trellis.metrics.relations import score_relations
 from trellis.models.model import rows_of
+from trellis.models.relation_model import MOST_SUMMED
+from trellis.projection import project
+from trellis.projection.kernels import graph
 from trellis.search.prices import penalised_value
+from trellis.tasks import relate
 from trellis.tasks.relate import ANY_NUMBER, Relater
 from trellis.tasks.tag import Tagger
 
@@ -304,3 +309,47 @@ def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeyp
 def test_a_gamma_that_the_method_does_not_read_is_refused(method):
     with pytest.raises(DataError, match="gamma goes with method 'uem'"):
         Relater(RULES, method=method, gamma=0.3).fit(FEW)
+
+
+def long_sentence(n: int) -> RelatedText:
+    """So many mentions, in sentences that are written in one line."""
+    tokens: list[str] = []
+    mentions: list[Mention] = []
+    for text in itertools.cycle(GOLD):
+        mentions += [Mention(m.start + len(tokens), m.end + len(tokens)) for m in text.mentions or ()]
+        tokens += text.tokens
+        if len(mentions) >= n:
+            return RelatedText(tuple(tokens), tuple(mentions[:n]))
+    raise AssertionError
+
+
+def test_a_sentence_with_too_many_mentions_is_read_in_runs_and_the_others_as_ever(relater, monkeypatch):
+    monkeypatch.setattr(relate, "MOST_MENTIONS", 5)
+    long, short = long_sentence(12), GOLD[:3]
+    with pytest.warns(UserWarning, match=r"sentence 1 has 12 mentions.*runs of 5 mentions"):
+        found = relater.predict([short[0], long, *short[1:]])
+    assert [found[0], *found[2:]] == relater.predict(short)
+    assert [(m.start, m.end) for m in found[1].mentions] == [(m.start, m.end) for m in long.mentions]
+    assert all(m.type is not None and 0.0 < m.probability <= 1.0 for m in found[1].mentions)
+    assert found[1].relations
+    assert all(r.first // 5 == r.second // 5 for r in found[1].relations)
+    runs = [replace(long, mentions=long.mentions[a : a + 5]) for a in (0, 5, 10)]
+    alone = [
+        (5 * i + r.first, 5 * i + r.second, r.type)
+        for i, text in enumerate(relater.predict(runs))
+        for r in text.relations
+    ]
+    assert [(r.first, r.second, r.type) for r in found[1].relations] == alone
+
+
+def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generic_solver_does(relater):
+    """Sentences of up to 7 mentions have factors; the rules of longer ones hold in expectation."""
+    model = relater._tied(MOST_SUMMED)
+    batch = relater._batch([GOLD[0], long_sentence(12), GOLD[1]])
+    scores, rows = model.scores(batch), relater._rows(model, batch)
+    assert graph.takes(rows)
+    parts = np.arange(scores.parts.n_parts)
+    fast, slow = (project(scores, rows, tolerance=1e-5, most_evaluations=1000, generic=g) for g in (False, True))
+    assert fast.kkt_residual <= 1e-5
+    np.testing.assert_allclose(fast.posterior.at(parts), slow.posterior.at(parts), atol=1e-3)
+    assert fast.value == pytest.approx(slow.value, abs=1e-4)

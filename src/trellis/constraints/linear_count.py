@@ -194,7 +194,7 @@ class Count:
             text += (("minus " if minus else "") if i == 0 else (" minus " if minus else " plus ")) + body
         if self.constant or not self.terms:
             sign = " minus " if self.constant < 0 else " plus "
-            text = text + sign + f"{abs(self.constant):g}" if text else f"{self.constant:g}"
+            text = text + sign + f"{abs(self.constant):g}" if text else f"{self.constant + 0.0:g}"
         return text
 
     def where(self) -> str:

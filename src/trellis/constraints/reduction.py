@@ -87,8 +87,9 @@ def _refuse_impossible(
         return
     row = int(wrong[np.argmax(least[wrong])])  # the worst, so that its slack suffices for all
     above = bool(low[row] > block.bound[row])  # φ cannot come down to the bound
-    reach = block.sign * float((low if above else high)[row] + block.offset[row])
-    asked = block.sign * float(block.bound[row] + block.offset[row])
+    # + 0.0: a minus sign before zero means nothing to a reader
+    reach = block.sign * float((low if above else high)[row] + block.offset[row]) + 0.0
+    asked = block.sign * float(block.bound[row] + block.offset[row]) + 0.0
     # with sign −1 the reader's count is −φ: too large a φ is too small a count
     too_large = above == (block.sign > 0)
     wanted = "exactly" if block.equality else ("at most" if too_large else "at least")

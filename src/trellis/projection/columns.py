@@ -29,7 +29,7 @@ from scipy import sparse
 from trellis.constraints.forbidden import Forbidden
 from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.strength import Kind
+from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.projection.marginals import add_from_marginals
@@ -47,6 +47,8 @@ PATIENCE = 25
 """Rounds after which the program over marginals is asked for columns."""
 LARGE = 5_000
 """Variables from which on an interior point takes a fifth of the simplex method's time."""
+MOST_CUTS, CUT_TOLERANCE = 100, 1e-6
+"""Times that L2 slacks are cut, and the share of a slack by which it may be exceeded then."""
 NEAR = 1e-8
 """Relative gap that counts as none from then on: what solvers of large programs reach."""
 
@@ -251,8 +253,42 @@ class Columns:
         """max gain·x − prices(ξ) over x ≥ 0 with matrix · x = bound, under the rows phi · x − ξ ≤ b.
 
         phi : scipy sparse (n_rows, n) rows of the variables, as often as they count;  gain : (n,)
+        An L2 slack is held by cuts: u·ξ ≤ ε for the direction u of a ξ that is too long, until none is.
         Returns x, multipliers of rows (in price() units), prices of the equations, and the cost.
         """
+        for _ in range(MOST_CUTS):
+            x, multipliers, prices, cost, beyond = self._solve_once(phi, gain, matrix, bound, elastic)
+            if not self._cut_slacks(phi @ x - self.rows.bound, beyond):
+                break
+        return x, multipliers, prices, cost
+
+    def _cut_slacks(self, excess: FloatArray, beyond: FloatArray) -> bool:
+        """Add a cut for each L2 slack that the excess of rows, less what is elastic, goes beyond; whether any does."""
+        rows = self.rows
+        over = np.where(rows.equality, np.abs(excess), np.maximum(excess, 0.0))
+        over = np.maximum(over - beyond, 0.0)
+        kind, norm, amount = rows.groups.kind, rows.groups.norm, rows.groups.amount
+        length = np.sqrt(np.bincount(rows.group, over**2, minlength=len(amount)))
+        slack = (kind == Kind.SLACK) & (norm == Norm.L2)
+        exceeded = np.flatnonzero(slack & (length > amount * (1.0 + CUT_TOLERANCE) + CUT_TOLERANCE * 1e-3))
+        if not len(exceeded):
+            return False
+        mine = np.flatnonzero(np.isin(rows.group, exceeded))
+        toward = sparse.csr_array(
+            (over[mine] / length[rows.group[mine]], (np.searchsorted(exceeded, rows.group[mine]), mine)),
+            shape=(len(exceeded), len(rows)),
+        )
+        self.violations = replace(
+            self.violations,
+            totals=sparse.vstack([self.violations.totals, toward @ self.violations.of_row], format="csr"),
+            allowed=np.concatenate([self.violations.allowed, amount[exceeded]]),
+        )
+        return True
+
+    def _solve_once(
+        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: Elastic | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray]:
+        """The same with the cuts there are, and (n_rows,) by how much elastic rows give way."""
         rows, n_rows, n = self.rows, len(self.rows), len(gain)
         slack = self.violations
         over, sides = -slack.of_row, rows.equality
@@ -288,7 +324,8 @@ class Columns:
         multipliers[sides] -= marginal[n_rows : n_rows + int(sides.sum())]
         divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
         multipliers = multipliers if elastic is not None else np.where(self.row_weight > 0, multipliers / divide, 0.0)
-        return solved.x[:n], multipliers, -solved.eqlin.marginals, float(solved.fun)
+        beyond = np.zeros(n_rows) if elastic is None else shared @ solved.x[n + len(slack.cost) :]
+        return solved.x[:n], multipliers, -solved.eqlin.marginals, float(solved.fun), beyond
 
 
 def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray, IntArray]:

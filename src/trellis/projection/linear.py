@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.data.ragged import FloatArray
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import InfeasibleError
 from trellis.projection.columns import Averaged, Segment, average_outputs, check_linear
 from trellis.projection.diagnosis import explain_all
@@ -39,6 +39,7 @@ def run_linear(
     scores_of: Callable[[Any], Structure],
     then: Callable[[Item, ShardAnswer], T],
     duals: Duals | None,
+    at: Callable[[Item], IntArray] | None = None,
     fold: Callable[[T, T], T] | None = None,
 ) -> CorpusProjection[T]:
     """As :meth:`Projector.run` with γ = 0; the KKT residual reported is the duality gap."""
@@ -46,7 +47,7 @@ def run_linear(
     results: list[T] = []
     coupling, value, gap = np.zeros(0), 0.0, 0.0
     if not projector.couples:
-        for result, won, lost in placed.run(average_shard, Averaging(scores_of, then)):
+        for result, won, lost in placed.run(average_shard, Averaging(scores_of, then, at)):
             put(results, result, fold)
             value -= won
             gap += lost
@@ -61,7 +62,7 @@ def run_linear(
         start = duals.row if duals is not None and known else None
         averaged = _average(segments, explicit, projector.weights, start, scores, rows)
         for number, item in enumerate(items):
-            put(results, then(item, _answer(item, segments, number, averaged)), fold)
+            put(results, then(item, _answer(item, segments, number, averaged, at)), fold)
         row = averaged.multipliers[: len(rows)] if not rows.implicit else np.zeros(len(rows))
         coupling, value, gap = row[rows.n_local :], -averaged.value, averaged.bound - averaged.value
         cuts = projector.local_start
@@ -76,10 +77,11 @@ def run_linear(
 
 @dataclass(frozen=True)
 class Averaging:
-    """What the pass over shards that nothing ties together asks of each."""
+    """What the pass over shards that nothing ties together asks of each; see :meth:`Projector.run`."""
 
     scores_of: Callable[[Any], Structure]
     then: Callable[[Item, ShardAnswer], Any]
+    at: Callable[[Item], IntArray] | None
 
 
 def average_shard(asked: Averaging, item: Item, state: LocalState) -> tuple[tuple[Any, float, float], LocalState]:
@@ -89,16 +91,23 @@ def average_shard(asked: Averaging, item: Item, state: LocalState) -> tuple[tupl
     segments = [Segment.whole(scores.apply(rows.mask), local)]
     averaged = _average(segments, local, item.weights, None if rows.implicit else state.theta, [scores], rows)
     kept = LocalState(state.theta if rows.implicit else averaged.multipliers)
-    result = asked.then(item, _answer(item, segments, 0, averaged))
+    result = asked.then(item, _answer(item, segments, 0, averaged, asked.at))
     return (result, averaged.value, averaged.bound - averaged.value), kept
 
 
-def _answer(item: Item, segments: list[Segment], number: int, averaged: Averaged) -> ShardAnswer:
+def _answer(
+    item: Item,
+    segments: list[Segment],
+    number: int,
+    averaged: Averaged,
+    at: Callable[[Item], IntArray] | None,
+) -> ShardAnswer:
     segment = segments[number]
+    wanted = [item.rows.rows.part, item.rows.coupled, *([] if at is None else [at(item)])]
     # The best score, where other γ have a log-partition: both are γ log Σ exp(score/γ) at their γ.
     q = averaged.posterior(
         segments, number, log_partition=segment.scores.argmax().score, weights=item.weights,
-        at=np.concatenate((item.rows.rows.part, item.rows.coupled)),
+        at=np.concatenate(wanted),
     )  # fmt: skip
     integral = averaged.integral(segment)
     return ShardAnswer(q, segment.scores, None, LocalState(np.zeros(0)), 0.0, np.zeros(0), (), integral)

@@ -146,7 +146,7 @@ class Projector:
         """
         self._begin(duals)
         if gamma == 0.0:
-            found = run_linear(self, scores_of, then, duals, fold)
+            found = run_linear(self, scores_of, then, duals, at, fold)
             self._left = found.duals
             return found
         gamma = check_gamma(gamma)

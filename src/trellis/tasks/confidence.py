@@ -5,7 +5,11 @@
                                     =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
 
 T is 1, and n where n models are multiplied: all have seen the same text, so that their product counts its evidence n
-times, and their geometric mean once. On segments "all L" means that they are one segment.
+times, and their geometric mean once. A chain is Markov under q, so that one inference serves all fields of a text:
+
+    Q(a, b) = q(y_a = L) Π_{a < t < b} q(y_{t−1} = L, y_t = L) / q(y_{t−1} = L)
+
+On segments "all L" means that they are one segment; there every Q is an inference of its own.
 """
 
 from __future__ import annotations
@@ -59,6 +63,9 @@ class _OfShard:
         inside = np.flatnonzero((runs.first >= 0) & (runs.last <= lengths))
         if not len(inside):
             return found
+        if q.kind == "chain":
+            found[inside] = _along_chains(q, runs, inside)
+            return found
         free = q.infer().log_partition
         # every run takes a copy of its text
         cuts = np.flatnonzero(np.diff(np.cumsum(lengths[inside]) // COPIED)) + 1
@@ -83,6 +90,23 @@ class _OfShard:
         # and not −inf: a run that the strict rules do not allow has an answer too, which is nearly 0
         found: FloatArray = own.add(parts, np.full(len(parts), -AGAINST)).infer().log_partition
         return found
+
+
+def _along_chains(q: Any, runs: Runs, some: IntArray) -> FloatArray:
+    """Q of some of the runs on chains, from marginals of labels and of transitions."""
+    length = (runs.last - runs.first)[some]
+    run = np.repeat(np.arange(len(some)), length)
+    within = np.arange(len(run)) - np.repeat(np.cumsum(length) - length, length)
+    slot = (q.offsets[runs.instance[some]] + runs.first[some])[run] + within
+    label, inner = runs.label[some][run], within > 0
+    pair = q.parts.transition(slot[inner], label[inner], label[inner])
+    posterior = q.infer(at=pair)
+    factor = posterior.at(q.parts.label(slot, label))
+    # q(y_t = L | y_{t-1} = L), 0 where the label before is impossible
+    before = posterior.at(q.parts.label(slot[inner] - 1, label[inner]))
+    factor[inner] = np.where(before > 0.0, posterior.at(pair) / np.where(before > 0.0, before, 1.0), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp(np.bincount(run, np.log(factor), minlength=len(some))))
 
 
 def field_probabilities(

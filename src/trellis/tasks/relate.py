@@ -24,6 +24,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self, TypedDict
@@ -62,6 +63,8 @@ MOST_EVALUATIONS = 40
 """Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
 ANY_NUMBER = 2**30
 """Of mentions: an argmax is exact whatever their number."""
+MOST_MENTIONS = 100
+"""Mentions of a sentence that are read together: pairs, and their features, grow with the square of them."""
 
 
 @dataclass(frozen=True)
@@ -199,15 +202,17 @@ class Relater(SavedEstimator):
         """Sentences with the type of every mention and the relations that hold, and how probable each is.
 
         The best output under the rules; those that count over a corpus are left out. Mentions are found where a
-        sentence has none given. Probabilities are of the model under the rules.
+        sentence has none given. Probabilities are of the model under the rules. A sentence with more than 100 mentions
+        is read in runs of 100, with a warning: relations between runs are not looked for.
         """
         given = self.with_mentions(texts)
         if not given:
             return []
-        batch = self._batch(given)
+        pieces, owner = _split_long(given)
+        batch = self._batch(pieces)
         labels = self._best(batch, constrained=constrained)
         shares = self._probabilities(batch, constrained=constrained)
-        return _answers(self.model_, batch, given, labels, shares)
+        return _joined(given, _answers(self.model_, batch, pieces, labels, shares), owner)
 
     def with_mentions(self, texts: Iterable[SentenceLike]) -> list[RelatedText]:
         """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
@@ -350,6 +355,43 @@ def _with_tags(texts: Sequence[RelatedText], tagger: Tagger | None) -> list[Rela
 
 def _tagged_by(text: RelatedText, found: Sentence) -> RelatedText:
     return replace(text, tags=tuple(map(str, found.labels or ())))
+
+
+def _split_long(texts: Sequence[RelatedText]) -> tuple[list[RelatedText], list[int]]:
+    """Sentences, those with too many mentions as several with a run of these each; and the number of each one's own."""
+    pieces: list[RelatedText] = []
+    owner: list[int] = []
+    for number, text in enumerate(texts):
+        mentions = text.mentions or ()
+        runs = [mentions[a : a + MOST_MENTIONS] for a in range(0, len(mentions), MOST_MENTIONS)] or [mentions]
+        if len(runs) > 1:
+            where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
+            warnings.warn(
+                f"{where} has {len(mentions)} mentions: relations are only looked for within runs of "
+                f"{MOST_MENTIONS} mentions; split the text into sentences",
+                UserWarning,
+                stacklevel=3,
+            )
+        for run in runs:
+            pieces.append(replace(text, mentions=run, relations=None) if len(runs) > 1 else text)
+            owner.append(number)
+    return pieces, owner
+
+
+def _joined(texts: Sequence[RelatedText], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[RelatedText]:
+    """The answer of each sentence from those of its runs of mentions."""
+    if len(pieces) == len(texts):
+        return list(pieces)
+    mentions: list[list[Mention]] = [[] for _ in texts]
+    relations: list[list[Relation]] = [[] for _ in texts]
+    for piece, number in zip(pieces, owner, strict=True):
+        first = len(mentions[number])
+        mentions[number] += piece.mentions or ()
+        relations[number] += [replace(r, first=r.first + first, second=r.second + first) for r in piece.relations or ()]
+    return [
+        replace(text, mentions=tuple(found), relations=tuple(ties))
+        for text, found, ties in zip(texts, mentions, relations, strict=True)
+    ]
 
 
 def _answers(

@@ -66,17 +66,17 @@ def is_settled(seen, changed, first, low, high):
 
 @njit(nogil=True, cache=True)
 def project_graphs(
-    instance_rows, row_start, part, coefficient, bound, lower, upper, scale, first, size, score, theta, tolerance,
+    instance_rows, tied, row_start, part, coefficient, bound, lower, upper, scale, first, size, score, theta, tolerance,
     most_sweeps, limit, residual, sweeps, ending,
 ):  # fmt: skip
-    """Solve the rows of every instance; ``score`` has the tilt of θ when it comes and when it goes."""
+    """Solve the rows of every instance that is not ``tied``; ``score`` has the tilt of θ before and after."""
     clock, seen, changed = 0, np.full(theta.shape[0], -1, np.int64), np.zeros(score.shape[0], np.int64)
     normaliser = np.empty(score.shape[0])
     for i in range(instance_rows.shape[0] - 1):
         ending[i] = CONVERGED
         residual[i] = 0.0
         a, b = instance_rows[i], instance_rows[i + 1]
-        if a == b:
+        if a == b or tied[i]:
             continue
         ending[i] = EXHAUSTED
         for sweep in range(most_sweeps):
