@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from trellis.tasks.align_hints import Hint
 
 SYMMETRIZE = (
-    "How two directions become one. One of: posterior, intersection, union, grow-diag, grow-diag-final, "
+    "How the links of two directions are combined. One of: posterior, intersection, union, grow-diag, grow-diag-final, "
     "grow-diag-final-and, forward, backward"
 )
 
@@ -90,7 +90,9 @@ class Format(StrEnum):
 def align(
     context: typer.Context,
     source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. One per line.")] = None,
-    target: Annotated[str | None, file_option("--target", "-t", help="Target sentences. Line by line beside.")] = None,
+    target: Annotated[
+        str | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
+    ] = None,
     joined: Annotated[
         str | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
     ] = None,
@@ -106,16 +108,18 @@ def align(
     ] = None,
     tune: Annotated[
         str | None,
-        file_option("--tune", help="Gold links of the first lines, to choose the threshold on.", panel=DECODING),
+        file_option("--tune", help="Gold links of the first lines; the threshold is chosen on them.", panel=DECODING),
     ] = None,
     decode_constraint: Annotated[
         Constraint | None,
-        name_option("--decode-constraint", help="Constraint at decoding, where it is another.", panel=DECODING),
+        name_option("--decode-constraint", help="Decoding constraint, if different from training.", panel=DECODING),
     ] = None,
     constraint: Annotated[
         Constraint,
         name_option(
-            "--constraint", help="What both directions obey. One of: agreement, bijective, both, none", panel=LEARNING
+            "--constraint",
+            help="Training constraint on both directions. One of: agreement, bijective, both, none",
+            panel=LEARNING,
         ),
     ] = Constraint.BOTH,
     gamma: Annotated[
@@ -129,10 +133,14 @@ def align(
         int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before those of the HMM.", panel=LEARNING)
     ] = 4,
     prefix: Annotated[
-        int, number_option("--prefix", min=0, help="Letters by which words are told apart; 0: all.", panel=LEARNING)
+        int,
+        number_option(
+            "--prefix", min=0, help="Length of the prefix that stands for a word; 0: whole words.", panel=LEARNING
+        ),
     ] = 5,
     mean: Annotated[
-        bool, flag("--no-variational", help="Plain means in the tables, no variational Bayes.", panel=LEARNING)
+        bool,
+        flag("--no-variational", help="Estimate the tables by plain EM, without variational Bayes.", panel=LEARNING),
     ] = False,
     priors: Annotated[
         str | None,
@@ -142,7 +150,7 @@ def align(
         float, number_option("--alike", min=0.0, help="Pseudo-count of words spelled alike; 0: none.", panel=KNOWLEDGE)
     ] = 1.0,
     hints: Annotated[
-        str | None, file_option("--hints", help="Known links, one line per pair, empty: none.", panel=KNOWLEDGE)
+        str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
     ] = None,
     reliability: Annotated[
         float, number_option("--reliability", help="Least expected share of the hints that hold.", panel=KNOWLEDGE)
@@ -155,12 +163,12 @@ def align(
     json: Json = False,
     forward_links: Annotated[
         str | None,
-        file_option("--forward-links", "-f", help="Write links of the forward direction alone here.", panel=RUN),
+        file_option("--forward-links", "-f", help="Write the links of the forward direction to this file.", panel=RUN),
     ] = None,
     reverse_links: Annotated[
         str | None,
         file_option(
-            "--reverse-links", help="Write links of the reverse direction alone here. Also: `-r FILE`.", panel=RUN
+            "--reverse-links", help="Write the links of the reverse direction to this file. Also: `-r FILE`.", panel=RUN
         ),
     ] = None,
     probabilities: Annotated[

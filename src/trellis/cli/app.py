@@ -59,7 +59,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 
 app = typer.Typer(
     name="trellis",
-    help="Learn structured predictors from rules, expected counts, agreements and a handful of labels.",
+    help="Learn structured predictors from rules, expected counts, agreement and a few labels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

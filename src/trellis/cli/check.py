@@ -21,7 +21,7 @@ SHOWN = 4
 
 
 def check(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/rules.md says what can stand in it.")],
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
     text: Annotated[str, typer.Argument(help="Texts: raw, .tsv or .jsonl, with labels or without; `-`: stdin.")] = "-",
     output: Output = "-",
     examples: Examples = 3,

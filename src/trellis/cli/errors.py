@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def errors(
-    gold: Annotated[str, typer.Argument(help="Labelled texts, .tsv or .jsonl: the truth.")],
+    gold: Annotated[str, typer.Argument(help="Gold labels, .tsv or .jsonl.")],
     found: Annotated[str, typer.Argument(help="What `trellis predict` made of the same texts.")],
     output: Output = "-",
     examples: Examples = 3,

@@ -29,8 +29,8 @@ Figures = dict[str, Any]
 
 
 def evaluate(
-    gold: Annotated[str, typer.Argument(help="File with the truth.")],
-    found: Annotated[str, typer.Argument(help="File to be judged, line by line beside it.")],
+    gold: Annotated[str, typer.Argument(help="Gold file.")],
+    found: Annotated[str, typer.Argument(help="File to evaluate: the same texts in the same order.")],
     output: Output = "-",
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
     fields: Annotated[bool, flag("--fields", help="Labelled tokens (the default): .tsv, .jsonl, .json.")] = False,

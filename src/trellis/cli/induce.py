@@ -155,7 +155,9 @@ def induce(
     decoding: Annotated[
         Decoding,
         name_option(
-            "--decoding", help="Likeliest state of each word, or sequence. One of: posterior, viterbi", panel=DECODING
+            "--decoding",
+            help="Decode each word by its posterior, or the best sequence. One of: posterior, viterbi",
+            panel=DECODING,
         ),
     ] = Decoding.POSTERIOR,
     json: Json = False,

@@ -66,7 +66,7 @@ def train(
     save: Annotated[str, SAVE],
     kind: Annotated[Kind, name_option("--kind", help="What is learned. One of: names, sentences")] = Kind.NAMES,
     dev: Annotated[
-        str | None, file_option("--dev", help="Labelled texts whose accuracy is shown. Pairs with answers.")
+        str | None, file_option("--dev", help="Development set; its accuracy is shown. Pairs with answers.")
     ] = None,
     method: Annotated[
         Method, name_option("--method", help=f"{METHOD} One of: joint, approximate, two-stage", panel=LEARNING)
@@ -80,7 +80,7 @@ def train(
         int, number_option("--negatives", min=1, help="Random pairs per name, if there are no answers.", panel=LEARNING)
     ] = 25,
     segment: Annotated[
-        int, number_option("--segment", min=1, max=8, help="Characters aligned together at most.", panel=LEARNING)
+        int, number_option("--segment", min=1, max=8, help="Most characters aligned as one unit.", panel=LEARNING)
     ] = 1,
     rounds: Annotated[int, ROUNDS] = 10,
     seed: Annotated[int, SEED] = 0,
@@ -141,7 +141,7 @@ def predict(
     output: Output = "-",
     rank: Annotated[
         int | None,
-        number_option("--rank", min=1, help="Rank all right sides for each left one. Print so many.",
+        number_option("--rank", min=1, help="Rank all right sides for each left one. Print the best N.",
                       show_default=False),
     ] = None,
     json: Json = False,

@@ -62,7 +62,9 @@ LABELLED_KNOWLEDGE = file_option(
     "--labelled", "-l", help="Labelled texts, token TAB label; repeatable. They name the states.", panel=KNOWLEDGE
 )
 UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")
-MIN_COUNT = number_option("--min-count", min=1, help="Words seen less often are not told apart.", panel=LEARNING)
+MIN_COUNT = number_option(
+    "--min-count", min=1, help="Words that occur less often are treated as unknown.", panel=LEARNING
+)
 TOKENISED = flag("--tokenised", help="The text is already tokenised: split it at whitespace only.", panel=RUN)
 METHOD = "How to learn."
 """What ``--method`` means; each command lists its own after it."""
@@ -80,21 +82,25 @@ Json = Annotated[bool, flag("--json", help="Write the output as JSON.", panel=RU
 Force = Annotated[bool, flag("--force", help="Replace an output file that exists.", panel=RUN)]
 Engine = Annotated[
     str | None,
-    name_option("--engine", help="Where to work: `dask`, or `tcp://host:port` of a Dask scheduler.", panel=RUN),
+    name_option("--engine", help="Where to run: `dask`, or `tcp://host:port` of a Dask scheduler.", panel=RUN),
 ]
 Threads = Annotated[
     int | None,
-    number_option("--threads", min=1, help="Threads, without effect on the output. Default: every core.", panel=RUN),
+    number_option(
+        "--threads", min=1, help="Number of threads; results do not depend on it. Default: every core.", panel=RUN
+    ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         "--memory", metavar="SIZE", rich_help_panel=RUN, show_default=False,
-        help="Memory to get by with, such as 4G; larger text goes to disk. Default: half of what is free.",
+        help="Memory limit, such as 4G; larger text is kept on disk. Default: half of what is free.",
     ),
 ]  # fmt: skip
-Quiet = Annotated[bool, flag("--quiet", "-q", help="No progress on standard error.", panel=RUN, callback=_hush)]
-Beam = Annotated[int | None, number_option("--beam", min=1, help="Width of the search.", panel=DECODING)]
+Quiet = Annotated[
+    bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
+]
+Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
 Examples = Annotated[int, number_option("--examples", min=0, help="How many places to show of each mistake.")]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)

@@ -33,12 +33,12 @@ def train(
     save: Annotated[str, SAVE],
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Labelled texts whose accuracy is shown. A treebank.", panel=LEARNING),
+        file_option("--dev", help="Development set; its accuracy is shown. A treebank.", panel=LEARNING),
     ] = None,
     passes: Annotated[int, number_option("--passes", min=1, help="Passes over the trees.", panel=LEARNING)] = 5,
     min_count: Annotated[int, MIN_COUNT] = 2,
     bits: Annotated[
-        int, number_option("--bits", min=4, max=26, help="2^bits places for features.", panel=LEARNING)
+        int, number_option("--bits", min=4, max=26, help="Size of the feature table, as a power of 2.", panel=LEARNING)
     ] = 22,
     seed: Annotated[int, SEED] = 0,
     quiet: Quiet = False,

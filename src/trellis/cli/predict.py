@@ -67,7 +67,7 @@ def predict(
         str, typer.Argument(help="Texts, one per line; .tsv and .jsonl are read as such; `-`: stdin.")
     ] = "-",
     output: Output = "-",
-    no_rules: Annotated[bool, flag("--no-rules", help="Let the model alone decide.", panel=DECODING)] = False,
+    no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
     beam: Beam = None,
     word_column: WordColumn = 0,
     format: Annotated[
@@ -77,7 +77,7 @@ def predict(
         ),
     ] = Format.AUTO,
     bio: Annotated[
-        bool, flag("--bio", help="Columns with B- and I- before labels. Where fields begin and go on.", panel=RUN)
+        bool, flag("--bio", help="Write BIO labels in columns. B- begins a field, I- continues it.", panel=RUN)
     ] = False,
     json: Json = False,
     force: Force = False,

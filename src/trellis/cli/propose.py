@@ -32,7 +32,9 @@ def propose(
     ] = None,
     output: Output = "-",
     per_label: Annotated[int, number_option("--per-label", min=1, help="Words to propose for each label.")] = 10,
-    occurs: Annotated[int, number_option("--occurs", min=1, help="Only words that occur so often are proposed.")] = 5,
+    occurs: Annotated[
+        int, number_option("--occurs", min=1, help="Propose only words that occur at least this often.")
+    ] = 5,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     json: Json = False,

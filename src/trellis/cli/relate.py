@@ -56,7 +56,7 @@ class Method(StrEnum):
 
 @relate.command(cls=answering())
 def train(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/relations.md says what can stand in it.")],
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/relations.md.")],
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
@@ -66,7 +66,7 @@ def train(
     rounds: Annotated[int, ROUNDS] = 4,
     gamma: Annotated[float, GAMMA] = 0.5,
     exact: Annotated[
-        bool, flag("--exact", help="Rules hold in every output, not in expectation alone.", panel=LEARNING)
+        bool, flag("--exact", help="Make rules hold in every output, not only in expectation.", panel=LEARNING)
     ] = False,
     min_count: Annotated[int, MIN_COUNT] = 2,
     no_finder: Annotated[
@@ -117,7 +117,7 @@ def predict(
     text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
     output: Output = "-",
-    no_rules: Annotated[bool, flag("--no-rules", help="Let the model alone decide.", panel=DECODING)] = False,
+    no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
     json: Json = False,
     threads: Threads = None,
     quiet: Quiet = False,

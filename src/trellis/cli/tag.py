@@ -32,7 +32,7 @@ def train(
     save: Annotated[str, SAVE],
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Labelled texts whose accuracy is shown. Tagged sentences.", panel=LEARNING),
+        file_option("--dev", help="Development set; its accuracy is shown. Tagged sentences.", panel=LEARNING),
     ] = None,
     min_count: Annotated[int, MIN_COUNT] = 2,
     threads: Threads = None,

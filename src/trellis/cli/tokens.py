@@ -16,13 +16,15 @@ from trellis.errors import DataError
 def tokens(
     text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
     output: Output = "-",
-    lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="So many texts, the first ones.")] = None,
+    lines: Annotated[
+        int | None, number_option("--lines", "-n", min=1, help="Cut only this many texts, from the first on.")
+    ] = None,
     rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.")] = None,
     by: Annotated[
         str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
     ] = None,
     plain: Annotated[
-        bool, flag("--plain", help="A text per line, blanks between its tokens: parallel text for `align`.")
+        bool, flag("--plain", help="Write one text per line, tokens separated by blanks, as `align` reads.")
     ] = False,
     json: Json = False,
     force: Force = False,

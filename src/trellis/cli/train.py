@@ -73,7 +73,7 @@ class Method(StrEnum):
 
 
 def train(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML); docs/rules.md says what can stand in it.")],
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
@@ -103,16 +103,18 @@ def train(
         ),
     ] = 0.7,
     hard: Annotated[
-        bool, flag("--hard", help='Rules of strength "learned" hold wherever they can.', panel=LEARNING)
+        bool, flag("--hard", help='Treat rules of strength "learned" as hard where possible.', panel=LEARNING)
     ] = False,
     k_best: Annotated[
         int,
-        number_option("--k-best", min=1, help="Outputs of each text to learn from (codl, hard-em).", panel=LEARNING),
+        number_option(
+            "--k-best", min=1, help="Learn from this many best outputs per text (codl, hard-em).", panel=LEARNING
+        ),
     ] = 1,
     min_count: Annotated[int | None, MIN_COUNT] = None,
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Labelled texts whose accuracy is shown. After each round.", panel=LEARNING),
+        file_option("--dev", help="Development set; its accuracy is shown. After each round.", panel=LEARNING),
     ] = None,
     seed: Annotated[int, SEED] = 0,
     beam: Beam = 50,
