@@ -75,6 +75,7 @@ def made(every_folder):
 def test_faults_are_found_before_kernels_are_compiled(case, made, monkeypatch, capfd):
     compiled = []
     monkeypatch.chdir(made)
+    monkeypatch.delenv("TRELLIS_COMPILE_AHEAD", raising=False)
     monkeypatch.setattr(compiling, "_done", set())
     monkeypatch.setattr(compiling, "read_kernels", lambda: compiled.append("kernels"))
     line, told = WRONG[case]
