@@ -79,7 +79,7 @@ class ColumnKey(Key):
         self.name = name
 
     def types(self, context: Context) -> tuple[IntArray, list[str]]:
-        column = context.batch.column(self.name)
+        column = context.column(self.name)
         codes = column.codes.astype(np.int64)
         if len(column.vocabulary) <= len(codes):
             return codes, list(column.vocabulary.names)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trellis.data.batch import Batch
+from trellis.data.batch import Batch, Column
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError, UnknownNameError
@@ -55,7 +55,19 @@ class Context:
     @cached_property
     def instance(self) -> IntArray:
         """(n_slots,): the instance of each slot, counted inside this batch."""
+        self._check_tokens()
         return np.repeat(np.arange(len(self.batch), dtype=np.int64), self.batch.lengths)
+
+    def _check_tokens(self) -> None:
+        if not isinstance(self.batch, Batch):
+            raise ConstraintError(
+                f"this constraint speaks of tokens and their labels, but these {self.parts.outputs_are} have none"
+            )
+
+    def column(self, name: str) -> Column:
+        """What is observed of each token."""
+        self._check_tokens()
+        return self.batch.column(name)
 
     @property
     def slot_weights(self) -> FloatArray:

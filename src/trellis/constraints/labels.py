@@ -78,6 +78,9 @@ def label_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str,
     """Names given one by one or as a list, each once."""
     flat: list[str] = []
     for item in names:
+        if not isinstance(item, Iterable):
+            hint = "; rules look one token back, not two" if isinstance(item, Rule) and what == "previous" else ""
+            raise ConstraintError(f"{what} takes names of labels, got {item!r}{hint}")
         flat.extend([item] if isinstance(item, str) else item)
     for item in flat:
         if not isinstance(item, str):

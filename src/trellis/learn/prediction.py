@@ -145,6 +145,11 @@ class Prediction(SavedEstimator):
             raise DataError(f"model must be a model, {name}(...), and not the class {name} itself")
         if not callable(getattr(self.model, "scores", None)):
             raise DataError(f"model must be a model, such as HMM(labels), got {self.model!r}")
+        if self.has_penalties and not callable(getattr(self.model, "decode", None)):
+            name = type(self.model).__name__
+            raise DataError(
+                f"{type(self).__name__} learns from outputs with labels, which {name} does not have: use UEM"
+            )
         given: Any = self.constraints
         if isinstance(given, Constraint | Rule):
             raise DataError("constraints must be a list of constraints, so put the one there is in brackets: [...]")

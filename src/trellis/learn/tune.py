@@ -16,8 +16,8 @@ import numpy as np
 
 from trellis.constraints import Strength
 from trellis.errors import DataError
+from trellis.learn.prediction import Prediction
 from trellis.learn.schedule import Gamma
-from trellis.learn.uem import UEM
 from trellis.models.estimator import generator
 
 
@@ -25,7 +25,7 @@ from trellis.models.estimator import generator
 class Trial:
     """One setting and what it scored: accuracy, or minus the mean share of violated rows."""
 
-    gamma: Gamma
+    gamma: Gamma | None
     strength: Strength | None
     score: float
 
@@ -34,7 +34,7 @@ class Trial:
 class Tuned:
     """The learner trained with the best setting, and every setting that was tried, in the order of the grid."""
 
-    learner: UEM
+    learner: Any
     trials: tuple[Trial, ...]
 
     @property
@@ -43,7 +43,7 @@ class Tuned:
 
 
 def tune(
-    learner: UEM,
+    learner: Any,
     X: Sequence[Any],
     y: Any = None,
     *,
@@ -54,13 +54,19 @@ def tune(
     held_out: float = 0.2,
     random_state: int = 0,
 ) -> Tuned:
-    """Train one learner a setting of the grid γ × strength (of all constraints), keep the best.
+    """Train one learner for each setting of the grid γ × strength (of all constraints), and keep the best.
 
+    learner : UEM, or any learner with a model and constraints; ``gammas`` are for those that have γ
     dev : (X, y) that decides; without it a share ``held_out`` of X decides by constraint satisfaction, and the best
         setting is trained once more on all of X
     constrained : judge accuracy of q; else that of the model alone
     """
-    grid = list(product([learner.gamma] if gammas is None else gammas, [None] if strengths is None else strengths))
+    _check_learner(learner, gammas is not None, dev is not None)
+    grid = list(
+        product(
+            [getattr(learner, "gamma", None)] if gammas is None else gammas, [None] if strengths is None else strengths
+        )
+    )
     if not grid:
         raise DataError("there is nothing to choose from: give gammas or strengths")
     if dev is None and not learner.constraints:
@@ -91,11 +97,25 @@ def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())
 
 
-def _with(learner: UEM, gamma: Gamma, strength: Strength | None) -> UEM:
-    """A learner like this one, with a model of its own."""
+def _check_learner(learner: Any, has_gammas: bool, has_dev: bool) -> None:
+    """Refuse learners that cannot be tuned so."""
+    name = type(learner).__name__
+    if isinstance(learner, type) or not isinstance(learner, Prediction) or not hasattr(learner, "model"):
+        raise DataError(
+            f"tune takes a learner with one model and constraints, such as UEM(model, constraints), got {name}"
+        )
+    if has_gammas and "gamma" not in learner.get_params(deep=False):
+        raise DataError(f"{name} has no gamma to choose: give strengths alone, or tune a UEM")
+    if not has_dev and not hasattr(learner, "violations"):
+        raise DataError(f"{name} does not count violations: give dev=(X, y) to tune on")
+
+
+def _with(learner: Any, gamma: Gamma | None, strength: Strength | None) -> Any:
+    """A learner like this one, with a model of its own; gamma, strength : None: its own."""
     settings = learner.get_params(deep=False)
     settings["model"] = type(learner.model)(**learner.model.get_params(deep=False))
-    settings["gamma"] = gamma
+    if gamma is not None:
+        settings["gamma"] = gamma
     if strength is not None:
         settings["constraints"] = [constraint.with_strength(strength) for constraint in learner.constraints]
-    return UEM(**settings)
+    return type(learner)(**settings)

@@ -174,6 +174,8 @@ class UEM(ProjectedPrediction):
         gamma_at(self.gamma, 0)
         if self.online is not None and self.few_dual_steps is not None:
             raise DataError("few_dual_steps carries dual variables from round to round, which online learning has not")
+        if self.online is not None and not callable(getattr(self.model, "decode", None)):
+            raise DataError(f"online (stepwise) EM is not available for {type(self.model).__name__}: leave out online")
         if self.online is not None and self.model.discriminative:
             raise DataError("online (stepwise) EM is for generative models; a CRF takes stochastic steps by itself")
 

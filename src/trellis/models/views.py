@@ -232,6 +232,11 @@ class Views:
 
 def check_outputs(members: Sequence[Any]) -> None:
     """Refuse models of different outputs, which cannot be trained to agree."""
+    for member in members:
+        if not callable(getattr(member, "decode", None)):
+            raise DataError(
+                f"views must be models with labels, such as CRF or MaxEnt, but one is {type(member).__name__}"
+            )
     found = [getattr(member, "outputs_are", None) for member in members]
     for number, (member, own) in enumerate(zip(members, found, strict=True)):
         if own != found[0] and None not in (own, found[0]):

@@ -74,7 +74,11 @@ class LCLR(IndirectLearner):
     ) -> Self:
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
         self._check_settings(dev)
-        self.first_weights_ = self.model.weights_.copy() if self.start == "model" else None
+        first = getattr(self.model, "weights_", None)
+        if self.start == "model" and first is None:
+            name = type(self.model).__name__
+            raise DataError(f"start='model' begins with the model's weights, but this {name} has none: fit it first")
+        self.first_weights_ = first.copy() if self.start == "model" and first is not None else None
         return self._fit((None, None), (X, z), sample_weight, dev, resume)
 
     def _check_settings(self, dev: Any = None) -> None:
