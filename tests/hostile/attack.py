@@ -56,6 +56,15 @@ def attack(kind: str, folder: str, seed: int, count: int) -> dict[str, object]:
     return {"kind": kind, "outcomes": outcomes, "faults": faults}
 
 
+def _forbid(event: str, values: tuple[object, ...]) -> None:
+    """No file of the machine may be opened, and nothing outside be talked to, whatever a file says."""
+    path = str(values[0]) if values else ""
+    if event.startswith(("socket.connect", "subprocess.", "os.system", "os.exec")) or (
+        event == "open" and path.startswith(("/etc/passwd", "/dev/zero", "/tmp/trellis-must-not"))
+    ):
+        raise AssertionError(f"{event} {path}")
+
+
 def _outcome(saved: Saved, path: str, before: str, forged: bool) -> str:
     try:
         model = saved.read(path)
@@ -88,6 +97,7 @@ if __name__ == "__main__":
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+    sys.addaudithook(_forbid)
     folder, seed, count, *kinds = sys.argv[1:]
     for kind in kinds:
         print(json.dumps(attack(kind, folder, int(seed), int(count))), flush=True)

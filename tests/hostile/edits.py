@@ -21,6 +21,22 @@ VALUES: list[Any] = [
 NUMBERS = [
     0, 1, -1, 2, 0.5, 1e-320, 1e30, 1e100, 1e308, -1e308, np.nan, np.inf, -np.inf, 2**31 - 1, 2**40, -(2**31), 2**62,
 ]  # fmt: skip
+OUTSIDE: dict[str, Any] = {
+    "engine": "tcp://127.0.0.1:9", "checkpoint": "/tmp/trellis-must-not-be-written", "n_jobs": 10**6, "memory": "1T",
+    "verbose": True, "files": {"names.tsv": "x"}, "wordnet": "/etc", "rules_path": "/etc/passwd", "more": 1,
+}  # fmt: skip
+"""Settings that reach outside: a file may not have them, but for the name of the rules, which is never opened."""
+EXPRESSIONS = [
+    "count('a' * 2000000000) >= 1", "count(['a'] * 2000000000) >= 1", "count('V').per(lambda L: 'a' * 2000000000) >= 1",
+    "each_label(lambda L: count(L) <= 3)", "count('V') >= 1e400", "count('V') * 1e14 * 1e14 >= 1", "9 ** 9 ** 9",
+    "word.matches('(a|aa)+$').implies(label('V'))", "word.matches('(a{1,1000}){1,1000}').implies(label('V'))",
+    "position >= 1" + "0" * 40, "(" * 5000, "~" * 5000 + "word", "given(column('word'))", "__import__('os')",
+]  # fmt: skip
+RULES = [
+    '[[rule]]\ndictionary = "/etc/passwd"\n', '[[rule]]\ndictionary = "/dev/zero"\n', '[[rule]]\ntable = "/dev/zero"\n',
+    "x = " + "[" * 3000, "a" + ".a" * 3000 + " = 1\n", '[[rule]]\ncount = "V"\nat_least = 1e400\n',
+    'token_pattern = "(a|aa)+"\n', '[features]\nx = { file = "/etc/passwd" }\n',
+]  # fmt: skip
 TYPES = ["<f8", ">f8", "<f4", "<i8", "<i4", ">i4", "<i2", "|u1", "|b1", "<u8", "<f2"]
 
 
@@ -76,12 +92,38 @@ def forge(archive: Archive, path: str, rng: Rng) -> str:
     header, arrays = copy.deepcopy(archive.header), {name: array.copy() for name, array in archive.arrays.items()}
     said = []
     for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
-        if rng.random() < 0.5 or not arrays:
+        if rng.random() < 0.15:
+            said.append(edit_on_purpose(header, rng))
+        elif rng.random() < 0.5 or not arrays:
             said.append(edit_json(header, rng))
         else:
             said.append(edit_arrays(arrays, rng))
     write_archive(path, header, arrays)
     return "; ".join(said)
+
+
+def edit_on_purpose(header: dict[str, Any], rng: Rng) -> str:
+    """What somebody would try: settings that reach outside, expressions and rules that take or open too much."""
+    tables = [place[key] for place, key in _places({"": header}) if isinstance(place[key], dict)]
+    own = [table for table in tables if {"class", "configuration"} <= set(table)]
+    codes = [table for table in tables if {"code", "strength"} <= set(table)]
+    settings = [one["configuration"] for one in own if isinstance(one["configuration"], dict)]
+    ruled = [one for one in settings if isinstance(one.get("rules"), str)]
+    if codes and rng.random() < 0.5:
+        table = codes[int(rng.integers(len(codes)))]
+        table["code"] = str(rng.choice(EXPRESSIONS))
+        return f"expression {table['code']:.40}"
+    if ruled and rng.random() < 0.5:
+        rules = ruled[int(rng.integers(len(ruled)))]
+        more = str(rng.choice(RULES))
+        rules["rules"] = [more, f"{rules['rules']}\n{more}"][int(rng.integers(2))]
+        return f"rules {more[:40]!r}"
+    name = str(rng.choice(list(OUTSIDE)))
+    table = tables[int(rng.integers(len(tables)))]
+    if settings and rng.random() < 0.7:
+        table = settings[int(rng.integers(len(settings)))]
+    table[name] = copy.deepcopy(OUTSIDE[name])
+    return f"{name} where it does not belong"
 
 
 def edit_json(header: dict[str, Any], rng: Rng) -> str:

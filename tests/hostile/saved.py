@@ -61,9 +61,15 @@ def _check(labels: Any, probabilities: Any, names: Any, largest: float = 0.0, be
             np.testing.assert_allclose(node.sum(axis=1), 1.0, atol=1e-6)
 
 
+def _largest(model: Any) -> float:
+    """The largest weight, without a copy of them all."""
+    weights = getattr(model, "weights_", np.zeros(1))
+    return float(max(weights.max(), -weights.min()))
+
+
 def tagged(model: Any) -> str:
     labels, probabilities = model.predict(NEW), model.predict_proba(NEW)
-    largest = np.abs(getattr(model, "weights_", np.zeros(1))).max()
+    largest = _largest(model)
     # a field beside another one of its label begins with B-
     _check(labels, probabilities, model.label_names_.names, largest, "B-" if isinstance(model, SemiCRF) else "")
     return f"{labels} {[node.tobytes() for node in probabilities]}"
@@ -227,7 +233,7 @@ SMALL = {"bits": 8, "min_count": 1}
 def parsed(model: Any) -> str:
     """Heads and their probabilities, of a model of trees."""
     heads, probabilities = model.predict(PARSED), model.predict_proba(PARSED)
-    largest = np.abs(getattr(model, "weights_", np.zeros(1))).max()
+    largest = _largest(model)
     for own, node in zip(heads, probabilities, strict=True):
         assert all(0 <= h <= len(own) and h != c for c, h in enumerate(own, start=1)), own
         assert np.all((node >= 0) & (node <= 1 + 1e-6)), node

@@ -19,10 +19,16 @@ import pytest
 
 import trellis
 from tests.hostile.saved import SAVED
+from trellis.constraints import dictionary
+from trellis.constraints.context import Context
+from trellis.constraints.rule import Patterns
 from trellis.data.archive import read_archive, write_archive
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError
 from trellis.models import CRF, HMM, ArcParser, load_model, saving
 from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.structures import CategoricalParts
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +135,26 @@ def test_names_that_claim_a_large_table_allocate_nothing(tmp_path):
     write_archive(tmp_path / "evil", archive.header, archive.arrays)
     with pytest.raises(ModelFileError, match="must have shape"):  # of 40 GB, if it were made
         load_model(tmp_path / "evil")
+
+
+@pytest.mark.parametrize("name", ["labels", "functions"])
+def test_a_long_list_of_names_is_refused_before_a_table_is_made_of_it(name, saved_file, tmp_path):
+    archive = read_archive(saved_file("VoteHMM"))
+    archive.header["configuration"][name] += [str(i) for i in range(100_000)]
+    write_archive(tmp_path / "evil", archive.header, archive.arrays)
+    with pytest.raises(ModelFileError, match="must have shape"):  # of 10 GB, if it were made
+        load_model(tmp_path / "evil")
+
+
+def test_a_dictionary_makes_rows_of_the_labels_that_occur_alone():
+    """10,000 sets of labels over 10,000 labels are a table of 100 MB."""
+    labels = [str(i) for i in range(10_000)]
+    rule = dictionary({name: [name] for name in labels})
+    batch = Batch.from_sentences([["3"], ["x"]])
+    context = Context(batch, Vocabulary(labels, kind="label"), CategoricalParts(2, len(labels)))
+    found = rule.table(Patterns(context, {id(rule): rule.codes(context)}, np.zeros(2, np.bool_)))
+    assert found.shape == (2, 1, 10_000)
+    assert found.sum(axis=(1, 2)).tolist() == [1, 10_000]
 
 
 TABLE = {

@@ -38,9 +38,15 @@ class InDictionary(Unobserved):
         return np.fromiter(found, dtype=np.int64, count=len(strings))[codes]
 
     def table(self, patterns: Patterns) -> BoolArray:
-        free = np.ones(patterns.context.n_labels, dtype=np.bool_)
-        rows = np.stack([free, *(patterns.context.label_set(names) for names in self.sets)])
-        return rows[patterns.of(self)][:, None, :]
+        for name in {name for names in self.sets for name in names if name not in patterns.context.labels}:
+            patterns.context.label_set((name,))  # refuses
+        # only sets that occur: a dictionary may have as many as it has words
+        used, numbers = np.unique(patterns.of(self), return_inverse=True)
+        rows = np.ones((len(used), patterns.context.n_labels), dtype=np.bool_)
+        for row, number in zip(rows, used.tolist(), strict=True):
+            if number:
+                row[:] = patterns.context.label_set(self.sets[number - 1])
+        return rows[numbers.reshape(-1)][:, None, :]
 
     def code(self) -> str:
         most = len(self.allowed) if WHOLE.get() else 2

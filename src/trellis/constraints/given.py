@@ -106,9 +106,8 @@ class IsAsGiven(Unobserved):
         return self.given.numbers(context) + 1
 
     def table(self, patterns: Patterns) -> BoolArray:
-        k = patterns.context.n_labels
-        rows = np.vstack([np.zeros((1, k), dtype=np.bool_), np.eye(k, dtype=np.bool_)])
-        return rows[patterns.of(self)][:, None, :]
+        labels = np.arange(1, patterns.context.n_labels + 1)
+        return np.asarray(patterns.of(self)[:, None, None] == labels)
 
     def code(self) -> str:
         return f"as_given({self.given.code()})"

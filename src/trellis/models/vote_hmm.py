@@ -14,6 +14,7 @@ and evidence is what else is known of a token (a classifier of words), where a t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypedDict
@@ -137,7 +138,7 @@ class VoteHMM(SequenceModel):
         self.votes_ = Vocabulary([ABSTAIN, *self.meanings], kind="vote")
         if not self.functions:
             raise DataError("there is no labelling function: give at least one")
-        twice = [name for name in self.functions if list(self.functions).count(name) > 1]
+        twice = [name for name, n in Counter(self.functions).items() if n > 1]
         taken = [name for name in self.functions if name in ("word", VOTERS, "")]
         if twice or taken:
             name = (twice or taken)[0]
@@ -322,11 +323,12 @@ class VoteHMM(SequenceModel):
         return {"labels": vocabulary_to_json(self.label_names_)}, dict(self.parameters())
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        sizes = {"functions": len(self.functions), "votes": len(self.meanings) + 1, "labels": len(self.labels)}
+        arrays = check_arrays(self.ARRAYS, arrays, **sizes)  # before tables of the size that names claim are made
         self._learn_names()
         if vocabulary_from_json(names["labels"]) != self.label_names_:
             raise DataError("the labels in it are not those of its settings")
-        sizes = {"functions": len(self.functions), "votes": len(self.votes_), "labels": len(self.label_names_)}
-        self.set_parameters(check_arrays(self.ARRAYS, arrays, **sizes))
+        self.set_parameters(arrays)
 
 
 def _checked(X: Any) -> Sequence[VotedText]:

@@ -239,7 +239,7 @@ class StringPairs(PairModel):
 
     def _check_settings(self) -> None:
         self._check_whole(longest=1, bits=4)
-        self._check_within(longest=(1, 8), bits=(4, 26))
+        self._check_within(longest=(1, 8), bits=(4, 22))
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
