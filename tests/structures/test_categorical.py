@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis.errors import DataError, InfeasibleError
-from trellis.structures import Categorical
+from trellis.structures import Categorical, CategoricalParts, ChainParts
 
 from .agreement import (
     assert_argmax_agrees,
@@ -215,3 +215,21 @@ def test_a_label_forbidden_by_the_scores_cannot_be_clamped() -> None:
 def test_a_negative_number_of_samples_is_refused() -> None:
     with pytest.raises(DataError):
         Categorical(np.zeros((2, 3))).sample(-1, np.random.default_rng(0))
+
+
+def test_extremes_of_rows_are_those_of_chains_of_one_slot():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n, k = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        parts = CategoricalParts(n, k)
+        rows = [np.sort(rng.choice(n * k, size=int(rng.integers(0, n * k + 1)), replace=False)) for _ in range(3)]
+        start, part = np.cumsum([0, *map(len, rows)]), np.concatenate(rows).astype(np.int64)
+        coefficient = rng.normal(size=len(part))
+        twin = ChainParts(np.arange(n + 1, dtype=np.int64), k).extremes(start, part, coefficient)
+        np.testing.assert_allclose(parts.extremes(start, part, coefficient), twin, atol=1e-12)
+
+
+def test_extremes_over_many_labels_need_no_table_of_pairs():
+    parts = CategoricalParts(2, 10**6)  # pairs of labels would take 8 TB
+    low, high = parts.extremes(np.array([0, 2]), np.array([3, 10**6 + 3]), np.array([1.0, -2.0]))
+    assert (low.tolist(), high.tolist()) == ([-2.0], [1.0])

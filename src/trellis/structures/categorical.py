@@ -108,7 +108,18 @@ class CategoricalParts(Parts):
         return None if added is None else added.reshape(self.n_slots, self.n_labels)
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._as_chain().extremes(start, part, coefficient)
+        """Sums of the extremes of each slot; labels that a row does not name count 0."""
+        row, slot = np.repeat(np.arange(len(start) - 1), np.diff(start)), part // self.n_labels
+        order = np.lexsort((slot, row))
+        row, slot, coefficient = row[order], slot[order], coefficient[order]
+        begins = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(slot, prepend=-1))
+        named = np.diff(begins, append=len(row))
+        found = []
+        for extreme in (np.minimum, np.maximum):
+            value = extreme.reduceat(coefficient, begins) if len(begins) else np.zeros(0)
+            value = np.where(named < self.n_labels, extreme(value, 0.0), value)
+            found.append(np.bincount(row[begins], weights=value, minlength=len(start) - 1).astype(np.float64))
+        return found[0], found[1]
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
