@@ -35,6 +35,10 @@ class DataError(TrellisError, ValueError):
         super().__init__(where + message)
 
 
+class DataTypeError(DataError, TypeError):
+    """Data of a type that cannot be used; scikit-learn's tools expect a TypeError here."""
+
+
 class UnknownNameError(DataError):
     """A label, word list, feature or key that nobody defined; suggests the nearest ones that exist."""
 

@@ -15,7 +15,7 @@ from trellis.models import load_model
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
-from trellis.models.alignment.model import as_words
+from trellis.models.alignment.model import each_pair
 from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
 from trellis.tasks.align import CONSTRAINTS
 
@@ -193,7 +193,8 @@ def test_one_and_four_threads_give_the_same_bits(gamma):
 
 def test_pruning_keeps_what_was_learned():
     left, right = toy_text(300)[0][0]
-    told = {(e, f): 1e-9 for e in as_words(left) for f in as_words(right)}
+    [(source, target)] = each_pair([(left, right)])
+    told = {(e, f): 1e-9 for e in source for f in target}
     model, batch = encoded(300, priors=told)
     for _ in range(4):
         model.update(counts_of(model, batch))

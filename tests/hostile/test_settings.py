@@ -88,7 +88,7 @@ CASES = [(kind, name, value) for kind, own in WRONG.items() for name, values in 
 @pytest.mark.parametrize("kind, name, value", CASES)
 def test_settings_that_cannot_be_are_refused_by_name(kind, name, value, tmp_path):
     more = {"checkpoint": tmp_path / "c"} if name == "checkpoint_every" else {}
-    said = {"gamma": "γ|gamma", "labels": "label", "tag_dictionary": "dictionary|label", "unknown": "word"}.get(
+    said = {"gamma": "γ|gamma", "labels": "label", "tag_dictionary": "dictionary|label", "unknown": "unknown"}.get(
         name, name
     )
     with pytest.raises(TrellisError, match=said):
@@ -165,8 +165,10 @@ def test_labels_that_are_accepted_survive_their_file(model, labels, tmp_path):
     assert found.dtype == model.predict(np.eye(2)).dtype
 
 
-def test_arguments_that_a_file_could_not_hold_are_named_when_it_is_saved(tmp_path):
-    model = CRF(max_iter=5, tol=1.0, ends="yes").fit(TEXT, TAGS)
+def test_arguments_that_a_file_could_not_hold_are_named(tmp_path):
+    with pytest.raises(DataError, match="ends must be True or False, got 'yes'"):
+        CRF(max_iter=5, tol=1.0, ends="yes").fit(TEXT, TAGS)
+    model = CRF(max_iter=5, tol=1.0).fit(TEXT, TAGS).set_params(ends="yes")
     with pytest.raises(DataError, match="argument 'ends' must be bool, but is 'yes'"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ Make = Callable[[Sequence[Any]], Any]
 class Example:
     """An estimator and what it is used on.
 
-    make : a fitted estimator
+    new : an estimator that has not been fitted;  data : the positional arguments of ``fit``;  more : the others
     instances : some of what it predicts on;  empty : an instance without tokens, None where there is no such thing
     forms : name -> the same instances in another form that is accepted
     each : methods with one result per instance, name -> call
@@ -37,13 +37,15 @@ class Example:
     none : whether an empty batch has an (empty) result; scikit-learn wants an error of classifiers of rows
     """
 
-    make: Callable[[], Any]
+    new: Callable[[], Any]
+    data: tuple[Any, ...]
     instances: Sequence[Any]
     empty: Any
     forms: Mapping[str, Make]
     each: dict[str, Callable[[Any, Any], Any]]
     whole: dict[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
     none: bool = True
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 def method(name: str, **arguments: Any) -> Callable[[Any, Any], Any]:
@@ -88,9 +90,15 @@ CHARACTERS: dict[str, Make] = {"strings": lambda items: [" ".join(item) for item
 RULES = [(count("V") <= 2).penalty(2.0).named("few verbs"), word.isin("the").implies(label("D")).constraint()]
 
 
-def tagger(make: Callable[[], Any], *names: str, whole: Any = None, **more: Any) -> Example:
-    each = methods("predict", *names)
-    return Example(make, NEW, [], {**TOKENS, **more}, each, {} if whole is None else whole)
+def tagger(
+    new: Callable[[], Any],
+    *names: str,
+    whole: Any,
+    data: tuple[Any, ...] = (TEXT, TAGS),
+    forms: Any = TOKENS,
+    **more: Any,
+) -> Example:
+    return Example(new, data, NEW, [], forms, methods("predict", *names), whole, more=more)
 
 
 def scored(estimator: Any, X: Any) -> float:
@@ -113,20 +121,18 @@ def hmm(**more: Any) -> Any:
     return trellis.HMM(NAMES, min_count=2, **{"emission_prior": 1.1, "transition_prior": 1.1, **more})
 
 
-def learner(kind: Any, **more: Any) -> Callable[[], Any]:
-    return lambda: kind(hmm(), RULES, max_iter=1, **more).fit(TEXT, [*TAGS[:3], None])
+def learner(kind: Any, *names: str, **more: Any) -> Example:
+    whole = {"score": scored, "violations": violated}
+    return tagger(lambda: kind(hmm(), RULES, max_iter=1, **more), *names, whole=whole, data=(TEXT, [*TAGS[:3], None]))
 
 
-def margin(kind: Any, **more: Any) -> Callable[[], Any]:
-    return lambda: kind(trellis.CRF(NAMES), RULES[:1], max_iter=2, **more).fit(TEXT, TAGS)
+def margin(new: Callable[[], Any], **more: Any) -> Example:
+    return tagger(new, "best_structures", "decision_function", **{"whole": {"score": scored}, **more})
 
 
 def binary() -> tuple[list[Any], list[int]]:
     return [*TEXT, *(words[::-1] for words in TEXT[:3]), ["cat", "the"]], [1] * 4 + [-1] * 4
 
-
-MARGIN = {"score": scored}
-LEARNED = {"score": scored, "violations": violated}
 
 # texts
 
@@ -210,12 +216,7 @@ def attached(estimator: Any, X: Any) -> Any:
     return estimator.attachment(X)
 
 
-TREE_SCORES = {"attachment": attached, "score": lambda estimator, X: estimator.score(X)}
-
-
-def transfer() -> Any:
-    links = [[(i, i) for i in range(len(s))] for s in TREES]
-    return trellis.Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links)
+LINKS = [[(i, i) for i in range(len(s))] for s in TREES]
 
 
 # pairs
@@ -253,6 +254,7 @@ VOTED = [
 NEW_VOTED = [*VOTED, {"tokens": ["unheard"], "votes": {"f": ["B-DRUG"]}}]
 RECORDS: dict[str, Make] = {**OUTER, "voted texts": lambda items: [voted_of(item) for item in items]}
 RELATED = sample.sentences(6)
+BARE = [sample.bare(text) for text in RELATED[:3]]
 RELATED_FORMS: dict[str, Make] = {
     **OUTER,
     "records": lambda items: [related_record(item) for item in items],
@@ -294,10 +296,10 @@ MATRIX: dict[str, Make] = {
 }
 
 
-def rows(make: Callable[[], Any]) -> Example:
+def rows(new: Callable[[], Any]) -> Example:
     each = methods("predict", "predict_proba", "predict_log_proba")
     whole = {"score": lambda estimator, X: estimator.score(X, CLASSES)}
-    return Example(make, list(ROWS), None, MATRIX, each, whole, none=False)
+    return Example(new, (ROWS, CLASSES), list(ROWS), None, MATRIX, each, whole, none=False)
 
 
 # views
@@ -307,114 +309,106 @@ VIEWS: dict[str, Make] = {name: lambda items, form=form: [form(items), form(item
 
 def views() -> Any:
     models = [trellis.CRF(NAMES, max_iter=10, tol=1e-3), hmm()]
-    return trellis.MultiView(models, RULES[:1], max_iter=1, tol=0.0).fit([TEXT, TEXT], [*TAGS[:3], None])
+    return trellis.MultiView(models, RULES[:1], max_iter=1, tol=0.0)
 
 
+def ge() -> Any:
+    target = shares({"D": 0.5, "N": 0.3}, where=word == "the").penalty(1.0, "squared")
+    return trellis.GE(trellis.CRF(NAMES, l2=0.1), [target], max_iter=1, tol=0.0)
+
+
+def of_heads(new: Callable[[], Any]) -> Example:
+    return Example(
+        new, (PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS, methods("predict", "predict_proba"),
+        {"score": lambda estimator, X: estimator.score(X, HEADS)},
+    )  # fmt: skip
+
+
+def of_trees(new: Callable[[], Any], *data: Any) -> Example:
+    whole = {"attachment": attached, "score": lambda estimator, X: estimator.score(X)}
+    return Example(new, data, TREES, EMPTY_TREE, SENTENCES, {"predict": heads_and_relations}, whole)
+
+
+CRF_SCORES = {"score": scored, "log_likelihood": likelihood_of_labels}
+ONE_RULE = RULES[:1]
 EXAMPLES: dict[str, Example] = {
-    "HMM": tagger(
-        lambda: hmm().fit(TEXT, TAGS), "predict_proba", whole={"score": scored, "log_likelihood": likelihood}
-    ),
-    "CRF": tagger(
-        lambda: trellis.CRF(max_iter=20, tol=1e-3).fit(TEXT, TAGS), "predict_proba",
-        whole={"score": scored, "log_likelihood": likelihood_of_labels},
-    ),
-    "SemiCRF": tagger(
-        lambda: trellis.SemiCRF(max_iter=20, tol=1e-3, longest=3).fit(TEXT, TAGS), "predict_proba",
-        whole={"score": scored, "log_likelihood": likelihood_of_labels},
-    ),
-    "UEM": tagger(learner(trellis.UEM, random_state=0, tol=0.0), "predict_proba", whole=LEARNED),
-    "CoDL": tagger(learner(trellis.CoDL), whole=LEARNED),
-    "CCM": tagger(learner(trellis.CCM), whole=LEARNED),
-    "GE": tagger(
-        lambda: trellis.GE(
-            trellis.CRF(NAMES, l2=0.1), [shares({"D": 0.5, "N": 0.3}, where=word == "the").penalty(1.0, "squared")],
-            max_iter=1, tol=0.0,
-        ).fit(TEXT, TAGS),
-        "predict_proba", whole=LEARNED,
-    ),
+    "HMM": tagger(hmm, "predict_proba", whole={"score": scored, "log_likelihood": likelihood}),
+    "CRF": tagger(lambda: trellis.CRF(max_iter=20, tol=1e-3), "predict_proba", whole=CRF_SCORES),
+    "SemiCRF": tagger(lambda: trellis.SemiCRF(max_iter=20, tol=1e-3, longest=3), "predict_proba", whole=CRF_SCORES),
+    "UEM": learner(trellis.UEM, "predict_proba", random_state=0, tol=0.0),
+    "CoDL": learner(trellis.CoDL),
+    "CCM": learner(trellis.CCM),
+    "GE": tagger(ge, "predict_proba", whole={"score": scored, "violations": violated}),
     "MultiView": Example(
-        views, NEW, [], VIEWS, methods("predict", "predict_proba"),
+        views, ([TEXT, TEXT], [*TAGS[:3], None]), NEW, [], VIEWS, methods("predict", "predict_proba"),
         {"score": scored, "violations": violated, "predict by one view": method("predict", by=0)},
     ),
-    "Perceptron": tagger(margin(trellis.Perceptron), "best_structures", "decision_function", whole=MARGIN),
-    "MIRA": tagger(margin(trellis.MIRA), "best_structures", "decision_function", whole=MARGIN),
-    "SSVM": tagger(margin(trellis.SSVM, tol=1.0), "best_structures", "decision_function", whole=MARGIN),
-    "LatentSSVM": tagger(margin(trellis.LatentSSVM, tol=1.0), "best_structures", "decision_function", whole=MARGIN),
-    "JLIS": tagger(
-        lambda: trellis.JLIS(trellis.CRF(), tol=1.0).fit(TEXT[:2], TAGS[:2], binary=binary()),
-        "best_structures", "decision_function", whole=MARGIN,
-    ),
-    "LCLR": tagger(
-        lambda: trellis.LCLR(trellis.CRF(NAMES), tol=1.0).fit(*binary()), "best_structures", "decision_function",
+    "Perceptron": margin(lambda: trellis.Perceptron(trellis.CRF(NAMES), ONE_RULE, max_iter=2)),
+    "MIRA": margin(lambda: trellis.MIRA(trellis.CRF(NAMES), ONE_RULE, max_iter=2)),
+    "SSVM": margin(lambda: trellis.SSVM(trellis.CRF(NAMES), ONE_RULE, max_iter=2, tol=1.0)),
+    "LatentSSVM": margin(lambda: trellis.LatentSSVM(trellis.CRF(NAMES), ONE_RULE, max_iter=2, tol=1.0)),
+    "JLIS": margin(lambda: trellis.JLIS(trellis.CRF(), tol=1.0), data=(TEXT[:2], TAGS[:2]), binary=binary()),
+    "LCLR": margin(
+        lambda: trellis.LCLR(trellis.CRF(NAMES), tol=1.0), data=binary(),
         whole={"score": lambda estimator, X: estimator.score(X, [1, -1, 1])},
     ),
     "Inducer": tagger(
-        lambda: trellis.Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0).fit(TEXT),
-        whole={"score": scored}, **CHARACTERS,
+        lambda: trellis.Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0), data=(TEXT,),
+        whole={"score": scored}, forms={**TOKENS, **CHARACTERS},
     ),
     "Extractor": Example(
-        lambda: trellis.Extractor(FIELDS, max_iter=1).fit(FEW, FEW_LABELS), CITED, "", TEXTS,
+        lambda: trellis.Extractor(FIELDS, max_iter=1), (FEW, FEW_LABELS), CITED, "", TEXTS,
         {"predict": method("predict"), "extract": fields}, {"decode": decoded, "score": cited_score},
     ),
     "Tagger": Example(
-        lambda: trellis.Tagger(min_count=1).fit(TREES), TREES, Sentence(()), WORDS, {"predict": tags},
+        lambda: trellis.Tagger(min_count=1), (TREES,), TREES, Sentence(()), WORDS, {"predict": tags},
         {"score": lambda estimator, X: estimator.score(X, [s.labels for s in TREES])},
     ),
-    "Parser": Example(
-        lambda: trellis.Parser(**SMALL).fit(TREES), TREES, EMPTY_TREE, SENTENCES,
-        {"predict": heads_and_relations}, TREE_SCORES,
-    ),
-    "TreeInducer": Example(
-        lambda: trellis.TreeInducer(max_iter=2).fit(TREES), TREES, EMPTY_TREE, SENTENCES,
-        {"predict": heads_and_relations}, TREE_SCORES,
-    ),
-    "Transfer": Example(
-        transfer, TREES, EMPTY_TREE, SENTENCES, {"predict": heads_and_relations}, TREE_SCORES
-    ),
-    "ArcParser": Example(
-        lambda: trellis.ArcParser(**SMALL).fit(PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS,
-        methods("predict", "predict_proba"), {"score": lambda estimator, X: estimator.score(X, HEADS)},
-    ),
-    "DMV": Example(
-        lambda: trellis.DMV().fit(PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS,
-        methods("predict", "predict_proba"), {"score": lambda estimator, X: estimator.score(X, HEADS)},
-    ),
+    "Parser": of_trees(lambda: trellis.Parser(**SMALL), TREES),
+    "TreeInducer": of_trees(lambda: trellis.TreeInducer(max_iter=2), TREES),
+    "Transfer": of_trees(lambda: trellis.Transfer(**SMALL, n_jobs=1), TREES, TREES, LINKS),
+    "ArcParser": of_heads(lambda: trellis.ArcParser(**SMALL)),
+    "DMV": of_heads(lambda: trellis.DMV()),
     "Aligner": Example(
-        lambda: trellis.Aligner(n_jobs=1).fit(BITEXT * 2), NEW_PAIRS, ("", ""), TWO_SIDES,
+        lambda: trellis.Aligner(n_jobs=1), (BITEXT * 2,), NEW_PAIRS, ("", ""), TWO_SIDES,
         {**{name: linked(name) for name in ("align", "align_stream", "predict")}, "posteriors": method("posteriors")},
         {"score": lambda estimator, X: estimator.score(X, GOLD_LINKS)},
     ),
     "Matcher": Example(
-        lambda: trellis.Matcher(negatives=2, n_jobs=1).fit(NAME_PAIRS), NEW_NAMES, ("", ""), TWO_TEXTS,
+        lambda: trellis.Matcher(negatives=2, n_jobs=1), (NAME_PAIRS,), NEW_NAMES, ("", ""), TWO_TEXTS,
         methods("predict", "decision_function", "match"),
         {"score": lambda estimator, X: estimator.score(X, [1, 1, 1, -1]), "score_ranking": ranked},
     ),
     "Aggregator": Example(
-        lambda: trellis.Aggregator(max_iter=3, tol=0).fit(VOTED * 15), NEW_VOTED, {"tokens": [], "votes": {}}, RECORDS,
+        lambda: trellis.Aggregator(max_iter=3, tol=0), (VOTED * 15,), NEW_VOTED, {"tokens": [], "votes": {}}, RECORDS,
         methods("predict", "predict_proba"),
         {"score": lambda estimator, X: estimator.score(X, [["O", "B-DRUG", "O"], ["O", "O"], ["O"]])},
     ),
     "Relater": Example(
-        lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1).fit(
-            RELATED, [sample.bare(text) for text in sample.sentences(3, 6)]
-        ),
-        [sample.bare(text) for text in RELATED[:3]], trellis.RelatedText(()), RELATED_FORMS,
-        {"predict": related, "with_mentions": with_mentions}, {"explain": method("explain"), "score": method("score")},
+        lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1),
+        (RELATED, [sample.bare(text) for text in sample.sentences(3, 6)]), BARE, trellis.RelatedText(()), RELATED_FORMS,
+        {"predict": related, "with_mentions": with_mentions},
+        {"explain": method("explain"), "score": method("score")},
     ),
     "RelationModel": Example(
-        lambda: trellis.RelationModel(min_count=1, max_iter=10).fit(RELATED),
-        [sample.bare(text) for text in RELATED[:3]], trellis.RelatedText((), (), ()), OUTER,
-        {"encode and decode": types_and_relations},
+        lambda: trellis.RelationModel(min_count=1, max_iter=10), (RELATED,), BARE, trellis.RelatedText((), (), ()),
+        OUTER, {"encode and decode": types_and_relations},
     ),
-    "MaxEnt": rows(lambda: trellis.MaxEnt(l2=0.1).fit(ROWS, CLASSES)),
-    "NaiveBayes": rows(lambda: trellis.NaiveBayes().fit(ROWS, CLASSES)),
+    "MaxEnt": rows(lambda: trellis.MaxEnt(l2=0.1)),
+    "NaiveBayes": rows(lambda: trellis.NaiveBayes()),
 }  # fmt: skip
 
 
 @cache
 def fitted(name: str) -> Any:
     """The estimator of an example, fitted once; no test may change it."""
-    return EXAMPLES[name].make()
+    return fit(name)
+
+
+def fit(name: str, **settings: Any) -> Any:
+    """A newly fitted estimator of an example, with these settings changed."""
+    example = EXAMPLES[name]
+    return example.new().set_params(**settings).fit(*example.data, **example.more)
 
 
 def plain(result: Any) -> Any:

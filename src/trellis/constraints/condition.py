@@ -25,6 +25,18 @@ SECONDS_PER_STRING, SECONDS_PER_RULE = 1.0, 60.0
 """How long a regular expression may look at one string, and at all strings of a text together."""
 
 
+def strings_of(items: Iterable[Any], wanted: str) -> list[str]:
+    """Strings given one by one or in lists; ``wanted`` begins the message about anything else."""
+    flat: list[str] = []
+    for item in items:
+        listed = isinstance(item, Iterable) and not isinstance(item, str | bytes) and getattr(item, "ndim", 1) == 1
+        for one in item if listed else [item]:
+            if not isinstance(one, str):
+                raise ConstraintError(f"{wanted}, got {one!r:.80}")
+            flat.append(one)
+    return flat
+
+
 class Key(ABC):
     """A string a slot: a column, or a function of one. Compared with strings it gives conditions."""
 
@@ -45,16 +57,12 @@ class Key(ABC):
 
     def isin(self, *strings: str | Iterable[str], ignore_case: bool = False) -> Rule:
         """Is one of the strings, given one by one or as a list."""
-        flat: list[Any] = []
-        for item in strings:
-            flat.extend([item] if isinstance(item, str) else item)
-        wrong = [item for item in flat if not isinstance(item, str)]
-        if wrong:
-            raise ConstraintError(f"{self.code()}.isin takes strings, got {wrong[0]!r}")
-        return IsIn(self, tuple(flat), ignore_case=ignore_case)
+        return IsIn(self, tuple(strings_of(strings, f"{self.code()}.isin takes strings")), ignore_case=ignore_case)
 
     def matches(self, pattern: str, *, ignore_case: bool = False) -> Rule:
         """The regular expression is found in it; write ^...$ for the whole string."""
+        if not isinstance(pattern, str):
+            raise ConstraintError(f"{self.code()}.matches takes a regular expression, got {pattern!r:.80}")
         return Matches(self, pattern, ignore_case=ignore_case)
 
     def map(self, function: Callable[[str], str], name: str | None = None) -> Key:
@@ -334,6 +342,8 @@ def feature(number: Any) -> Rule:
 
 def column(name: str) -> Key:
     """The strings of one of the batch's columns."""
+    if not isinstance(name, str):
+        raise ConstraintError(f"column takes the name of a column, got {name!r:.80}")
     return ColumnKey(name)
 
 

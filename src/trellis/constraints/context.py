@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -93,6 +93,8 @@ class Context:
 
         Lists speak of all the data that a learner has, and constraints act on instances that are not known in full.
         """
+        if not isinstance(given, Sized):
+            raise DataError(f"{what} must be a list with one entry for each of the {instances}, got {given!r:.80}")
         origin = getattr(self.batch, "origin", None)  # pairs of sentences have none
         if origin is not None and len(given) == origin.n_instances:
             return [given[i] for i in origin.instances.tolist()]

@@ -67,7 +67,11 @@ def dictionary(
 ) -> InDictionary:
     """A word may only have the labels listed for it: ``dictionary({"the": ["DET"], "run": ["NOUN", "VERB"]})``."""
     allowed: dict[str, dict[str, None]] = {}
+    if not isinstance(entries, Mapping):
+        raise ConstraintError(f"dictionary takes a dictionary of words and their labels, got {entries!r:.80}")
     for entry, names in entries.items():
+        if not isinstance(entry, str):
+            raise ConstraintError(f"the words of a dictionary are strings, got {entry!r:.80}")
         chosen = label_names((names,), f"dictionary entry {entry!r}")
         if not chosen:
             raise ConstraintError(f"the dictionary allows no label at all for {entry!r}: list one, or leave it out")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trellis.constraints.condition import any_of
+from trellis.constraints.condition import any_of, strings_of
 from trellis.constraints.rule import Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray
 from trellis.errors import ConstraintError
@@ -76,16 +76,7 @@ class Changed(Unobserved):
 
 def label_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, ...]:
     """Names given one by one or as a list, each once."""
-    flat: list[str] = []
-    for item in names:
-        if not isinstance(item, Iterable):
-            hint = "; rules look one token back, not two" if isinstance(item, Rule) and what == "previous" else ""
-            raise ConstraintError(f"{what} takes names of labels, got {item!r}{hint}")
-        flat.extend([item] if isinstance(item, str) else item)
-    for item in flat:
-        if not isinstance(item, str):
-            raise ConstraintError(f"{what} takes names of labels, got {item!r}")
-    return tuple(dict.fromkeys(flat))
+    return tuple(dict.fromkeys(strings_of(names, f"{what} takes names of labels")))
 
 
 def some_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, ...]:

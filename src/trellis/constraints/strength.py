@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from numbers import Real
 
 import numpy as np
 
@@ -45,6 +46,8 @@ _NORMS = {"l1": Norm.L1, "l2": Norm.L2, "linf": Norm.LINF}
 
 def norm_of(name: str) -> Norm:
     """The norm called "l1", "l2" or "linf"."""
+    if not isinstance(name, str):
+        raise ConstraintError(f"norm must be one of {', '.join(map(repr, _NORMS))}, got {name!r:.80}")
     if name.lower() not in _NORMS:
         raise ConstraintError(f"unknown norm {name!r}{did_you_mean(name, _NORMS)}")
     return _NORMS[name.lower()]
@@ -102,14 +105,20 @@ def hard() -> Strength:
 
 def slack(amount: float, norm: str = "linf") -> Strength:
     """Holds up to a violation whose norm is at most ``amount``."""
-    return Strength(Kind.SLACK, norm_of(norm), float(amount))
+    return Strength(Kind.SLACK, norm_of(norm), _amount(amount))
 
 
 def penalty(amount: float, norm: str = "l1") -> Strength:
     """May be violated, at ``amount`` times the norm of the violation; norm "squared" is amount/2 times ‖ξ‖₂²."""
-    if norm.lower() == "squared":
-        return Strength(Kind.SQUARED, Norm.L2, float(amount))
-    return Strength(Kind.PENALTY, norm_of(norm), float(amount))
+    if str(norm).lower() == "squared":
+        return Strength(Kind.SQUARED, Norm.L2, _amount(amount))
+    return Strength(Kind.PENALTY, norm_of(norm), _amount(amount))
+
+
+def _amount(amount: object) -> float:
+    if not isinstance(amount, Real) or isinstance(amount, bool):
+        raise ConstraintError(f"the amount of a slack or penalty must be a number, got {amount!r:.80}")
+    return float(amount)
 
 
 def learned() -> Strength:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from trellis.data.checks import NOT_A_LABEL
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
@@ -24,7 +25,6 @@ T = TypeVar("T")
 
 UNKNOWN = -1
 """The label of a slot whose label is not known."""
-NOT_A_LABEL = "NaN is no label: write None where a label is not known"
 
 
 @dataclass(frozen=True)

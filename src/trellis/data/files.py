@@ -41,7 +41,9 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def shown(path: FilePath) -> str:
-    """What messages call a path that is read."""
+    """What messages call a path that is read; anything but a path is refused."""
+    if not isinstance(path, str | os.PathLike):  # a number would be an open file of this process
+        raise DataError(f"expected the name of a file, got {path!r:.80}")
     return "standard input" if path == STANDARD else os.fspath(path)
 
 
@@ -110,6 +112,7 @@ def whole_lines(path: FilePath) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Iterable[bytes]]:
+    shown(path)
     if path == STANDARD:
         if sys.stdin is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))

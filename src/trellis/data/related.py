@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trellis.data.checks import check_list
 from trellis.data.columns import blocks
 from trellis.data.files import STANDARD, FilePath, numbered_lines, shown, writing
 from trellis.data.jsonlines import is_json_lines, json_lines
@@ -120,9 +121,7 @@ def as_related(texts: Iterable[SentenceLike]) -> list[RelatedText]:
     >>> one.tokens, two.mentions
     (('Ann', 'lives', 'in', 'Ely', '.'), ())
     """
-    if isinstance(texts, str | Mapping | RelatedText):
-        raise DataError(f"expected a list of sentences, got {type(texts).__name__}: put it in brackets, [sentence]")
-    return [_as_related(text, number) for number, text in enumerate(texts)]
+    return [_as_related(text, number) for number, text in enumerate(check_list(texts, "sentences"))]
 
 
 def _as_related(text: SentenceLike, number: int) -> RelatedText:
@@ -144,7 +143,7 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
         return DataError(message, path=path, line=line)
 
     if not isinstance(record, Mapping):
-        raise refuse(f"expected an object with the key 'tokens' but found {type(record).__name__}")
+        raise refuse(f"expected a string, or an object with the key 'tokens', got {type(record).__name__}")
     if "tokens" not in record:
         raise refuse(f"expected the key 'tokens'{did_you_mean('tokens', record)}")
     tokens = record["tokens"]

@@ -9,15 +9,15 @@ character.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import regex
 
 from trellis.data.bio import runs
+from trellis.data.checks import check_label_lists, check_list, is_list
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
@@ -190,7 +190,7 @@ def as_texts(
     texts = list(each_text(items, tokeniser))
     if labels is None:
         return texts
-    given = list(check_list(labels, "label lists"))
+    given = check_label_lists(labels) or []
     if len(given) != len(texts):
         raise DataError(
             f"expected labels for {len(texts)} texts but got {len(given)}; give None for an unlabelled text"
@@ -198,17 +198,16 @@ def as_texts(
     for number, (text, own) in enumerate(zip(texts, given, strict=True)):
         if own is None:
             continue
-        if not is_list(own) or len(own) != len(text):
+        if len(own) != len(text):
             raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
-        wrong = next((label for label in own if not isinstance(label, str | None)), None)
-        if wrong is not None:
-            raise DataError(f"labels must be strings, or None where unknown: text {number} has {wrong!r}")
         texts[number] = replace(text, sentence=replace(text.sentence, labels=tuple(own)))
     return texts
 
 
 def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
     """Texts in any of their forms, one after the other."""
+    if isinstance(items, Text | Sentence):
+        raise DataError(f"expected a list of texts, got {type(items).__name__}; put a single one in brackets, [...]")
     for number, item in enumerate(check_list(items, "texts")):
         if isinstance(item, str):
             yield tokeniser.cut(item)
@@ -229,21 +228,6 @@ def as_sentences(items: Any, labels: Iterable[Sequence[str | None] | None] | Non
     ('N', 'V')
     """
     return [text.sentence for text in as_texts(items, labels)]
-
-
-def check_list(items: Any, what: str) -> Iterable[Any]:
-    """Return an iterable of instances; a single instance or a scalar is refused."""
-    single = isinstance(items, str | bytes | Mapping | Text | Sentence)
-    if single or not isinstance(items, Iterable) or (isinstance(items, np.ndarray) and items.ndim == 0):
-        raise DataError(f"expected a list of {what}, got {type(items).__name__}: put a single one in brackets, [...]")
-    return items
-
-
-def is_list(item: Any) -> bool:
-    """Whether something is a list of tokens or labels: a sequence that is not text, or a 1-D array."""
-    return (isinstance(item, Sequence) and not isinstance(item, str | bytes)) or (
-        isinstance(item, np.ndarray) and item.ndim == 1
-    )
 
 
 def joined(sentence: Sentence) -> Text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class Vocabulary:
     __slots__ = ("_number", "kind", "names", "unknown")
 
     def __init__(self, names: Iterable[str], *, kind: str = "name", unknown: str | None = None) -> None:
+        given: Any = names
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
+            raise DataError(f"a vocabulary is made of a list of {kind}s, got {names!r:.80}")
         self.names: tuple[str, ...] = tuple(names)
         self.kind = kind
         self.unknown = unknown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trellis.data.checks import is_whole
 from trellis.engine.engine import Engine
 from trellis.engine.local import SerialEngine
 from trellis.engine.threads import ThreadEngine, usable_cores
@@ -20,9 +21,9 @@ def threads_for(n_jobs: int | None = None) -> SerialEngine | ThreadEngine:
     (SerialEngine(), ThreadEngine(threads=4))
     """
     threads: Any = 1 if n_jobs is None else usable_cores() if n_jobs == -1 else n_jobs
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+    if not is_whole(threads) or threads < 1:
         raise DataError(f"n_jobs must be a whole number, 1 or more, or -1 for every core, but is {n_jobs!r}")
-    return SerialEngine() if threads == 1 else ThreadEngine(threads)
+    return SerialEngine() if threads == 1 else ThreadEngine(int(threads))
 
 
 def engine_for(n_jobs: int | None = None, engine: Any = None) -> Engine:

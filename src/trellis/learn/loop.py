@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from trellis.data.checks import check_flag
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
@@ -93,7 +94,7 @@ class Settings:
     unsolved: str = ""
 
     def gamma_at(self, number: int) -> float:
-        return -np.inf if self.gamma == -np.inf else gamma_at(self.gamma, number)
+        return -np.inf if isinstance(self.gamma, float) and self.gamma == -np.inf else gamma_at(self.gamma, number)
 
 
 class Loop:
@@ -120,7 +121,7 @@ class Loop:
     def run(self, *, resume: bool = False) -> Checkpoint:
         """All restarts; the best one's parameters are the model's in the end."""
         settings, model = self.settings, self.training.model
-        run = self._resumed() if resume else None
+        run = self._resumed() if check_flag("resume", resume) else None
         run = self._begin(0) if run is None else run
         best = run.best
         while True:

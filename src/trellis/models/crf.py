@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
+from trellis.data.checks import check_label_lists
 from trellis.data.corpus import Corpus
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, LabelArray
@@ -32,7 +33,7 @@ from trellis.models.features import FeatureFunction, describe, feature_matrix, l
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences
+from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.structures import Chain, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
@@ -110,7 +111,7 @@ class CRF(LogLinearModel, SequenceModel):
         """
         if not fit:
             self._check_fitted()
-        sentences, y, columns = _unpacked(X, check_labels(y))
+        sentences, y, columns = _unpacked(X, check_label_lists(y))
         return self._encode(sentences, y, weights, columns, self._learn_label_names(X, y) if fit else None)
 
     def _encode(
@@ -230,7 +231,8 @@ class CRF(LogLinearModel, SequenceModel):
 
         To learn from partly labelled and unlabelled text as well, give the model to a learner.
         """
-        sentences, labels, _ = _unpacked(X, check_labels(y))
+        y = check_label_lists(y)
+        sentences, labels, _ = _unpacked(X, y)
         complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
         if labels is None or not complete:
             raise DataError(

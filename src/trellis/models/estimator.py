@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import cache, wraps
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Self, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Self, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, NotFittedError, UnknownNameError
+from trellis.models.hints import fits, hints_of
 
 E = TypeVar("E")
 
@@ -33,6 +37,11 @@ class Estimator:
     >>> Threshold(at=2).get_params(), Threshold().set_params(at=3)
     ({'at': 2}, Threshold(at=3))
     """
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "fit" in vars(cls):
+            cls.fit = _checking(cls.fit)  # type: ignore[attr-defined]
 
     @classmethod
     def _parameter_defaults(cls) -> dict[str, Any]:
@@ -76,6 +85,15 @@ class Estimator:
         changed = (f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if not _same(v, defaults[k]))
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def _check_types(self) -> None:
+        """Refuse constructor arguments that are not of the type of their hint; learners check constraints."""
+        own = _hints(type(self))  # type: ignore[arg-type]
+        for name, value in self.get_params(deep=False).items():
+            if name not in own or name == "constraints" or isinstance(value, np.random.Generator):
+                continue
+            if not fits(_as_python(value), own[name]):
+                raise DataError(f"{name} must be {_in_words(own[name])}, got {value!r:.80}")
+
     def _check_whole(self, **least: int) -> None:
         """Refuse arguments that are no whole numbers, or smaller than said; None passes."""
         for name, low in least.items():
@@ -110,6 +128,54 @@ class Estimator:
             target_tags=TargetTags(required=False),
             input_tags=InputTags(two_d_array=False),
         )
+
+
+def _checking(fit: Callable[..., E]) -> Callable[..., E]:
+    """``fit`` that begins by checking the types of the settings."""
+
+    @wraps(fit)
+    def checked(self: Any, *arguments: Any, **more: Any) -> E:
+        self._check_types()
+        return fit(self, *arguments, **more)
+
+    return checked
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return hints_of(kind if "__dataclass_fields__" in vars(kind) else kind.__init__)
+
+
+_WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", NoneType: "None"}
+
+
+def _in_words(hint: Any) -> str:
+    """A type hint as people say it.
+
+    >>> _in_words(int | str | None), _in_words(Sequence[str])
+    ('a whole number, a string or None', 'a list')
+    """
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        *first, last = dict.fromkeys(map(_in_words, get_args(hint)))
+        return f"{', '.join(first)} or {last}" if first else last
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind is Callable:
+        return "a function"
+    name = "a dictionary" if issubclass(kind, Mapping) else "a list" if issubclass(kind, Sequence) else ""
+    return name or f"a {kind.__name__}"
+
+
+def _as_python(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's own, sets and vocabularies as lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _as_python(part) for key, part in value.items()}
+    if isinstance(value, Set):
+        return list(value)
+    return list(value.names) if isinstance(value, Vocabulary) else value
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -15,7 +15,7 @@ A comma says that a list of names goes on, a full stop that the title is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
+from trellis.data.checks import check_label_lists
 from trellis.data.corpus import Corpus
 from trellis.data.ragged import BoolArray, FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
@@ -48,7 +49,7 @@ from trellis.models.lexicon import (
 )
 from trellis.models.row_counts import RowCounts
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_labels, check_sentences, recode_labels, streamed
+from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels, streamed
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
@@ -176,8 +177,9 @@ class HMM(FreeWeights, SequenceModel):
         """
         if not fit:
             self._check_fitted()
-        if isinstance(X, Iterable) and not isinstance(X, Sequence | Corpus | np.ndarray):
-            X, y = streamed(X, check_labels(y), self._learn_label_names(X, y) if fit else self.label_names_), None
+        y = check_label_lists(y)
+        if isinstance(X, Iterable) and not isinstance(X, Sequence | Corpus | np.ndarray | Mapping | Set):
+            X, y = streamed(X, y, self._learn_label_names(X, y) if fit else self.label_names_), None
         if isinstance(X, Corpus):
             if y is not None:
                 raise DataError("a Corpus brings its own labels: give it without y")
@@ -187,7 +189,7 @@ class HMM(FreeWeights, SequenceModel):
         else:
             X = check_sentences(X)
             names = self._learn_label_names(X, y) if fit else self.label_names_
-            batch = _batch_of(X, check_labels(y), names, weights)
+            batch = _batch_of(X, y, names, weights)
         words, firsts = batch.column(self.emits), batch.offsets[:-1][batch.lengths > 0]
         if fit:
             self._check_settings()

@@ -21,7 +21,7 @@ from scipy import sparse
 from trellis.constraints.relations import ENTITY, NONE, RELATION
 from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.data.related import RelatedText
+from trellis.data.related import RelatedText, as_related
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
@@ -151,7 +151,9 @@ class RelationModel(SavedEstimator):
         """
         if y is not None:
             raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
-        texts = list(X)
+        if not fit:
+            self._check_fitted()
+        texts = as_related(X)
         for number, text in enumerate(texts):
             if text.mentions is None:
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
@@ -164,8 +166,6 @@ class RelationModel(SavedEstimator):
         if fit:
             self._check_settings()
             self._learn_types(texts)
-        else:
-            self._check_fitted()
         described = [self.described(text) for text in texts]
 
         def rows(kind: int) -> Iterator[Iterator[tuple[str, float]]]:
@@ -286,7 +286,9 @@ class RelationModel(SavedEstimator):
         """Supervised training on the sentences of which everything is known."""
         from trellis.engine import SerialEngine, place_batch
 
-        texts = [text for text in X if text.labelled]
+        if y is not None:
+            raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
+        texts = [text for text in as_related(X) if text.labelled]
         if not texts:
             raise DataError("no sentence has all its types and relations known, and fit trains on such alone")
         batch = self.encode(texts, fit=True)

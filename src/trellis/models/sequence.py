@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, pairwise
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.batch import NOT_A_LABEL, Batch
+from trellis.data.batch import Batch
+from trellis.data.checks import check_label_lists, check_list, check_names, is_list, is_whole
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.sentence import Sentence
@@ -106,34 +107,38 @@ class SequenceModel(SavedEstimator):
 
     def _learn_label_names(self, X: Any, y: Labels | None) -> Vocabulary:
         """From the constructor, else from the corpus, else those found in ``y``, sorted."""
-        if isinstance(self.labels, int) and not isinstance(self.labels, bool):
-            if self.labels < 1:
-                raise DataError(f"labels must be names or a number of labels, 1 or more; got {self.labels}")
-            return Vocabulary(map(str, range(self.labels)), kind="label")
         if self.labels is not None:
-            if isinstance(self.labels, str):
-                raise DataError(f"labels must be a list of names or a number of labels, got {self.labels!r}")
-            return Vocabulary(self.labels, kind="label")
+            return label_vocabulary(self.labels)
         if isinstance(X, Corpus):
             return X.label_names
-        found = {label for known in check_labels(y) or () if known is not None for label in known if label is not None}
-        if any(label != label for label in found):
-            raise DataError(NOT_A_LABEL)
+        found = {label for known in check_label_lists(y) or () for label in known or () if label is not None}
         if not found:
             raise DataError(
                 f"there are no labels: give y, or name the labels: {type(self).__name__}(labels=[...]) or labels=10"
             )
-        try:
-            return Vocabulary(sorted(found), kind="label")
-        except TypeError as error:
-            raise DataError(f"labels must be strings: {error}") from error
+        return Vocabulary(sorted(found), kind="label")
+
+
+def label_vocabulary(labels: Any) -> Vocabulary:
+    """The names of labels, given as a list of names or as the number of labels."""
+    if is_whole(labels):
+        if labels < 1:
+            raise DataError(f"labels must be names or a number of labels, 1 or more; got {labels}")
+        return Vocabulary(map(str, range(labels)), kind="label")
+    if isinstance(labels, Vocabulary):
+        return Vocabulary(labels.names, kind="label")
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
+    names = check_names(labels, "labels")
+    if not names:
+        raise DataError("labels must be a list of names or a number of labels, but the list is empty")
+    return Vocabulary(names, kind="label")
 
 
 def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
     """Sentences as a sequence of sequences; a string where a list of tokens should be is a mistake."""
-    if isinstance(X, str) or not isinstance(X, Iterable):
-        raise DataError(f"expected a list of sentences, each a list of tokens, but got {type(X).__name__}")
-    sentences = X if isinstance(X, Sequence) else list(X)
+    given = check_list(X, "sentences, each a list of tokens")
+    sentences = given if isinstance(given, Sequence) else list(given)
     for i, sentence in enumerate(sentences):
         check_sentence(i, sentence)
     return sentences
@@ -164,26 +169,11 @@ def streamed(
 
 def check_sentence(number: int, sentence: Any) -> Sequence[Any]:
     """One of them as a sequence."""
-    if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence | np.ndarray):
+    if not is_list(sentence):
         raise DataError(
             f"sentence {number} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"
         )
-    return sentence  # type: ignore[return-value]
-
-
-def check_labels(y: Any) -> Labels | None:
-    """Labels as they must come: a list with, for each sentence, a list of labels or None."""
-    if y is None:
-        return None
-    if isinstance(y, str | bytes) or not (isinstance(y, Sized) and isinstance(y, Iterable)):
-        hint = "; make it a list" if isinstance(y, Iterable) and not isinstance(y, str | bytes) else ""
-        raise DataError(f"labels must be a list with one list for each sentence, but y is a {type(y).__name__}{hint}")
-    for i, own in enumerate(y):
-        if own is not None and (isinstance(own, str | bytes) or not isinstance(own, Sized)):
-            raise DataError(
-                f"the labels of sentence {i} are {own!r}: expected a list of labels, or None for unknown ones"
-            )
-    return cast(Labels, y)
+    return sentence  # type: ignore[no-any-return]
 
 
 def recode_labels(labels: LabelArray, given: Vocabulary, own: Vocabulary) -> LabelArray:

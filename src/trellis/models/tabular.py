@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, ClassVar, TypedDict
 
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import UNKNOWN, Batch
+from trellis.data.checks import is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
-from trellis.errors import DataError
+from trellis.errors import DataError, DataTypeError
 from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
@@ -154,10 +155,17 @@ class TabularModel(SavedEstimator):
         return replace(rows, first=batch.first)
 
     def _learn_classes(self, given: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
-        if isinstance(self.labels, int) and not isinstance(self.labels, bool):
+        if is_whole(self.labels):
+            if self.labels < 1:
+                raise DataError(f"labels must be names or a number of labels, 1 or more; got {self.labels}")
             return np.arange(self.labels)
         if self.labels is not None:
-            return np.asarray(self.labels)
+            if not is_list(self.labels) or not len(self.labels):
+                raise DataError(f"labels must be a list of labels or a number of them, got {self.labels!r:.80}")
+            given = _as_array(list(self.labels), "labels must be a list of labels or a number of them")
+            if given.ndim != 1:
+                raise DataError(f"labels must be a list of labels or a number of them, got {self.labels!r:.80}")
+            return given
         found = given[known]
         if not len(found):
             raise DataError(f"there are no labels: give y, or name them: {type(self).__name__}(labels=[...])")
@@ -253,7 +261,7 @@ def check_matrix(X: Any, *, not_negative: bool, name: str) -> Any:
         matrix = csr_array(X, dtype=np.float64)
         values = matrix.data
     else:
-        dense = np.asarray(X)
+        dense = _as_array(X, "X must be a matrix of numbers")
         if dense.dtype.kind == "c":
             raise DataError("Complex data not supported: features are real numbers")
         if dense.ndim != 2:
@@ -265,7 +273,7 @@ def check_matrix(X: Any, *, not_negative: bool, name: str) -> Any:
             values = np.asarray(dense, dtype=np.float64)
         except (TypeError, ValueError) as error:
             # scikit-learn's tools expect the class of the original error
-            kind = TypeError if isinstance(error, TypeError) else DataError
+            kind = DataTypeError if isinstance(error, TypeError) else DataError
             raise kind(f"features must be numbers: {error}") from error
         matrix = None
     n_rows, n_columns = (matrix if matrix is not None else values).shape
@@ -290,12 +298,24 @@ def check_matrix(X: Any, *, not_negative: bool, name: str) -> Any:
     return matrix
 
 
+def _as_array(given: Any, wanted: str) -> NDArray[Any]:
+    """An array of what was given; lists of unequal lengths are refused."""
+    if isinstance(given, Mapping | Set):
+        raise DataError(f"{wanted}, got {type(given).__name__}")
+    if isinstance(given, Iterator):
+        given = list(given)
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise DataError(f"{wanted}, but its rows have different lengths") from None
+
+
 def check_targets(y: Any, n_rows: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Labels (n_rows,) and which of them are known; None stands for an unknown one, y=None for none at all."""
     if y is None:
         n = n_rows or 0
         return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
-    given = np.asarray(y)
+    given = _as_array(y, "y must be a list of labels, one for each row")
     if given.ndim == 2 and given.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; it is taken as one",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from trellis.data.batch import Batch, Column
+from trellis.data.checks import check_list, is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
@@ -150,13 +151,27 @@ def _flat_heads(sentences: Sequence[Sequence[Any]], y: Heads | None) -> LabelArr
     flat = np.full(sum(map(len, sentences)), -1, dtype=np.int32)
     if y is None:
         return flat
-    if len(y) != len(sentences):
-        raise DataError(f"expected heads for {len(sentences)} sentences but got {len(y)}")
+    given = list(check_list(y, "lists of heads, one for each sentence"))
+    if len(given) != len(sentences):
+        raise DataError(f"expected heads for {len(sentences)} sentences but got {len(given)}")
     at = 0
-    for i, (sentence, heads) in enumerate(zip(sentences, y, strict=True)):
+    for i, (sentence, heads) in enumerate(zip(sentences, given, strict=True)):
         if heads is not None:
+            if not is_list(heads):
+                raise DataError(f"the heads of sentence {i} are {heads!r:.80}: expected a list of numbers, or None")
             if len(heads) != len(sentence):
                 raise DataError(f"sentence {i} has {len(sentence)} words but {len(heads)} heads")
-            flat[at : at + len(sentence)] = [-1 if head is None else head for head in heads]
+            flat[at : at + len(sentence)] = [_head(head, i, len(sentence)) for head in heads]
         at += len(sentence)
     return flat
+
+
+def _head(head: Any, sentence: int, n: int) -> int:
+    """A head as a number; −1 where it is not known."""
+    if head is None:
+        return -1
+    if not is_whole(head) and not (isinstance(head, float | np.floating) and float(head).is_integer()):
+        raise DataError(f"sentence {sentence} has the head {head!r:.80}: heads are whole numbers, or None")
+    if not -1 <= head <= n:
+        raise DataError(f"sentence {sentence} has the head {head}: expected 0 for the root, or 1 to {n} for a word")
+    return int(head)

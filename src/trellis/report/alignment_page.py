@@ -10,7 +10,7 @@ import numpy as np
 
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks, Link, score_links
-from trellis.models.alignment.model import as_words
+from trellis.models.alignment.model import each_pair
 from trellis.report.alignment import posterior_grids
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
@@ -33,7 +33,7 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
     own = aligner.decode_constraint or aligner.constraint
     before, after = _under(aligner, "none", pairs), aligner.posteriors(pairs)
     page = Page("Word alignment", f"{len(pairs)} pairs of sentences; constraint: {own}; γ = {aligner.gamma:g}")
-    words: list[tuple[Sequence[str], Sequence[str]]] = [(as_words(left), as_words(right)) for left, right in pairs]
+    words: list[tuple[Sequence[str], Sequence[str]]] = list(each_pair(pairs))
     if gold is not None:
         _against_gold(page, aligner, before, after, gold)
     if own != "none":

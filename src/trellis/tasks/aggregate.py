@@ -37,7 +37,9 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, RulesFile, column, count, label, parse_rules
 from trellis.data.batch import Column
+from trellis.data.checks import check_label_lists, check_list
 from trellis.data.ragged import FloatArray
+from trellis.data.tokens import TextLike, as_sentences
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
 from trellis.data.voted_files import voted_of
@@ -145,13 +147,13 @@ class Aggregator(SavedEstimator):
 
     # learning
 
-    def fit(self, X: Iterable[Any], y: object = None, *, text: Iterable[Sequence[str]] = ()) -> Self:
+    def fit(self, X: Iterable[Any], y: object = None, *, text: Iterable[TextLike] = ()) -> Self:
         """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md.
 
         text : more text, without votes, as lists of tokens: from it too is learned which words are alike
         """
         self._check_settings()
-        texts = _texts(X)
+        texts, more = _texts(X), [s.words for s in as_sentences(text)]
         if not any(len(text) for text in texts):
             raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
         self._learn_names(texts)
@@ -179,7 +181,7 @@ class Aggregator(SavedEstimator):
         if self.words:
             texts, labels = self._with_short_forms(texts, labels, found)
             words = self._word_evidence()
-            if words.fit([heard_of(one) for one in texts], labels, found, list(text)):
+            if words.fit([heard_of(one) for one in texts], labels, found, more):
                 self.words_ = words
                 words.lift = self._lift(self._with_words(texts, labels), labels)
             texts = self._with_words(texts, labels)
@@ -242,18 +244,25 @@ class Aggregator(SavedEstimator):
 
     def predict(self, X: Iterable[Any]) -> list[list[str]]:
         """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
-        found: list[list[str]] = self.learner_.predict(self._seen(X))
+        seen = self._seen(X)
+        found: list[list[str]] = self.learner_.predict(seen)
         return found
 
     def predict_proba(self, X: Iterable[Any]) -> list[FloatArray]:
         """P(label) of every token, (n_tokens, n_labels) for each text, columns as in ``label_names_``."""
-        found: list[FloatArray] = self.learner_.predict_proba(self._seen(X))
+        seen = self._seen(X)
+        found: list[FloatArray] = self.learner_.predict_proba(seen)
         return found
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that get the label they have in ``y``."""
-        pairs = [pair for own, gold in zip(self.predict(X), y, strict=True) for pair in zip(own, gold, strict=True)]
-        return sum(one == other for one, other in pairs) / max(1, len(pairs))
+        found, gold = self.predict(X), check_label_lists(y) or []
+        if list(map(len, found)) != [len(own or ()) for own in gold]:
+            raise DataError(f"y must have a list of labels for each of {len(found)} texts, one label for each token")
+        pairs = [pair for own, labels in zip(found, gold, strict=True) for pair in zip(own, labels or (), strict=True)]
+        if not pairs:
+            raise DataError("there are no tokens, so there is no accuracy")
+        return sum(one == other for one, other in pairs) / len(pairs)
 
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()
@@ -481,6 +490,7 @@ def _votes(columns: Iterable[Iterable[Any]]) -> list[str]:
 
 
 def _texts(X: Iterable[Any]) -> list[VotedText]:
-    if isinstance(X, str | bytes | Mapping | VotedText) or not isinstance(X, Iterable):
-        raise DataError(f"expected a list of texts with votes, but got {type(X).__name__}")
-    return [x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}") for i, x in enumerate(X)]
+    if isinstance(X, VotedText):
+        raise DataError("expected a list of texts with votes, got a single one: put it in brackets, [text]")
+    given = check_list(X, "texts with votes")
+    return [x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}") for i, x in enumerate(given)]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, backward, each, forward, trusted
 from trellis.data.bitext import LONGEST, Bitext
+from trellis.data.checks import check_list
 from trellis.data.files import FilePath
 from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
@@ -40,7 +41,7 @@ from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
-from trellis.models.alignment.model import as_words
+from trellis.models.alignment.model import each_pair
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, ShardAnswer
 from trellis.tasks.align_decoding import (
@@ -52,7 +53,7 @@ from trellis.tasks.align_decoding import (
     link_posteriors,
     links_of_pairs,
 )
-from trellis.tasks.align_hints import Hint, hints_of_pieces
+from trellis.tasks.align_hints import Hint, check_links, hints_of_pieces
 from trellis.tasks.word_links import count_word_links
 
 T = TypeVar("T")
@@ -184,6 +185,7 @@ class Aligner(SavedEstimator):
     ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
         """The text, its shards where they were worked on, and hints by piece."""
         self._check()
+        hints = None if hints is None else check_links(hints)
         model = self._new_model()
         bitext, batch = model.encode_fit(_then_compiling(pairs, hints), storage=Storage(self.memory))
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
@@ -237,6 +239,7 @@ class Aligner(SavedEstimator):
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
         self._check()
+        hints = None if hints is None else check_links(hints)
         compile_ahead("align-model")
         done = 0
         for chunk in _chunks(pairs):
@@ -251,7 +254,7 @@ class Aligner(SavedEstimator):
 
         A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
         """
-        bitext, batch = self._model().look_up(list(_tokenized(pairs)))
+        bitext, batch = self._model().look_up(list(each_pair(pairs)))
         grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
         pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
         placed = self._placed(batch)
@@ -401,7 +404,7 @@ def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[
         lengths = len(pair[0]), len(pair[1])
         return min(lengths[0] * lengths[1], LONGEST * max(lengths))
 
-    return cut(_tokenized(pairs), cells, CHUNK_CELLS, CHUNK)
+    return cut(each_pair(pairs), cells, CHUNK_CELLS, CHUNK)
 
 
 def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, Text]]) -> Iterator[tuple[Text, Text]]:
@@ -419,7 +422,7 @@ def _then_compiling(
 ) -> Iterator[tuple[Text, Text]]:
     """The same pairs; when all are read and nothing is wrong with them, kernels are compiled."""
     n = 0
-    for n, pair in enumerate(pairs, start=1):  # noqa: B007  how many there were
+    for n, pair in enumerate(check_list(pairs, "sentence pairs"), start=1):  # noqa: B007  how many there were
         yield pair
     if hints is not None and len(hints) != n:
         raise DataError(f"there are hints for {len(hints)} pairs but {n} pairs")
@@ -429,8 +432,3 @@ def _then_compiling(
 def _shapes(bitext: Bitext) -> list[tuple[int, int]]:
     lengths = [np.diff(offsets[bitext.pieces]).tolist() for offsets in (bitext.source_offsets, bitext.target_offsets)]
     return list(zip(*lengths, strict=True))
-
-
-def _tokenized(pairs: Iterable[tuple[Text, Text]]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    for source, target in pairs:
-        yield as_words(source), as_words(target)

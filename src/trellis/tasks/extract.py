@@ -40,6 +40,7 @@ from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
+from trellis.data.checks import check_names
 from trellis.data.corpus import Corpus, corpus_of
 from trellis.data.files import FilePath, text_of
 from trellis.data.on_demand import OnDemand
@@ -181,6 +182,7 @@ class Extractor(SavedEstimator):
         without : names of rules that are left out
         """
         self._check_settings()
+        without = check_names(without, "without")
         rules = parse_rules(self.rules, self.rules_path, self.files)
         self.files_ = dict(rules.files)
         self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())

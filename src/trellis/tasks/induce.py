@@ -14,7 +14,7 @@ regularization in which every frequent word is to use few states (Graça et al. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -23,6 +23,7 @@ import numpy as np
 
 from trellis.constraints import Constraint, few_labels_per, word
 from trellis.data.batch import Batch
+from trellis.data.checks import check_list
 from trellis.data.corpus import Corpus
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
@@ -202,9 +203,10 @@ class Inducer(Estimator):
 
     def _coded(self, X: Any) -> Any:
         """Sentences as a corpus, in memory or on disk."""
-        if isinstance(X, Corpus | str) or not isinstance(X, Iterable):
-            return _as_lists(X)
-        return streamed((s.split() if isinstance(s, str) else s for s in X), memory=self.memory)
+        if isinstance(X, Corpus):
+            return X
+        given = check_list(X, "sentences, each a string or a list of tokens")
+        return streamed((s.split() if isinstance(s, str) else s for s in given), memory=self.memory)
 
     def _learner(self, rounds: int) -> UEM:
         return UEM(
@@ -378,11 +380,10 @@ def _leave_possible(model: HMM) -> None:
 
 def _as_lists(X: Any) -> Any:
     """Sentences that are strings cut at white space."""
-    if isinstance(X, str):
-        raise DataError("expected a list of sentences, got one string: put it in brackets, [text]")
-    if isinstance(X, Corpus) or not isinstance(X, Iterable):
+    if isinstance(X, Corpus):
         return X
-    return [sentence.split() if isinstance(sentence, str) else sentence for sentence in X]
+    given = check_list(X, "sentences, each a string or a list of tokens")
+    return [sentence.split() if isinstance(sentence, str) else sentence for sentence in given]
 
 
 def _n_words(X: Any) -> int:

@@ -301,6 +301,8 @@ class Relater(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1, min_count=1)
+        if not isinstance(self.tagger, Tagger | None):
+            raise DataError(f"tagger must be a Tagger, got {self.tagger!r:.80}")
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf))
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)

@@ -34,6 +34,7 @@ from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
 from trellis.projection import Item, Projector, ShardAnswer
 from trellis.structures import Structure
+from trellis.tasks.align_hints import check_links
 from trellis.tasks.conserved import ETAS, conserved, loosest
 from trellis.tasks.parse import tagged
 from trellis.tasks.projected_arcs import Link, SentencePair, coverage, is_fragment, projected, strip_pair
@@ -240,7 +241,7 @@ def usable_pairs(
     source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]], longest: int
 ) -> list[SentencePair]:
     """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
-    source, target = as_sentences(source), as_sentences(target)
+    source, target, links = as_sentences(source), as_sentences(target), check_links(links)
     if not len(source) == len(target) == len(links):
         raise DataError(f"there are {len(source)} and {len(target)} sentences and links of {len(links)} pairs")
     made = []

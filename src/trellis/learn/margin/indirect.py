@@ -6,6 +6,7 @@ Q(w) = ½ ‖w‖² + C₁ Σ_{i in S} ℓ(max_h Δ(h, h_i) − w · (Φ(x_i, h_
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set, Sized
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
@@ -13,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from trellis.data.checks import check_list
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.tokens import check_list
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.cutting_plane import Weights
@@ -62,11 +63,12 @@ class IndirectLearner(MarginLearner):
     ) -> Self:
         """given : X and outputs of S, None for none;  asked : X and answers of B"""
         self._check_settings(dev)
+        given, asked = (_held(given[0]), given[1]), (_held(asked[0]), asked[1])
         compile_ahead(type(self.model).__name__)
         z = both_signs(asked[1], length(asked[0]))
         n, X = length(given[0]), _joined(given[0], asked[0])
         known = given[1].tolist() if hasattr(given[1], "tolist") else given[1]
-        y = None if known is None else [*known, *[None] * len(z)]
+        y = None if known is None else [*check_list(known, "outputs"), *[None] * len(z)]
         model, batch = self._begin(X, y, sample_weight, learned=self.start == "model")
         numbers = np.arange(len(batch))
         S, negative, positive = numbers[:n], n + np.flatnonzero(z < 0), n + np.flatnonzero(z > 0)
@@ -119,6 +121,13 @@ def both_signs(answers: Any, n: int) -> IntArray:
             "pairs make negative ones (trellis.learn.margin.negatives)"
         )
     return made
+
+
+def _held(X: Any) -> Any:
+    """Instances as something that has a length: iterators are listed, matrices, batches and None stay as they are."""
+    if X is None or (isinstance(X, Sized) and not isinstance(X, str | Mapping | Set) and getattr(X, "ndim", 1) > 0):
+        return X
+    return list(check_list(X, "instances"))
 
 
 def length(X: Any) -> int:

@@ -48,7 +48,7 @@ class JLIS(IndirectLearner):
         X: Any = None,
         y: Any = None,
         *,
-        binary: tuple[Any, Any] | None = None,
+        binary: Any = None,
         sample_weight: Any = None,
         dev: tuple[Any, Any] | None = None,
         resume: bool = False,
@@ -59,7 +59,7 @@ class JLIS(IndirectLearner):
         """
         if X is not None and y is None:
             raise DataError("X comes with outputs y; examples with answers go into binary=(X, z)")
-        if binary is not None and len(binary) != 2:
+        if binary is not None and not (isinstance(binary, tuple | list) and len(binary) == 2):
             raise DataError("binary must be a pair (X, z) of examples and their answers, −1 or +1")
-        asked = (None, None) if binary is None else binary
+        asked = (None, None) if binary is None else tuple(binary)
         return self._fit((X, y), asked, sample_weight, dev, resume)

@@ -9,15 +9,16 @@ Its scores are ``Joint(forward, backward)``: the members of both directions, whi
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext, WordCodes, code_pairs
+from trellis.data.checks import check_list, is_list
 from trellis.data.ragged import FloatArray
 from trellis.data.shards import shard_bounds
 from trellis.data.storage import Storage
@@ -120,6 +121,9 @@ class AlignmentModel(SavedEstimator):
             raise DataError(f"alike must be a number from 0 on but is {self.alike}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
+        for pair in cast("Iterable[Any]", self.priors or ()):
+            if not (is_list(pair) and len(pair) == 2 and all(isinstance(word, str) for word in pair)):
+                raise DataError(f"priors must have pairs (source word, target word) as keys, but has {pair!r:.80}")
 
     # text
 
@@ -134,7 +138,7 @@ class AlignmentModel(SavedEstimator):
             raise DataError("links that are known are a constraint, trusted(links=...), and no labels")
         if fit:
             return self.encode_fit(X, weights)[1]
-        return self.look_up([(as_words(left), as_words(right)) for left, right in X], weights)[1]
+        return self.look_up(list(each_pair(X)), weights)[1]
 
     def encode_fit(
         self, pairs: Iterable[Any], weights: Any = None, storage: Storage | None = None
@@ -142,12 +146,7 @@ class AlignmentModel(SavedEstimator):
         """Code a training text and build the table; pairs may come one by one, and go to a storage."""
         self.check()
         self.source_codes_, self.target_codes_ = WordCodes(self.prefix), WordCodes(self.prefix)
-        bitext = code_pairs(
-            ((as_words(left), as_words(right)) for left, right in pairs),
-            self.source_codes_,
-            self.target_codes_,
-            storage,
-        )
+        bitext = code_pairs(each_pair(pairs), self.source_codes_, self.target_codes_, storage)
         if bitext.n_empty == len(bitext):
             raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
         sizes = len(self.source_codes_.names), len(self.target_codes_.names)
@@ -353,6 +352,18 @@ class AlignmentModel(SavedEstimator):
         return small
 
 
-def as_words(text: Any) -> Sequence[str]:
-    """The words of a sentence."""
-    return words_of(text) if isinstance(text, str) else text
+def each_pair(pairs: Any) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """The words of both sentences of each pair, given as strings or as lists of words."""
+    for number, pair in enumerate(check_list(pairs, "sentence pairs")):
+        sides = tuple(pair) if is_list(pair) else ()
+        if len(sides) != 2:
+            raise DataError(f"pair {number} is {pair!r:.80}: expected two sentences, (source, target)")
+        yield _words(sides[0], number), _words(sides[1], number)
+
+
+def _words(text: Any, number: int) -> Sequence[str]:
+    if isinstance(text, str):
+        return words_of(text)
+    if not is_list(text) or not (set(map(type, text)) <= {str} or all(isinstance(word, str) for word in text)):
+        raise DataError(f"pair {number} has {text!r:.80}: expected a sentence as a string or a list of words")
+    return text  # type: ignore[no-any-return]

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from trellis.data.checks import check_list, is_list
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.data.tokens import check_list, is_list
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.arrays import ArrayOf, as_parameters

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from trellis.data.tokens import tokenise
 from trellis.models.matching.wordnet import WordNet
@@ -117,6 +118,13 @@ class Relations:
     def __init__(self, wordnet: WordNet | None) -> None:
         self.wordnet = wordnet
         self._known: dict[tuple[str, str], str | None] = {}
+        self._keys = lru_cache(maxsize=1 << 16)(self._make_keys)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_keys"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self._keys = lru_cache(maxsize=1 << 16)(self._make_keys)
 
     def candidates(self, one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int, str]]:

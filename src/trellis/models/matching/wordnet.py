@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from trellis.errors import DataError
 
@@ -55,6 +56,13 @@ class WordNet:
                 raise DataError(f"{folder} does not hold WordNet's files: {error}") from error
             self._index[kind] = {line[0]: [int(x) for x in line[-int(line[2]) :]][:SENSES] for line in index}
             self._irregular[kind] = {line[0]: line[1:] for line in irregular}
+        self.means = lru_cache(maxsize=1 << 16)(self._means)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "means"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self.means = lru_cache(maxsize=1 << 16)(self._means)
 
     def lemmas(self, word: str, kind: str) -> Iterator[str]:

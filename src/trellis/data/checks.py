@@ -1,0 +1,92 @@
+"""Checks of arguments that people give: lists of instances, lists of labels, pairs, whole numbers.
+
+A wrong argument is a :class:`~trellis.errors.DataError` that says what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from trellis.errors import DataError
+
+NOT_A_LABEL = "NaN is no label: write None where a label is not known"
+
+
+def is_list(item: Any) -> bool:
+    """Whether something is a list of tokens, labels or numbers: a sequence that is not text, or a 1-D array.
+
+    >>> [is_list(one) for one in (["a"], ("a",), "a", np.array(["a"]), np.array("a"), {"a"})]
+    [True, True, False, True, False, False]
+    """
+    if isinstance(item, np.ndarray):
+        return item.ndim == 1
+    return isinstance(item, Sequence) and not isinstance(item, str | bytes | bytearray)
+
+
+def check_list(items: Any, what: str) -> Iterable[Any]:
+    """Return an iterable of instances as it is; a single instance, a mapping, a set or a number is refused.
+
+    what : what it is a list of, for the message.
+    """
+    single = isinstance(items, str | bytes | bytearray | Mapping | Set) or not isinstance(items, Iterable)
+    if single or (isinstance(items, np.ndarray) and items.ndim == 0):
+        raise DataError(f"expected a list of {what}, got {type(items).__name__}; put a single one in brackets, [...]")
+    found: Iterable[Any] = items
+    return found
+
+
+def check_names(names: Any, what: str) -> list[str]:
+    """Return a list of strings; ``what`` is the argument, for the message."""
+    if not isinstance(names, Iterable) or isinstance(names, str | bytes | Mapping | np.ndarray):
+        raise DataError(f"{what} must be a list of names, got {names!r:.80}")
+    given = list(names)
+    for name in given:
+        if not isinstance(name, str):
+            raise DataError(f"{what} must be a list of names, but has {name!r:.80} in it")
+    return given
+
+
+def check_label_lists(y: Any) -> list[Sequence[str | None] | None] | None:
+    """Labels of sequences: for each instance a list of strings, None where a label or all of them are unknown.
+
+    >>> check_label_lists(np.array([["N", "V"], ["N", "N"]]))
+    [['N', 'V'], ['N', 'N']]
+    """
+    if y is None:
+        return None
+    try:
+        given = check_list(y, "label lists")
+    except DataError:
+        raise DataError(
+            f"labels must be a list with one list for each sentence, but y is a {type(y).__name__}"
+        ) from None
+    made: list[Sequence[str | None] | None] = []
+    for number, own in enumerate(given):
+        if own is not None and not is_list(own):
+            raise DataError(
+                f"the labels of sentence {number} are {own!r:.80}: expected a list of labels, or None for unknown ones"
+            )
+        labels = own.tolist() if isinstance(own, np.ndarray) else own
+        for label in labels if not set(map(type, labels or ())) <= {str, type(None)} else ():
+            if isinstance(label, Real) and np.isnan(float(label)):
+                raise DataError(NOT_A_LABEL)
+            if not isinstance(label, str | None):
+                raise DataError(f"labels must be strings, or None where unknown: sentence {number} has {label!r:.80}")
+        made.append(labels)
+    return made
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value; ``name`` is the argument, for the message."""
+    if not isinstance(value, bool | np.bool_):
+        raise DataError(f"{name} must be True or False, got {value!r:.80}")
+    return bool(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, Python's or NumPy's, and not a truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
