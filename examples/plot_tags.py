@@ -70,7 +70,7 @@ def posterior_sparsity(folder: Path) -> None:
     after = found.posterior.at(every_label[slots])
     figure = plot_projection(
         before[slots], lam[where], after, labels, [str(i + 1) for i in range(len(slots))],
-        f"15 occurrences of “{chosen}”: l1/linf regularization, σ = 32", rows_title="occurrence",
+        title=f"15 occurrences of “{chosen}”: l1/linf regularization, σ = 32", rows_title="occurrence",
     )  # fmt: skip
     save_figure(figure, folder / "posterior_sparsity.png")
 
@@ -88,7 +88,7 @@ def counting_constraint(folder: Path) -> None:
     pull = float(found.pulls()["a verb"][0]) if len(found.rows) else 0.0
     figure = plot_sentence(
         *(q.at(scores.parts.grid()) for q in (scores.infer(), found.posterior)), sentence[0], labels,
-        f"“at least one VERB”, in expectation (λ = {pull:.2f})",
+        title=f"“at least one VERB”, in expectation (λ = {pull:.2f})",
     )  # fmt: skip
     save_figure(figure, folder / "counting_constraint.png")
 
@@ -98,7 +98,7 @@ def history(folder: Path) -> None:
     model = HMM(list(LEXICON), min_count=1, unknown=None, emission_prior=1.05, transition_prior=1.05)
     must = [(count("VERB") >= 1).named("a verb"), (count("NOUN") >= 1).named("a noun")]
     learner = UEM(model, must, max_iter=40, tol=0.0, random_state=0).fit(text)
-    save_figure(plot_history(learner.history_, "PR: at least one verb and one noun a sentence"), folder / "history.png")
+    plot_history(learner.history_, folder / "history.png", title="PR: at least one verb and one noun a sentence")
 
 
 def main(folder: Path = GALLERY) -> None:

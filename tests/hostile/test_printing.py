@@ -99,7 +99,7 @@ def test_a_progress_bar_shows_titles_and_figures_as_they_are(name, monkeypatch):
 def test_dollar_signs_in_pictures_are_dollars(tmp_path):
     formula = r"$\nonsense{$"
     history = History([Round(0, 1.0, -1.0, violation={formula: 0.1, "$5 and $6": 0.2})])
-    save_figure(plot_history(history, formula), tmp_path / "history.png")
+    save_figure(plot_history(history, title=formula), tmp_path / "history.png")
     half = np.full((2, 2), 0.5)
     picture = plot_sentence(half, half, [formula, "$5 and $6"], ["A", formula])
     save_figure(picture, tmp_path / "sentence.svg")

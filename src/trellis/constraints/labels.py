@@ -76,6 +76,9 @@ class Changed(Unobserved):
 
 def label_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, ...]:
     """Names given one by one or as a list, each once."""
+    for item in names:
+        if isinstance(item, Rule) and what == "previous":
+            raise ConstraintError(f"previous takes names of labels, got {item!r}; rules look one token back, not two")
     return tuple(dict.fromkeys(strings_of(names, f"{what} takes names of labels")))
 
 

@@ -34,7 +34,7 @@ def check_list(items: Any, what: str) -> Iterable[Any]:
     """
     single = isinstance(items, str | bytes | bytearray | Mapping | Set) or not isinstance(items, Iterable)
     if single or (isinstance(items, np.ndarray) and items.ndim == 0):
-        raise DataError(f"expected a list of {what}, got {type(items).__name__}; put a single one in brackets, [...]")
+        raise DataError(f"expected a list of {what}, got {type(items).__name__}: put it in brackets, [...]")
     found: Iterable[Any] = items
     return found
 

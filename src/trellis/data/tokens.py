@@ -207,7 +207,7 @@ def as_texts(
 def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
     """Texts in any of their forms, one after the other."""
     if isinstance(items, Text | Sentence):
-        raise DataError(f"expected a list of texts, got {type(items).__name__}; put a single one in brackets, [...]")
+        raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [...]")
     for number, item in enumerate(check_list(items, "texts")):
         if isinstance(item, str):
             yield tokeniser.cut(item)

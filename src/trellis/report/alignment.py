@@ -25,10 +25,11 @@ from trellis.report.figure import (
     LINE,
     PLAIN,
     add_legend,
+    finished,
     mark,
     new_figure,
     plain_axes,
-    save_figure,
+    titled,
 )
 
 CHANGE = 0.05
@@ -39,11 +40,16 @@ def plot_posterior_grids(
     source: Sequence[str],
     target: Sequence[str],
     rows: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
-    path: FilePath,
+    path: FilePath | None = None,
     gold: GoldLinks | None = None,
-) -> None:
-    """Write a picture of :func:`posterior_grids`."""
-    save_figure(posterior_grids(source, target, rows, gold), path)
+    *,
+    title: str = "",
+) -> Any:
+    """Return the figure of :func:`posterior_grids`.
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
+    return finished(titled(posterior_grids(source, target, rows, gold), title), path)
 
 
 def posterior_grids(
@@ -120,8 +126,13 @@ def draw_grid(
         spine.set_color(LINE)
 
 
-def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: FilePath) -> None:
-    """Write a picture of precision against recall, a line a name, in the order of their least AER in the legend."""
+def plot_precision_recall(
+    curves: Mapping[str, Sequence[CurvePoint]], path: FilePath | None = None, *, title: str = ""
+) -> Any:
+    """Return a figure of precision against recall, one line for each name, ordered by least AER in the legend.
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
     if not curves:
         raise DataError("there is no curve to draw")
     figure, axes = new_figure(6.4, 4.4)
@@ -138,7 +149,7 @@ def plot_precision_recall(curves: Mapping[str, Sequence[CurvePoint]], path: File
             linewidth=1.6,
             label=name,
         )
-    plain_axes(axes, "", "recall", "precision")
+    plain_axes(axes, title, "recall", "precision")
     axes.grid(color=FAINT, linewidth=0.6)
     axes.legend(fontsize=7, frameon=False, loc="lower left")
-    save_figure(figure, path)
+    return finished(figure, path)

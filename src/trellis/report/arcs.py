@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trellis.data.files import FilePath
 from trellis.errors import DataError
-from trellis.report.figure import BAD, GOOD, INK, PLAIN, add_legend, new_figure, save_figure
+from trellis.report.figure import BAD, GOOD, INK, PLAIN, add_legend, finished, new_figure, titled
 
 LEAST = 0.1
 """Arcs less likely than this are not drawn."""
@@ -23,14 +23,18 @@ LEAST = 0.1
 def plot_arcs(
     words: Sequence[str],
     rows: Mapping[str, NDArray[Any]],
-    path: FilePath,
+    path: FilePath | None = None,
     *,
+    title: str = "",
     given: Sequence[tuple[int, int]] = (),
     heads: Sequence[int | None] | None = None,
     least: float = LEAST,
-) -> None:
-    """Write a picture of :func:`arcs_figure`."""
-    save_figure(arcs_figure(words, rows, given=given, heads=heads, least=least), path)
+) -> Any:
+    """Return the figure of :func:`arcs_figure`.
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
+    return finished(titled(arcs_figure(words, rows, given=given, heads=heads, least=least), title), path)
 
 
 def arcs_figure(

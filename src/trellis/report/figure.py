@@ -53,6 +53,20 @@ def save_figure(figure: Any, path: FilePath) -> None:
         figure.savefig(out, format=ending if ending in ("png", "svg", "pdf") else "png", dpi=150, metadata={})
 
 
+def titled(figure: Any, title: str) -> Any:
+    """Return a figure with a title above its panels, if there is one."""
+    if title:
+        figure.suptitle(title, fontsize=11, color=INK)
+    return figure
+
+
+def finished(figure: Any, path: FilePath | None) -> Any:
+    """Return a figure, written to ``path`` if there is one: how every ``plot_`` function ends."""
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
 def plain_axes(axes: Any, title: str = "", x: str = "", y: str = "") -> None:
     """Titles, and no frame but the two lines one reads off."""
     axes.set_title(title, fontsize=10, color=INK, loc="left")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from trellis.data.files import FilePath
 from trellis.learn.history import History
-from trellis.report.figure import ACCENTS, INK, new_figure, plain_axes
+from trellis.report.figure import ACCENTS, INK, finished, new_figure, plain_axes
 
 STYLES = ("-", "--", ":")
 
 
-def plot_history(history: History, title: str = "") -> Any:
-    """A figure of up to three panels over the rounds; save it with :func:`trellis.report.figure.save_figure`."""
+def plot_history(history: History, path: FilePath | None = None, *, title: str = "") -> Any:
+    """Return a figure with up to three panels over the rounds.
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
     from matplotlib.ticker import MaxNLocator
 
     names = list(history[-1].violation) if len(history) else []
@@ -42,4 +46,4 @@ def plot_history(history: History, title: str = "") -> Any:
                       labelcolor=INK)  # fmt: skip
         plain_axes(bottom, "violation under q, mean over a constraint's rows", y="violation")
     axes[-1, 0].set_xlabel("round", fontsize=9, color=INK)
-    return figure
+    return finished(figure, path)

@@ -12,16 +12,19 @@ from typing import Any
 
 from trellis.data.files import FilePath
 from trellis.errors import DataError
-from trellis.report.figure import BAD, GOOD, INK, add_legend, new_figure, save_figure
+from trellis.report.figure import BAD, GOOD, INK, add_legend, finished, new_figure, titled
 from trellis.tasks.match import Match
 
 TOP, BOTTOM = 1.0, 0.0
 THICKEST = 6.0
 
 
-def plot_matches(matches: Sequence[Match], path: FilePath) -> None:
-    """Write a picture of :func:`matches_figure`."""
-    save_figure(matches_figure(matches), path)
+def plot_matches(matches: Sequence[Match], path: FilePath | None = None, *, title: str = "") -> Any:
+    """Return the figure of :func:`matches_figure`.
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
+    return finished(titled(matches_figure(matches), title), path)
 
 
 def matches_figure(matches: Sequence[Match]) -> Any:

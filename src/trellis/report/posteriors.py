@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
-from trellis.report.figure import INK, new_figure, plain_axes
+from trellis.report.figure import INK, finished, new_figure, plain_axes
 
 
 def plot_projection(
@@ -19,10 +20,15 @@ def plot_projection(
     after: FloatArray,
     labels: Sequence[str],
     rows: Sequence[str],
+    path: FilePath | None = None,
+    *,
     title: str = "",
     rows_title: str = "occurrence",
 ) -> Any:
-    """Three heat maps: posteriors before (n, K), dual variables (n, K), posteriors after (n, K)."""
+    """Return a figure of three heat maps: posteriors before (n, K), dual variables (n, K), posteriors after (n, K).
+
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
     figure, panels = new_figure(9.5, 1.6 + 0.24 * len(rows), 1, 3, sharey=True)
     largest = max(float(duals.max(initial=0.0)), 1e-12)
     shown = (
@@ -41,13 +47,23 @@ def plot_projection(
             f"Σ max = {float(peaks.sum()):.2f}" if name != "dual variables λ" else "", fontsize=9, color=INK
         )
     figure.suptitle(title, fontsize=11, color=INK)
-    return figure
+    return finished(figure, path)
 
 
 def plot_sentence(
-    before: FloatArray, after: FloatArray, words: Sequence[str], labels: Sequence[str], title: str = ""
+    before: FloatArray,
+    after: FloatArray,
+    words: Sequence[str],
+    labels: Sequence[str],
+    path: FilePath | None = None,
+    *,
+    title: str = "",
 ) -> Any:
-    """Posteriors of one sentence's labels before and after a projection: one row a label, one column a word."""
+    """Return a figure of the label posteriors of one sentence before and after a projection.
+
+    There is one row for each label and one column for each word.
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
+    """
     figure, panels = new_figure(1.4 + 1.1 * len(words), 1.6 + 0.7 * len(labels), 2, 1, sharex=True)
     for panel, (title_of_panel, values) in zip(panels, (("p", before), ("q, projected", after)), strict=True):
         panel.imshow(values.T, aspect="auto", cmap="Blues", vmin=0.0, vmax=1.0)
@@ -62,4 +78,4 @@ def plot_sentence(
         panel.set_xticks(range(len(words)), words)
         plain_axes(panel, title_of_panel)
     figure.suptitle(title, fontsize=11, color=INK)
-    return figure
+    return finished(figure, path)

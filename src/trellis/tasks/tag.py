@@ -13,9 +13,10 @@ from typing import Any, Self, TypedDict
 from numpy.typing import NDArray
 
 from trellis.data.bio import Labels
+from trellis.data.checks import check_list
 from trellis.data.on_demand import OnDemand
 from trellis.data.sentence import Sentence
-from trellis.data.tokens import TextLike, as_sentences, check_list
+from trellis.data.tokens import TextLike, as_sentences
 from trellis.data.treebank_tokens import TreebankTokeniser
 from trellis.errors import DataError
 from trellis.models.crf import CRF
