@@ -99,4 +99,4 @@ def usable_cores() -> int:
 def check_threads(threads: object) -> None:
     """Refuse what is no number of threads."""
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise DataError(f"threads must be a whole number, 1 or more, but is {threads!r}; None uses every core")
+        raise DataError(f"threads must be a whole number, 1 or more, but is {threads!r}")
