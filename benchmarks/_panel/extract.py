@@ -46,6 +46,12 @@ def corpora(options: Options) -> Iterator[Corpus]:
         many = list(read_columns(path / "unlabelled.tsv", label=None)) if (path / "unlabelled.tsv").exists() else None
         train, judged = (list(read_columns(path / f"{split}.tsv")) for split in ("train", part))
         yield Corpus(name, RULES / f"{name}.toml", train, judged, many)
+    if not options.small:
+        yield Corpus(
+            "restaurants", RULES / "restaurants.toml", *_restaurants(DATA / "weak" / "mit-restaurants", options)
+        )
+        train, judged = (list(_news(DATA / "relations" / "conll04" / f"{split}.txt")) for split in ("train", part))
+        yield Corpus("news", RULES / "news.toml", train, judged)
     for name, maker in (("citations", "citations"), ("ads", "advertisements")):
         path = ROOT / "examples" / name
         make = runpy.run_path(str(path / "generate.py"))[maker]
@@ -55,6 +61,24 @@ def corpora(options: Options) -> Iterator[Corpus]:
             for n, seed in ((n_train, 99), (n_judged, 101 if options.test else 100))
         )
         yield Corpus(f"examples/{name}", path / "rules.toml", train, judged)
+
+
+def _restaurants(path: Path, options: Options) -> tuple[list[Sentence], list[Sentence]]:
+    """Questions with gold labels: the first 300 that are not test ones to draw from, and 200 to judge by."""
+
+    def read(split: str) -> list[Sentence]:
+        texts = loads((path / f"{split}.json").read_text()).values()
+        return [Sentence(tuple(text["data"]["text"]), tuple(text["label"])) for text in texts]
+
+    valid = read("valid")
+    return valid[:300], read("test") if options.test else valid[300:]
+
+
+def _news(path: Path) -> Iterator[Sentence]:
+    """Sentences with the entities of their tokens."""
+    for block in path.read_text().split("#doc")[1:]:
+        rows = [line.split("\t") for line in block.splitlines()[1:] if line]
+        yield Sentence(tuple(row[1] for row in rows), tuple(row[2] for row in rows))
 
 
 def scores(options: Options) -> Iterator[Score]:
