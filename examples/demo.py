@@ -39,7 +39,7 @@ ROWS = (
     ("... rules when it predicts", {"method": "supervised", **PLAIN}, True),
     ("300 unlabelled texts, no rules (hard EM)", {"method": "hard-em", **PLAIN}, False),
     ("... and twelve rules (PR)", {"method": "pr", **PLAIN}, True),
-    ("the default: an HMM and a CRF that it taught", {}, True),
+    ("the default: a CRF and pseudo-labels", {}, True),
 )
 SENTENCES = (
     "the gardener waters the rose", "a rose climbs the old fence", "the old gardener plants a hedge",

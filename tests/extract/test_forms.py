@@ -33,7 +33,7 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", params=["hmm", "all"])
+@pytest.fixture(scope="module", params=["hmm", "crf", "semi-crf"])
 def extractor(request):
     return Extractor(RULES, max_iter=1, model_kind=request.param).fit(FEW, LABELS)
 

@@ -1,18 +1,14 @@
-"""The models an extractor can have: the product is what it says, files hold all of them, features are extended."""
+"""The models that an extractor can have, what they see of tokens, and what they learn from unlabelled text."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.extract.samples import citations, rules_of
 from tests.extract.test_extractor import bare
-from trellis.errors import DataError, ModelFileError, UnknownNameError
-from trellis.models import load_model
-from trellis.models.views import Views
-from trellis.tasks import extract
+from trellis.errors import ModelFileError, UnknownNameError
+from trellis.models import CRF, load_model
 from trellis.tasks.extract import Extractor
 from trellis.tasks.token_features import TokenFeatures
 
@@ -24,62 +20,34 @@ def vowels(sentence, at):
 
 
 @pytest.fixture(scope="module")
-def both():
-    return Extractor(rules_of("citations"), max_iter=2, model_kind="both").fit(FEW, unlabelled=MANY)
+def made():
+    return Extractor(rules_of("citations"), max_iter=2).fit(FEW, unlabelled=MANY)
 
 
-@pytest.mark.slow
-def test_all_adds_the_scores_of_an_hmm_and_of_two_models_that_it_taught(both):
-    made = Extractor(rules_of("citations"), max_iter=2, model_kind="all").fit(FEW, unlabelled=MANY)
-    semi, crf, hmm = made.ccm_.model_.members
-    batch = made.batch(TEST, labels=False)
-    codes = made.decode(TEST, constrained=False).labels
-    together, plain = made.ccm_.model_.scores(batch).score(codes), codes % len(made.label_names_)
-    own = semi.scores(batch.members[0]).score(codes)
-    own = own + crf.scores(batch.members[1]).score(plain) + hmm.scores(batch.members[2]).score(plain)
-    np.testing.assert_allclose(together, own)
-    assert made.score(TEST) > both.score(TEST) - 0.01
-    # long texts are for the two that have a beam
-    with pytest.MonkeyPatch.context() as patch:
-        size = len(made.label_names_) ** 2
-        patch.setattr(extract, "LARGEST_PROGRAM", size * int(np.median([len(t) for t in TEST])))
-        mixed = made.decode(TEST)
-        patch.setattr(extract, "LARGEST_PROGRAM", 0)
-        short = made.decode(TEST).labels
-    whole = made.decode(TEST)
-    cuts = np.cumsum([len(t) for t in TEST])[:-1]
-    for text, *own in zip(TEST, *(np.split(y, cuts) for y in (mixed.labels, whole.labels, short)), strict=True):
-        np.testing.assert_array_equal(own[0], own[1 + (len(text) > np.median([len(t) for t in TEST]))])
-    assert mixed.violations.n_slots == whole.violations.n_slots
-    made.ccm_.model_ = Views([crf, hmm])
-    assert made.ccm_.decode(made.batch(TEST, labels=False)).labels.tolist() == short.tolist()
+def test_the_default_is_one_crf_and_beats_labels_alone(made):
+    assert type(made.ccm_.model_) is CRF
+    alone = Extractor(rules_of("citations"), method="supervised").fit(FEW, unlabelled=MANY)
+    assert made.score(TEST) > alone.score(TEST)
+    assert made.score(TEST) > 0.85
 
 
-def test_both_adds_the_scores_of_an_hmm_and_of_a_crf_that_it_taught(both):
-    crf, hmm = both.ccm_.model_.members
-    batch = both.batch(TEST, labels=False)
-    labels = both.decode(TEST, constrained=False).labels
-    together = both.ccm_.model_.scores(batch).score(labels)
-    own = crf.scores(batch.members[0]).score(labels) + hmm.scores(batch.members[1]).score(labels)
-    np.testing.assert_allclose(together, own)
-    assert len(crf.feature_names_) > 500
+def test_labels_that_no_labelled_text_shows_are_learned_from_unlabelled_text():
+    few = [t for t in citations(40, 5) if "BOOKTITLE" not in t.sentence.labels][:5]
+    made = Extractor(rules_of("citations")).fit(few, unlabelled=bare(citations(100, 6)))
+    gold = [t for t in TEST if "BOOKTITLE" in t.sentence.labels]
+    found = [label for labels in made.predict(gold) for label in labels]
+    right = [
+        g == f for g, f in zip((g for t in gold for g in t.sentence.labels), found, strict=True) if g == "BOOKTITLE"
+    ]
+    assert np.mean(right) > 0.5
 
 
-def test_both_is_no_worse_than_the_hmm_that_taught_it(both):
-    alone = Extractor(rules_of("citations"), max_iter=2, model_kind="hmm").fit(FEW, unlabelled=MANY)
-    assert both.score(TEST) > alone.score(TEST) - 0.01
-    assert both.score(TEST) > 0.85
-
-
-@pytest.mark.parametrize("kind", ["both", "crf"])
-def test_a_file_holds_every_model(kind, both, tmp_path):
-    made = both
-    if kind == "crf":
-        made = Extractor(rules_of("citations"), method="supervised", model_kind="crf", features=vowels).fit(FEW)
+@pytest.mark.parametrize("features", [None, vowels])
+def test_a_file_holds_the_model(features, tmp_path):
+    made = Extractor(rules_of("citations"), method="supervised", features=features).fit(FEW)
     made.save(tmp_path / "m")
-    again = load_model(tmp_path / "m", **({"features": vowels} if kind == "crf" else {}))
-    assert again.predict(TEST) == made.predict(TEST)
-    if kind == "crf":
+    assert load_model(tmp_path / "m", features=features).predict(TEST) == made.predict(TEST)
+    if features is not None:
         with pytest.raises(ModelFileError, match=r"features=\.\.\."):
             load_model(tmp_path / "m")
 
@@ -107,24 +75,13 @@ def test_features_of_ones_own_stand_beside_the_ready_ones():
     assert "own vowels" not in TokenFeatures(vowels)([{"word": "by"}], 0)
 
 
-def test_mistakes_are_named(tmp_path):
-    with pytest.raises(UnknownNameError, match="hmm"):
-        Extractor(rules_of("citations"), model_kind="hmmm").fit(FEW)
-    with pytest.raises(DataError, match="anew"):
-        Extractor(rules_of("citations")).restore({"model": {}}, {})
+def test_a_word_is_known_whatever_marks_stand_around_it():
+    found = TokenFeatures()([{"word": "(1998),"}, {"word": "Fast"}], 0)
+    assert {"word+0=1998", "form+0=<year>", "marks+0=(_", "marks+0=_),"} <= set(found)
+    assert "mark before=," in TokenFeatures()([{"word": "Lee,"}, {"word": "Fast"}], 1)
 
 
-def test_whole_fields_are_learned_too_where_there_are_many_labels(monkeypatch, tmp_path):
-    monkeypatch.setattr("trellis.tasks.extract.MANY", len(FEW))
-    made = Extractor(rules_of("citations"), method="supervised").fit(FEW)
-    assert made.kind_ == "all"
-    made.save(tmp_path / "m")
-    assert Extractor.load(tmp_path / "m").kind_ == "all"
-    assert Extractor(rules_of("citations"), method="supervised").fit(FEW[1:]).kind_ == "both"
-
-
-def test_long_texts_of_an_hmm_that_had_nothing_to_teach(monkeypatch):
-    monkeypatch.setattr(extract, "LARGEST_PROGRAM", 0)
-    partly = [replace(text, sentence=replace(text.sentence, labels=(None, *text.sentence.labels[1:]))) for text in FEW]
-    made = Extractor(rules_of("citations"), model_kind="all", method="supervised", hard=True).fit(partly)
-    assert [len(labels) for labels in made.predict(TEST)] == [len(text) for text in TEST]
+def test_mistakes_are_named():
+    for kind in ("hmmm", "both", "all"):
+        with pytest.raises(UnknownNameError, match="hmm"):
+            Extractor(rules_of("citations"), model_kind=kind).fit(FEW)

@@ -54,11 +54,9 @@ ANSWERS = {
 class ModelKind(StrEnum):
     """What is learned."""
 
-    ALL = "all"
-    BOTH = "both"
-    HMM = "hmm"
     CRF = "crf"
     SEMI_CRF = "semi-crf"
+    HMM = "hmm"
 
 
 class Method(StrEnum):
@@ -86,14 +84,13 @@ def train(
         ),
     ] = None,
     model_kind: Annotated[
-        ModelKind | None,
+        ModelKind,
         name_option(
             "--model-kind",
-            help="What is learned. One of: hmm; crf, semi-crf (which the HMM taught); both (hmm and crf); all. "
-            "Default: both; from 50 labelled texts on all",
+            help="Model to learn. One of: crf; semi-crf, which tells fields of one label side by side apart; hmm.",
             panel=LEARNING,
         ),
-    ] = None,
+    ] = ModelKind.CRF,
     rounds: Annotated[int, ROUNDS] = 5,
     gamma: Annotated[float | None, GAMMA] = None,
     beta: Annotated[
@@ -140,7 +137,7 @@ def train(
 
     extractor = Extractor.from_file(
         rules,
-        model_kind=None if model_kind is None else model_kind.value,
+        model_kind=model_kind.value,
         method=None if method is None else method.value,
         gamma=gamma,
         beta=beta,

@@ -24,8 +24,7 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
 from trellis.constraints.penalties import with_penalties
-from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import FloatArray
 from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
@@ -100,16 +99,6 @@ class CCM(CCMPrediction):
             self.duals_ = learner.pulls_
         self.history_, self.n_iter_ = learner.history_, learner.n_iter_
         return self
-
-    def taught(self, batch: Batch) -> LabelArray:
-        """Labels for another model to learn from, found as the method's own E-step finds them: the best output of q
-        where it projects, else of the constrained argmax, or of the model alone.
-        """
-        if self.method not in ("pr", "uem"):
-            return self.decode(batch, constrained=self.method == "codl").labels
-        learner = self._by_projection(np.array([self.penalties_[c.name] for c in named(self.constraints)]), None)
-        learner.model_ = self.model_
-        return learner.labels(batch)
 
     def _by_projection(self, rho: FloatArray, beta: float | None) -> UEM:
         rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()

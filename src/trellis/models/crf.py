@@ -21,7 +21,7 @@ from trellis.data.batch import Batch, Column
 from trellis.data.checks import check_label_lists
 from trellis.data.corpus import Corpus
 from trellis.data.on_demand import OnDemand
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine import Placed
@@ -59,7 +59,8 @@ class CRF(LogLinearModel, SequenceModel):
         token's label where it is known, with every label where it is not
     ends : whether there are weights for the first and the last label of a sentence
     edge_features : whether every feature has weights for pairs of labels too, those of its token and of the one before:
-        K² for each, so for few labels; a view that does not see the token itself needs them
+        K² for each, so for few labels; a view that does not see the token itself needs them. A string: features whose
+        names begin with it have them
     l2 : strength of the Gaussian prior, 1 / σ²
     solver : "lbfgs", or "adagrad": stochastic steps
     batch_size, learning_rate, random_state : of these: sentences to a step, how far it goes, and the order of sentences
@@ -81,7 +82,7 @@ class CRF(LogLinearModel, SequenceModel):
     min_count: int = 1
     all_pairs: bool = False
     ends: bool = True
-    edge_features: bool = False
+    edge_features: bool | str = False
     l2: float = 1.0
     solver: str = "lbfgs"
     max_iter: int = 500
@@ -150,7 +151,14 @@ class CRF(LogLinearModel, SequenceModel):
         return self._layout(first, np.nonzero(marked)[1].astype(np.int32))
 
     def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> Layout:
-        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends), bool(self.edge_features))
+        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends), self._with_edges())
+
+    def _with_edges(self) -> IntArray:
+        """Numbers of the features that have edges."""
+        if isinstance(self.edge_features, str):
+            names, start = self.feature_names_.names, self.edge_features
+            return np.array([number for number, name in enumerate(names) if name.startswith(start)], dtype=np.int64)
+        return np.arange(len(self.feature_names_) if self.edge_features else 0, dtype=np.int64)
 
     def _function(self, argument: str = "features") -> FeatureFunction | None:
         given: FeatureFunction | None = getattr(self, argument)
@@ -174,7 +182,7 @@ class CRF(LogLinearModel, SequenceModel):
         """Scores under which all label sequences are equally likely."""
         k = len(self.label_names_)
         edges, index = np.zeros((k, k)), None
-        if self.edge_features:
+        if len(self.layout_.edge_features):
             edges, index = features_of(batch, self.layout_).stack(edges)
         return Chain(batch.offsets, np.zeros((batch.n_slots, k)), edges, edge_index=index, first=batch.first)
 

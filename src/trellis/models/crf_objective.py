@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -34,18 +35,19 @@ class Layout:
     edges of each feature.
 
     first_pair : (n_features + 1,);  pair_label : (n_pairs,)
+    edge_features : (n_edge_features,) the features that have edges, in ascending order
     """
 
     first_pair: IntArray
     pair_label: LabelArray
     n_labels: int
     ends: bool
-    edge_features: bool
+    edge_features: IntArray
 
     @cached_property
     def key(self) -> int:
         """What tells layouts apart, in any process."""
-        kind = 4 * self.n_labels + 2 * self.edge_features + self.ends
+        kind = crc32(self.edge_features.tobytes(), 2 * self.n_labels + self.ends)
         return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), kind))
 
     @property
@@ -64,7 +66,7 @@ class Layout:
 
     @property
     def n_weights(self) -> int:
-        return self.n_plain + (self.n_features * self.n_labels**2 if self.edge_features else 0)
+        return self.n_plain + len(self.edge_features) * self.n_labels**2
 
     def split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Weights of pairs (n_pairs,), edges (K, K), start (K,) and stop (K,), as views."""
@@ -75,8 +77,8 @@ class Layout:
         return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k : self.n_plain]
 
     def of_features(self, weights: FloatArray) -> FloatArray:
-        """Weights of the edges of features (n_features, K²), where they have any, as a view."""
-        return weights[self.n_plain :].reshape(self.n_features, -1)
+        """Weights of the edges of features (n_edge_features, K²), as a view."""
+        return weights[self.n_plain :].reshape(-1, self.n_labels**2)
 
     def prepared(self, batch: Batch) -> Any:
         """A shard with its features, from which scores and expected counts are had."""
@@ -99,9 +101,12 @@ class Layout:
                 row.append(some)
                 column.append(first + y[at])
                 value.append(np.ones(len(some)))
-        if self.edge_features:
-            behind = np.flatnonzero(np.diff(sentence, prepend=-1)[token] == 0)
-            f, here = batch.features.indices[behind].astype(np.int64), token[behind]
+        if len(self.edge_features):
+            number = np.full(self.n_features, -1, dtype=np.int64)
+            number[self.edge_features] = np.arange(len(self.edge_features))
+            f = number[batch.features.indices]
+            behind = np.flatnonzero((np.diff(sentence, prepend=-1)[token] == 0) & (f >= 0))
+            f, here = f[behind], token[behind]
             row.append(sentence[here])
             column.append(self.n_plain + (f * k + y[here - 1]) * k + y[here])
             value.append(batch.features.data[behind])
@@ -114,7 +119,7 @@ class CRFStatistics(Additive):
     """Expected counts, entry by entry those of the weights, and the log-partitions they came with.
 
     pairs : (n_pairs, 1);  edge : (K, K);  start, stop : (K,)
-    of_features : (n_features, K²), or (0, K²) where features have no edges
+    of_features : (n_edge_features, K²)
     log_partition : Σ_i weight_i log Z_i
     """
 
@@ -175,27 +180,30 @@ class ShardFeatures:
         self.batch, self.layout = batch, layout
         features = checked_features(batch, layout)
         self.tokens = RowFeatures(features, layout)
-        if layout.edge_features:
-            self.inner = np.ones(batch.n_slots, dtype=np.bool_)
-            self.inner[batch.offsets[:-1][batch.lengths > 0]] = False
-            self.seen = np.unique(features.indices)
-            self.behind = sparse.csr_matrix(features)[self.inner][:, self.seen]
+        if len(layout.edge_features):
+            inner = np.ones(batch.n_slots, dtype=np.bool_)
+            inner[batch.offsets[:-1][batch.lengths > 0]] = False
+            self.seen = np.flatnonzero(np.isin(layout.edge_features, features.indices))
+            behind = sparse.csr_matrix(features)[inner][:, layout.edge_features[self.seen]]
+            self.behind, kind = _distinct_rows(behind)
+            self.edge_index = np.zeros(batch.n_slots, dtype=np.int64)
+            self.edge_index[inner] = 1 + kind
 
     def stack(self, edge: FloatArray, change: FloatArray | None = None) -> tuple[FloatArray, IntArray | None]:
-        """Edge matrices and which one each slot has: ``edge``, and where features have edges one more a boundary.
+        """Edge matrices and which one each slot has: ``edge``, and one more for each set of features with edges.
 
         change : (n_seen, K²) by the features of a boundary's second token; None: nothing
         """
-        if not self.layout.edge_features:
+        if not len(self.layout.edge_features):
             return edge[None], None
-        n, k = int(self.inner.sum()), self.layout.n_labels
+        n, k = self.behind.shape[0], self.layout.n_labels
         more = np.zeros((n, k, k)) if change is None else (self.behind @ change).reshape(n, k, k)
-        return np.concatenate([edge[None], edge + more]), np.where(self.inner, np.cumsum(self.inner), 0)
+        return np.concatenate([edge[None], edge + more]), self.edge_index
 
     def scores(self, weights: FloatArray) -> Chain:
         """The chain of the shard under the given weights."""
         pairs, edge, start, stop = self.layout.split(weights)
-        change = self.layout.of_features(weights)[self.seen] if self.layout.edge_features else None
+        change = self.layout.of_features(weights)[self.seen] if len(self.layout.edge_features) else None
         edges, index = self.stack(edge, change)
         tables = ChainTables(self.tokens.scores(pairs), edges, start, stop)
         return Chain.over(tables, self.batch.offsets, edge_index=index, first=self.batch.first)
@@ -210,17 +218,30 @@ class ShardFeatures:
         log_linear.add_ends(batch.offsets, batch.weights, q.node, start, stop)
         counts = q.edge_counts
         of_features = RowCounts.of_table(np.zeros((0, k * k)))
-        if self.layout.edge_features:
+        if len(self.layout.edge_features):
             if len(counts) != self.behind.shape[0] + 1:
-                raise DataError("the posterior must be one over this model's own edges, a matrix for each boundary")
+                raise DataError("the posterior must be one over this model's own edges")
             table = np.asarray(self.behind.T @ counts[1:].reshape(-1, k * k))
-            of_features = RowCounts.of_rows(self.layout.n_features, self.seen, table)
+            of_features = RowCounts.of_rows(len(self.layout.edge_features), self.seen, table)
         total = float(batch.weights @ q.log_partition)
         return CRFStatistics(pairs, counts.sum(axis=0), start, stop, of_features, total)
 
     def expectations(self, weights: FloatArray) -> CRFStatistics:
         """Expected counts under the model itself."""
         return self.collect(self.scores(weights).infer(weights=self.batch.weights))
+
+
+def _distinct_rows(matrix: Any) -> tuple[Any, IntArray]:
+    """The distinct rows of a sparse matrix, in order of appearance, and which of them each row is."""
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    ends, first = matrix.indptr.tolist(), list[int]()
+    which = np.zeros(matrix.shape[0], dtype=np.int64)
+    for row, (low, high) in enumerate(pairwise(ends)):
+        own = matrix.indices[low:high].tobytes(), matrix.data[low:high].tobytes()
+        which[row] = numbers.setdefault(own, len(numbers))
+        if which[row] == len(first):
+            first.append(row)
+    return matrix[first], which
 
 
 def checked_features(batch: Batch, layout: Layout) -> Any:

@@ -107,7 +107,7 @@ class SemiCRF(CRF):
     def _layout(self, first_pair: Any, pair_label: Any) -> SegmentLayout:
         role = np.array([role_of(name) for name in self.feature_names_], dtype=np.int64)
         k, ends = len(self.label_names_), bool(self.ends)
-        return SegmentLayout(first_pair, pair_label, k, ends, False, role, self.longest)
+        return SegmentLayout(first_pair, pair_label, k, ends, np.zeros(0, dtype=np.int64), role, self.longest)
 
     # outputs
 

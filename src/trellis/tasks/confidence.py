@@ -1,15 +1,19 @@
 """How sure an extractor is of a field: its probability under the model's posterior, projected onto the rules.
 
-    q = argmin_q  Σ T q log q − q·scores + Σ ρ E_q[violations]                    (unified EM's E-step at γ = T)
+    q = argmin_q  Σ q log q − q·scores + Σ ρ E_q[violations]                      (unified EM's E-step at γ = 1)
     P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)
                                     =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
 
+<<<<<<< HEAD
 T is 1, and n where n models are multiplied: all have seen the same text, so that their product counts its evidence n
 times, and their geometric mean once. A chain is Markov under q, so that one inference serves all fields of a text:
 
     Q(a, b) = q(y_a = L) Π_{a < t < b} q(y_{t−1} = L, y_t = L) / q(y_{t−1} = L)
 
 On segments "all L" means that they are one segment; there every Q is an inference of its own.
+=======
+On segments "all L" means that they are one segment.
+>>>>>>> e2cfa34 (Learn one CRF from pseudo-labels of an HMM and a CRF together)
 """
 
 from __future__ import annotations
@@ -142,8 +146,7 @@ def field_probabilities(
     projector = Projector.of_batches(
         rows, [s.of(batch) for s in shards], threads_for(extractor.n_jobs), tolerance=1e-2, most_evaluations=50
     )
-    temperature = float(getattr(ccm.model_, "copies", 1))
-    outcome = projector.run(partial(scores_of, bare(ccm.model_)), temperature, then=_OfShard(runs), warn=False)
+    outcome = projector.run(partial(scores_of, bare(ccm.model_)), 1.0, then=_OfShard(runs), warn=False)
     q = np.concatenate([np.zeros(0), *outcome.results]).reshape(-1, 4)
     found = iter(np.clip(q[:, 0] - q[:, 1] - q[:, 2] + q[:, 3], 0.0, 1.0).tolist())
     return [[next(found) for _ in own] for own in fields]

@@ -22,13 +22,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import reduce
+from functools import partial
 from itertools import chain, pairwise
-from operator import add
 from typing import Any, Self, TypedDict, cast
 
 import numpy as np
@@ -56,12 +55,12 @@ from trellis.learn.ccm import CCM
 from trellis.learn.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
-from trellis.models.saving import SavedEstimator, missing_function
+from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
 from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
 from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
-from trellis.tasks.token_features import TokenFeatures, boundary_features
+from trellis.tasks.token_features import EDGES, TokenFeatures, boundary_features
 from trellis.tasks.usual_fields import usual_fields
 from trellis.tasks.word_classes import OTHER, WordClasses
 
@@ -70,19 +69,9 @@ SEEN = "seen"
 MARKS = "mark"
 """The column that says after which mark a label comes."""
 
-TAUGHT_KINDS: dict[str, tuple[type[CRF], ...]] = {
-    "all": (SemiCRF, CRF), "both": (CRF,), "hmm": (), "crf": (CRF,), "semi-crf": (SemiCRF,),
-}  # fmt: skip
-"""What the HMM teaches; where there is a semi-Markov CRF, its segments are what is predicted."""
-WITH_HMM = ("all", "both", "hmm")
-"""Kinds in which the HMM itself predicts too."""
-MODEL_KINDS = tuple(TAUGHT_KINDS)
-MANY = 50
-"""Texts with all their labels, from which on "all" is learned unless told otherwise."""
-LARGEST_PROGRAM = 200_000
-"""Tokens times squared labels of a text, up to which whole fields are searched."""
-TAUGHT = 0.3
-"""Weight of a text that the HMM has labelled, beside 1 of one that a person has: chosen on the development set."""
+MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
+PSEUDO_LABELLED = 0.3
+"""Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
 
 
 class _Names(TypedDict):
@@ -96,19 +85,17 @@ class _Names(TypedDict):
     penalties: dict[str, float]
     duals: dict[str, float]
     history: list[dict[str, Any]]
-    models: list[dict[str, Any]]
+    model: dict[str, Any]
 
 
 @dataclass(eq=False, repr=False)
 class Extractor(SavedEstimator):
     """Extracts fields from texts: models of label sequences under the constraints of a rules file.
 
-    model_kind : "hmm" over word classes, learned by ``method``; "crf" with the features of
-        :mod:`trellis.tasks.token_features`: the HMM labels the texts that nobody has, and the CRF learns from these
-        labels and from those given; "semi-crf" likewise, over whole fields; "both": the product of HMM and CRF, and
-        "all": that of the three predicts. None: "both", and from 50 labelled texts on "all", which with fewer is as
-        good and takes three times as long
-    features : for the CRF, a function (sentence, position) -> more features of a token
+    model_kind : "crf", with the features of :mod:`trellis.tasks.token_features`, learned from the labels given and from
+        pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart; or
+        "hmm" over word classes, learned by ``method``
+    features : a function (sentence, position) -> more features of a token, for a CRF
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the dictionary files that the rules name; None: they are read when it learns
@@ -123,15 +110,18 @@ class Extractor(SavedEstimator):
         (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
         same result; the features of a CRF are always in memory
 
-    Learned: ``ccm_`` (with ``model_``, of "all" and "both" the product as Views, ``penalties_``, ``history_``),
-    ``classes_of_words_``, ``label_names_``, ``kind_`` (which model kind it is).
+    Unlabelled texts are labelled by the product of two models under the rules: an HMM learned from all texts by
+    ``method``, and a CRF learned from the labelled texts alone. The HMM learns from the rules what labels do not show,
+    but may drift; the CRF cannot. Labels that no labelled text shows come from the HMM alone.
+
+    Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
     rules: str
     _: KW_ONLY
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
-    model_kind: str | None = None
+    model_kind: str = "crf"
     features: FeatureFunction | None = None
     method: str | None = None
     gamma: float | None = None
@@ -197,13 +187,12 @@ class Extractor(SavedEstimator):
         told, corpus = self._learning_corpus(chain([first], some))
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
         free = np.flatnonzero(~corpus.batch.complete)
-        self.kind_ = self.model_kind or ("all" if len(texts) - len(free) >= MANY else "both")
         with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             self.ccm_ = self._ccm(self._hmm()).fit(
                 corpus, dev=None if dev is None else (self._corpus(self.texts(dev)), None)
             )
-        if self.kind_ != "hmm":
-            self._teach(texts)
+        if self.model_kind != "hmm":
+            self._learn_crf(texts)
         return self
 
     def _learning_corpus(self, texts: Iterable[Text]) -> tuple[dict[int, Text], Corpus]:
@@ -243,17 +232,18 @@ class Extractor(SavedEstimator):
             emission_prior=self.emission_prior, back_off=self.back_off, after=MARKS if self.back_off else None,
         )  # fmt: skip
 
-    def _taught(self, kind: type[CRF]) -> CRF:
-        """A CRF, or one over segments, to be trained."""
-        own: dict[str, Any] = {}
+    def _crf(self, kind: type[CRF], texts: Sequence[Text], weights: Any = None) -> CRF:
+        """A CRF, or one over segments, learned from labelled texts."""
+        own: dict[str, Any] = {"edge_features": EDGES}
         if kind is SemiCRF:
             own = {
                 "boundaries": boundary_features,
                 "dictionaries": {one.name: one.phrases for one in self.told_ if one.phrases},
             }
-        return kind(
+        model = kind(
             list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
         )
+        return model.fit(self._corpus(texts, again=kind is SemiCRF), sample_weight=weights)
 
     def _features(self) -> TokenFeatures:
         missing = missing_function(self.features)
@@ -267,31 +257,33 @@ class Extractor(SavedEstimator):
     def _ccm(self, model: Any) -> CCM:
         return self._like(CCM, model=model, constraints=self.constraints_, method=self.method_)
 
-    def _teach(self, texts: Sequence[Text]) -> None:
-        """A CRF from the labels that are known and from those that the trained HMM gives the other texts."""
-        hmm, taught = self.ccm_.model_, []
+    def _learn_crf(self, texts: Sequence[Text]) -> None:
+        """Learn the CRF from labelled texts, and from the others with pseudo-labels."""
+        kind, hmm = cast("type[CRF]", MODEL_KINDS[self.model_kind]), self.ccm_.model_
         known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
-        others = [t for t, whole in zip(texts, known, strict=True) if not whole]
-        if self.method_ != "supervised" and others:
-            for text, own in zip(others, by_chunks(self._labels_to_teach, others, self.n_jobs), strict=True):
-                given = text.sentence.labels or (None,) * len(text)
-                labels = tuple(b if a is None else a for a, b in zip(given, own, strict=True))
-                taught.append(replace(text, sentence=replace(text.sentence, labels=labels)))
-        whole = [t for t, complete in zip(texts, known, strict=True) if complete]
-        if not whole and not taught:
+        labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
+        others = [t for t, complete in zip(texts, known, strict=True) if not complete]
+        if self.method_ == "supervised" or not others:
+            if labelled:
+                self.ccm_.model_ = self._crf(kind, labelled)
             return
-        weights = np.concatenate([np.ones(len(whole)), np.full(len(taught), TAUGHT)])
-        members: list[Any] = []
-        for kind in TAUGHT_KINDS[self.kind_]:
-            # only segments tell a field from one of the same label beside it
-            corpus = self._corpus([*whole, *taught], again=kind is SemiCRF)
-            members.append(self._taught(kind).fit(corpus, sample_weight=weights))
-        members += [hmm] if self.kind_ in WITH_HMM else []
-        self.ccm_.model_ = Views(members) if len(members) > 1 else members[0]
+        first = self._crf(CRF, labelled) if labelled else None
+        seen = {str(label) for t in labelled for label in unmarked(t.sentence.labels or (), self.label_names_)}
+        work = partial(self._pseudo_labels, hmm, first, seen)
+        pairs = zip(others, by_chunks(work, others, self.n_jobs), strict=True)
+        pseudo = [_completed(text, labels) for text, labels in pairs]
+        weights = np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(pseudo)])
+        self.ccm_.model_ = self._crf(kind, [*labelled, *pseudo], weights)
 
-    def _labels_to_teach(self, texts: Sequence[Text]) -> list[list[str]]:
-        with _naming(texts):
-            return self._named(self.ccm_.taught(self._coded(texts, self.ccm_.model_, labels=False)), texts)
+    def _pseudo_labels(self, hmm: HMM, crf: CRF | None, seen: Set[str], texts: Sequence[Text]) -> list[list[str]]:
+        """Labels by the product of both models; labels that no labelled text shows, by the HMM alone."""
+        constrained = self.method_ not in ("em", "hard-em")
+        models: list[Any] = [hmm] if crf is None or not set(self.label_names_) <= seen else []
+        models += [] if crf is None else [Views([crf, hmm])]
+        found = [self._named(self._decode(texts, model, constrained).labels, texts) for model in models]
+        if len(found) == 1:
+            return found[0]
+        return [[a if a not in seen else b for a, b in zip(*own, strict=True)] for own in zip(*found, strict=True)]
 
     def corpus(self, texts: Iterable[TextLike], *, labels: bool = True, again: bool = False) -> Corpus:
         """Encode texts as the model takes them.
@@ -359,19 +351,7 @@ class Extractor(SavedEstimator):
         texts = self.texts(texts)
         if constrained:
             compile_ahead("predict")
-        model, cells = self.ccm_.model_, len(self.label_names_) ** 2
-        large = [len(t) * cells > LARGEST_PROGRAM for t in texts]
-        members = model.members if isinstance(model, Views) else ()
-        if not (constrained and len(members) > 1 and isinstance(members[0], SemiCRF) and any(large)):
-            return self._decode(texts, model, constrained)
-        # integer programs over segments grow with the squares of labels: HMM and CRF have a beam
-        found, groups = [], []
-        for which, own in ((False, model), (True, Views(members[1:]))):
-            numbers = [number for number, is_large in enumerate(large) if is_large is which]
-            if numbers:
-                groups.append(numbers)
-                found.append(self._decode([texts[number] for number in numbers], own, constrained))
-        return _merged(found, groups, [len(t) for t in texts])
+        return self._decode(texts, self.ccm_.model_, constrained)
 
     def _decode(self, texts: Sequence[Text], model: Any, constrained: bool) -> Labelling:
         ccm = copy(self.ccm_)
@@ -409,8 +389,7 @@ class Extractor(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        model = self.ccm_.model_
-        headers, arrays = (model if isinstance(model, Views) else Views([model])).learned()
+        header, arrays = to_archive(self.ccm_.model_)
         names = _Names(
             without=self.without_,
             usual=self.usual_,
@@ -421,15 +400,11 @@ class Extractor(SavedEstimator):
             duals=self.ccm_.duals_,
             # without times: the same data gives the same file
             history=[{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
-            models=headers,
+            model=header,
         )
         return {**names}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        if "usual" not in names:
-            raise DataError(
-                "extractors of before did not know which fields are usual: train it anew with trellis train"
-            )
         self._check_settings()
         self.files = self.files_ = dict(names["files"])
         rules = parse_rules(self.rules, self.rules_path, self.files)
@@ -442,23 +417,14 @@ class Extractor(SavedEstimator):
                 raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
         self.constraints_ = _chosen(rules, self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
-        views = Views.restored(names["models"], arrays, None)
-        kinds = tuple(map(type, views.members))
-        self.kind_ = self.model_kind or ("all" if SemiCRF in kinds else "both")
-        expected = (*TAUGHT_KINDS[self.kind_], *((HMM,) if self.kind_ in WITH_HMM else ()))
-        # where there was nothing to teach, the HMM is alone
-        if views.label_names_ != self.label_names_ or kinds not in (expected, (HMM,)):
-            wanted = " and a ".join(kind.__name__ for kind in expected)
-            raise DataError(
-                f"the model in it must be a {wanted} over {list(self.label_names_)}, and is not; extractors of "
-                "before had their models in another order: train it anew with trellis train"
-            )
-        for member in views.members:
-            if isinstance(member, CRF):
-                member.features = self._features()
-            if isinstance(member, SemiCRF):
-                member.boundaries = boundary_features
-        model = views if len(views.members) > 1 else views.members[0]
+        # an HMM is what is left where there was nothing to learn a CRF from
+        model = from_archive(names["model"], arrays, (MODEL_KINDS[self.model_kind], HMM))
+        if model.label_names_ != self.label_names_:
+            raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
+        if isinstance(model, CRF):
+            model.features = self._features()
+        if isinstance(model, SemiCRF):
+            model.boundaries = boundary_features
         penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
         self.ccm_.model_ = model
@@ -466,26 +432,17 @@ class Extractor(SavedEstimator):
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
+        if self.model_kind not in MODEL_KINDS:
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
 
-def _merged(found: Sequence[Labelling], groups: Sequence[Sequence[int]], lengths: Sequence[int]) -> Labelling:
-    """What was found in groups of texts, in the order of all of them."""
-    each: dict[int, LabelArray] = {}
-    for one, numbers in zip(found, groups, strict=True):
-        ends = np.cumsum([lengths[number] for number in numbers])[:-1]
-        each.update(zip(numbers, np.split(one.labels, ends), strict=True))
-    shares = [len(numbers) / max(len(lengths), 1) for numbers in groups]
-    return replace(
-        found[0],
-        labels=np.concatenate([each[number] for number in range(len(lengths))]),
-        value=sum(one.value for one in found),
-        violations=reduce(add, (one.violations for one in found)),
-        proved=sum(one.proved * share for one, share in zip(found, shares, strict=True)),
-    )
+def _completed(text: Text, labels: Sequence[str]) -> Text:
+    """The text with these labels where its own are not known."""
+    given = text.sentence.labels or (None,) * len(text)
+    known = tuple(b if a is None else a for a, b in zip(given, labels, strict=True))
+    return replace(text, sentence=replace(text.sentence, labels=known))
 
 
 def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:

@@ -12,9 +12,11 @@ from typing import Any
 
 from trellis.constraints.rules.features import TextFeature
 from trellis.models.features import FeatureFunction, named_values
-from trellis.tasks.word_classes import word_class
+from trellis.tasks.word_classes import form_of, split_marks, word_class
 
 NEIGHBOURS = (-2, -1, 0, 1, 2)
+EDGES = "mark before="
+"""How the names of features begin that have weights for pairs of labels: fields often end with a mark."""
 LAST = 4
 """Places from the beginning and from the end of a text that are told apart."""
 
@@ -45,16 +47,23 @@ class TokenFeatures:
 
 def _ready(words: Sequence[str], at: int) -> Iterator[str]:
     """Of the words around a token, which is ``at`` in them."""
-    low = [word.lower() for word in words]
+    parts = [split_marks(word) for word in words]
+    low = [core.lower() for _, core, _ in parts]
     for step in NEIGHBOURS:
         if 0 <= at + step < len(words):
             yield f"word{step:+d}={low[at + step]}"
-            yield f"form{step:+d}={word_class(words[at + step])}"
+            yield f"form{step:+d}={form_of(parts[at + step][1])}"
+            if parts[at + step][0]:
+                yield f"marks{step:+d}={parts[at + step][0]}_"
+            if parts[at + step][2]:
+                yield f"marks{step:+d}=_{parts[at + step][2]}"
         else:
             yield f"word{step:+d}="
     for n in (2, 3):
         yield f"begins={low[at][:n]}"
         yield f"ends={low[at][-n:]}"
+    if at > 0 and not words[at - 1][-1:].isalnum():
+        yield f"{EDGES}{words[at - 1][-1:]}"
     if at > 0:
         yield f"before={low[at - 1]} {low[at]}"
     if at + 1 < len(low):

@@ -40,11 +40,36 @@ LITTLE_TEXT = 10_000
 OTHER = "<other>"
 
 
-@lru_cache(maxsize=2**16)  # three columns of every token ask for it
-def word_class(word: str) -> str:
-    """The form of a word.
+_WITH_MARKS = re.compile(r"([\W_]*)(.*[^\W_])([\W_]*)", re.DOTALL)
 
-    >>> [word_class(w) for w in ("1987", "62-68", "K", "Moto-oka", "NATO", "machine", "TR-125", ";")]
+
+@lru_cache(maxsize=2**16)
+def split_marks(token: str) -> tuple[str, str, str]:
+    """The marks before a word, the word, and the marks after it. A token of marks alone is a word.
+
+    >>> split_marks("(1998),"), split_marks("...")
+    (('(', '1998', '),'), ('', '...', ''))
+    """
+    found = _WITH_MARKS.fullmatch(token)
+    return (found[1], found[2], found[3]) if found else ("", token, "")
+
+
+@lru_cache(maxsize=2**16)  # three columns of every token ask for it
+def word_class(token: str) -> str:
+    """The form of a word, with the first and the last of the marks around it.
+
+    >>> [word_class(token) for token in ("machine", "(1998),", '"Fast')]
+    ['<x>', '(<year>,', '"<Xx>']
+    """
+    before, word, after = split_marks(token)
+    return f"{before[:1]}{form_of(word)}{after[-1:]}"
+
+
+@lru_cache(maxsize=2**16)
+def form_of(word: str) -> str:
+    """The form of a word without marks around it.
+
+    >>> [form_of(w) for w in ("1987", "62-68", "K", "Moto-oka", "NATO", "machine", "TR-125", ";")]
     ['<year>', '<range>', '<initial>', '<Xx-x>', '<XX>', '<x>', '<with digits>', '<mark>']
     """
     for name, pattern in _CLASSES:
@@ -73,14 +98,18 @@ class WordClasses:
         least = min_count
         if least is None:
             least = COMMON if sum(counts.values()) >= LITTLE_TEXT else COMMON_IN_LITTLE_TEXT
-        return cls(frozenset(word for word, n in counts.items() if n >= least and word_class(word) not in ALWAYS))
+        return cls(
+            frozenset(word for word, n in counts.items() if n >= least and form_of(split_marks(word)[1]) not in ALWAYS)
+        )
 
     def seen_as(self, word: str) -> str:
         return word if word in self.common else word_class(word)
 
     def mark(self, word: str) -> str:
-        """Of a mark what it is seen as, of a word nothing."""
-        return self.seen_as(word) if word_class(word) == MARK else ""
+        """The mark that a token is or ends with."""
+        if word_class(word) == MARK:
+            return self.seen_as(word)
+        return split_marks(word)[2][-1:]
 
     @property
     def columns(self) -> dict[str, Callable[[str], str]]:
