@@ -44,7 +44,7 @@ def test_a_field_is_as_likely_as_all_outputs_that_have_it_together(kind):
 
 
 def test_the_fields_of_a_long_text_take_as_much_inference_as_one(monkeypatch):
-    made = Extractor(FREE, model_kind="both", method="supervised").fit(as_texts(WORDS, LABELS))
+    made = Extractor(FREE, method="supervised").fit(as_texts(WORDS, LABELS))
     [text], inferred, infer = as_texts([["x", "y"] * 100]), [], Chain.infer
 
     def counted(self, **asked):

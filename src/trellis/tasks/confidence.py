@@ -4,16 +4,11 @@
     P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)
                                     =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
 
-<<<<<<< HEAD
-T is 1, and n where n models are multiplied: all have seen the same text, so that their product counts its evidence n
-times, and their geometric mean once. A chain is Markov under q, so that one inference serves all fields of a text:
+A chain is Markov under q, so that one inference serves all fields of a text:
 
     Q(a, b) = q(y_a = L) Π_{a < t < b} q(y_{t−1} = L, y_t = L) / q(y_{t−1} = L)
 
 On segments "all L" means that they are one segment; there every Q is an inference of its own.
-=======
-On segments "all L" means that they are one segment.
->>>>>>> e2cfa34 (Learn one CRF from pseudo-labels of an HMM and a CRF together)
 """
 
 from __future__ import annotations
