@@ -8,7 +8,6 @@ import pytest
 
 from tests.aggregate.corpora import drawn
 from tests.hostile.command import run
-from trellis import Aggregator
 
 
 @pytest.fixture
@@ -38,24 +37,21 @@ def test_all_texts_of_all_files_come_out_in_order(votes, capfd):
 
 
 def test_columns_and_a_table_of_accuracies(votes, capfd):
-    assert run("aggregate", "votes.jsonl", "-o", "out.tsv", "--no-words") == 0
+    assert run("aggregate", "votes.jsonl", "-o", "out.tsv") == 0
     first = (votes / "out.tsv").read_text().splitlines()[0].split("\t")
     assert len(first) == 3
     assert float(first[2]) <= 1.0
     assert "f1" in capfd.readouterr().err
-    assert run("aggregate", "votes.jsonl", "-o", "out2.tsv", "--no-words", "--accuracies", "acc.json") == 0
+    assert run("aggregate", "votes.jsonl", "-o", "out2.tsv", "--accuracies", "acc.json") == 0
     table = json.loads((votes / "acc.json").read_text())
     assert set(table) == {"f0", "f1", "f2"}
     assert set(table["f0"]) == {"accuracy", "votes", "coverage"}
-    assert run("aggregate", "votes.jsonl", "-o", "out3.tsv", "--no-words", "--accuracies", "acc.tsv") == 0
+    assert run("aggregate", "votes.jsonl", "-o", "out3.tsv", "--accuracies", "acc.tsv") == 0
     assert (votes / "acc.tsv").read_text().startswith("function\taccuracy")
 
 
 def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
-    assert (
-        run("aggregate", "votes.jsonl", "-o", "out.jsonl", "--save", "m", "--history", "h.jsonl", "-q", "--no-words")
-        == 0
-    )
+    assert run("aggregate", "votes.jsonl", "-o", "out.jsonl", "--save", "m", "--history", "h.jsonl", "-q") == 0
     assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.jsonl") == 0
     assert (votes / "out.jsonl").read_text() == (votes / "again.jsonl").read_text()
     assert lines(votes / "h.jsonl")
@@ -65,24 +61,11 @@ def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
     assert "--accuracy has no meaning beside it" in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_more_text_is_read_and_what_it_taught_is_saved(votes, capfd):
-    sentences = [" ".join(text.tokens) for text in drawn(60, seed=5)[0]]
-    (votes / "more.txt").write_text("\n".join(sentences) + "\n")
-    given = ["votes.jsonl", "--text", "more.txt", "--text", "more.txt"]
-    assert run("aggregate", *given, "-o", "out.jsonl", "--save", "m", "-q") == 0
-    assert Aggregator.load(votes / "m").words_.kin
-    assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.jsonl") == 0
-    assert (votes / "out.jsonl").read_text() == (votes / "again.jsonl").read_text()
-    assert run("aggregate", *given, "--no-words") == 2
-    assert "--text has no meaning beside it" in capfd.readouterr().err
-
-
 def test_rules_and_coarse_labels(votes, capfd):
     (votes / "rules.toml").write_text(
         '[[rule]]\nname = "no pain"\nif_word_matches = "."\nthen_not_label = ["B-PAIN", "I-PAIN"]\n'
     )
-    assert run("aggregate", "votes.jsonl", "--rules", "rules.toml", "-o", "out.jsonl", "-q", "--no-words") == 0
+    assert run("aggregate", "votes.jsonl", "--rules", "rules.toml", "-o", "out.jsonl", "-q") == 0
     assert not any("PAIN" in k for r in lines(votes / "out.jsonl") for k in r["labels"])
     (votes / "c.tsv").write_text("x\tB-SOME\tB-DRUG\ny\tB-SOME\tB-PAIN\n")
     assert run("aggregate", "c.tsv", "--coarse", "SOME=DRUG,PAIN", "-o", "c.jsonl", "-q") == 0

@@ -21,8 +21,8 @@ TEXTS, GOLD = drawn(60)
 def model():
     made = VoteHMM(LABELS, ["f0", "f1", "f2"], MEANINGS)
     made.begin(made.encode(TEXTS, fit=True))
-    made.trust_[:, 1:] = np.random.default_rng(1).uniform(0.0, 2.0, (3, len(made.votes_) - 1))
-    made.silence_[0] = 0.7
+    made.weight_[:] = [1.0, 0.5, 0.5]
+    made.offset_[1::2] = 0.7
     return made
 
 
@@ -37,11 +37,9 @@ def test_the_posterior_is_the_enumerated_one(model):
             score *= np.exp(evidence[t, k])
             for j, name in enumerate(model.functions):
                 vote = (text.votes.get(name) or (None,) * 3)[t]
-                score *= model.emission_[j, 0 if vote is None else number[vote], k]
-                if vote is not None and LABELS[k] not in MEANINGS[vote]:
-                    score *= np.exp(-model.trust_[j, number[vote]])
-            if t == 2 and LABELS[k] != "O":
-                score *= np.exp(-model.silence_[0])
+                score *= model.emission_[j, 0 if vote is None else number[vote], k] ** model.weight_[j]
+            if t < 2:  # nobody votes on the last token
+                score *= np.exp(model.offset_[k])
         for t, k in enumerate(labels):
             total[t, k] += score
     np.testing.assert_allclose(model.predict_proba([text])[0], total / total.sum(axis=1, keepdims=True), atol=1e-12)

@@ -81,7 +81,7 @@ def test_a_run_over_other_votes_is_not_gone_on_with(what, tmp_path):
     votes = {**VOTED[0], "spans": {"f": [[2, 3, "DRUG"]], "g": []}}
     words = {**VOTED[0], "tokens": ["take", "ibuprofen", "now"]}
     texts = {"another vote": [votes, *VOTED[1:]], "other words": [words, *VOTED[1:]]}.get(what, VOTED)
-    settings = {"emission_prior": 1.7} if what == "another prior" else {}
+    settings = {"prior": 1.7} if what == "another prior" else {}
     if what == "nothing":
         assert len(fit(texts, 3).history_) == 3
     else:

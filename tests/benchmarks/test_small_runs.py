@@ -143,7 +143,7 @@ def trees(table: Table) -> None:
 
 
 def weak(table: Table) -> None:
-    assert differ(table.row("plain EM") + table.row("ours, with words"))
+    assert differ(table.row("| plain HMM |") + table.row("| default |"))
 
 
 CHECKS: dict[str, Callable[[Table], None]] = {

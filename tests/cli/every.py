@@ -23,7 +23,7 @@ FILES = {
 }
 MODELS = {
     "aligner": "align -s s -t t -o links --rounds 1 --model1-rounds 1 --save aligner",
-    "aggregator": "aggregate votes.tsv -o a.tsv --force --no-words --save aggregator",
+    "aggregator": "aggregate votes.tsv -o a.tsv --force --save aggregator",
     "parser": "parse train trees.conllu --bits 8 --passes 1 --save parser",
     "tagger": "tag train trees.conllu --save tagger",
     "matcher": "match train pairs.tsv --rounds 1 --save matcher",
@@ -48,7 +48,7 @@ RUNS = {
     "induce-trees": "induce-trees trees.conllu --rounds 1",
     "transfer": "transfer --source-parser parser -s trees.conllu -t trees.conllu --links links3 --save made "
     "--parse trees.conllu",
-    "aggregate": "aggregate votes.tsv --no-words",
+    "aggregate": "aggregate votes.tsv",
     "relate train": "relate train people.toml -l people.jsonl --rounds 1 --save made",
     "relate predict": "relate predict people.jsonl -m relater",
     "relate explain": "relate explain people.jsonl -m relater",

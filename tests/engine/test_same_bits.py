@@ -134,7 +134,7 @@ def trees_induced(engine: Any) -> Any:
 
 
 def aggregated(engine: Any) -> Any:
-    made = Aggregator(words=False, max_iter=3, engine=engine).fit(drawn(200)[0])
+    made = Aggregator(max_iter=3, engine=engine).fit(drawn(200)[0])
     return made.labels_, made.accuracies_
 
 

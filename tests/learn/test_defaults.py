@@ -122,7 +122,7 @@ ESTIMATORS = {
     "TreeInducer": (TreeInducer(max_iter=2), TREES, None, {"prior": [1.0, 1.5]}),
     "ArcParser": (ArcParser(bits=10, min_count=1), *pairs(TREES), {"min_count": [1, 2]}),
     "DMV": (DMV(), *pairs(TREES), {"child_prior": [1.0, 1.5]}),
-    "Aggregator": (Aggregator(words=False, max_iter=3), *VOTED, {"accuracy": [0.7, 0.9]}),
+    "Aggregator": (Aggregator(max_iter=3), *VOTED, {"accuracy": [0.7, 0.9]}),
     "Aligner": (Aligner(n_jobs=1, prefix=None), PAIRS, GOLD, {"gamma": [1.0, 0.5]}),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")

@@ -100,4 +100,4 @@ def matched():
 
 def aggregated():
     votes = list(read_voted(EXAMPLES / "weak" / "votes.jsonl"))[:40]
-    return Aggregator(["DRUG", "AILMENT"], words=False).fit(votes), votes
+    return Aggregator(["DRUG", "AILMENT"]).fit(votes), votes

@@ -18,7 +18,6 @@ from trellis.cli.options import (
     GAMMA,
     KNOWLEDGE,
     ROUNDS,
-    SEED,
     Engine,
     Force,
     History,
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
 TRAINING = flags(
-    "save", "rules", "labels", "coarse", "accuracy", "price", "no_words", "doubt", "text", "rounds", "gamma", "seed",
-    "history",
+    "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "rounds",
+    "gamma", "history",
 )  # fmt: skip
 """Options that training alone reads."""
 
@@ -62,17 +61,15 @@ def aggregate(
     ] = None,
     save: Save = None,
     model: SomeModel = None,
-    no_words: Annotated[
-        bool, flag("--no-words", help="Do not let words speak where no function votes.", panel=DECODING)
+    entity_bias: Annotated[
+        float,
+        number_option("--entity-bias", help="Added to the log-score of every entity.", panel=DECODING),
+    ] = 2.0,
+    no_short_forms: Annotated[
+        bool, flag("--no-short-forms", help="Ignore abbreviations that a text explains.", panel=DECODING)
     ] = False,
-    doubt: Annotated[bool, flag("--doubt", help="Let words speak against votes too.", panel=DECODING)] = False,
-    text: Annotated[
-        list[str] | None,
-        file_option("--text", help="More text, which shows what words are alike; repeatable.", panel=KNOWLEDGE),
-    ] = None,
     rounds: Annotated[int, ROUNDS] = 100,
     gamma: Annotated[float, GAMMA] = 1.0,
-    seed: Annotated[int, SEED] = 0,
     rules: Annotated[
         str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
     ] = None,
@@ -87,14 +84,21 @@ def aggregate(
     accuracy: Annotated[
         float,
         number_option(
-            "--accuracy", min=0.0, max=1.0, help="Least expected share of right votes; 0: plain EM.", panel=KNOWLEDGE
+            "--accuracy", min=0.0, max=1.0, help="Prior share of right votes of every function.", panel=KNOWLEDGE
         ),
     ] = 0.9,
-    price: Annotated[
-        float, number_option("--price", min=0.0, help="Price of a wrong vote beyond that share.", panel=KNOWLEDGE)
+    prior_strength: Annotated[
+        float,
+        number_option(
+            "--prior-strength",
+            min=0.0,
+            help="Weight of that prior, times the function's votes; 0: plain EM.",
+            panel=KNOWLEDGE,
+        ),
     ] = 10.0,
     all_functions: Annotated[
-        bool, flag("--all-functions", help="Not the recommended functions of WRENCH alone.", panel=KNOWLEDGE)
+        bool,
+        flag("--all-functions", help="Use all functions of WRENCH, not only the recommended ones.", panel=KNOWLEDGE),
     ] = False,
     json: Json = False,
     force: Force = False,
@@ -103,7 +107,7 @@ def aggregate(
     engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
-    """Put the guesses of labelling functions together.
+    """Combine the votes of labelling functions into one labelling.
 
     `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels
     the texts; `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.
@@ -111,13 +115,10 @@ def aggregate(
     from trellis.data.files import text_of
     from trellis.data.voted_files import read_voted
     from trellis.tasks.aggregate import Aggregator
-    from trellis.tasks.extract_files import read_texts
 
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
-    if no_words:
-        refuse_beside(context, "--no-words", "lets no word speak", flags("doubt", "text"))
-    read = {"files": files, "--rules": rules, "--model": model, "--text": text}
+    read = {"files": files, "--rules": rules, "--model": model}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     kinds, meanings = _listed(labels), _coarse(coarse or [])
@@ -129,12 +130,11 @@ def aggregate(
         found, probabilities = made.predict(texts), made.predict_proba(texts)
     else:
         own = None if rules is None else text_of(rules)
-        more = [one.sentence.words for path in text or () for one in read_texts(path)]
         made = Aggregator(
-            kinds, coarse=meanings, accuracy=accuracy or None, strength=price, rules=own, rules_path=rules or "rules",
-            words=not no_words, doubt=doubt, gamma=gamma, max_iter=rounds, random_state=seed,
+            kinds, coarse=meanings, accuracy=accuracy, prior_strength=prior_strength, entity_bias=entity_bias,
+            short_forms=not no_short_forms, rules=own, rules_path=rules or "rules", gamma=gamma, max_iter=rounds,
             n_jobs=jobs(threads), engine=engine, verbose=not quiet,
-        ).fit(texts, text=more)  # fmt: skip
+        ).fit(texts)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_
         if save is not None:
             made.save(save)

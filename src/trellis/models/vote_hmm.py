@@ -1,15 +1,18 @@
 """VoteHMM: a chain of true labels, each of which makes the labelling functions vote.
 
-    p(v, y) = start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t Π_j emission_j[v_tj, y_t]
+    p(v, y) ∝ start[y_1] Π_{t>1} transition[y_{t−1}, y_t] Π_t Π_j emission_j[v_tj, y_t]^weight_j  exp Σ_t offset[y_t]
 
-Functions are independent given the label. Abstaining is a vote like others: a dictionary that is silent says something
-too. After training, ``trust_`` and ``silence_`` hold what constraints added (:mod:`trellis.tasks.aggregate`): the price
-λ_jv of a label that contradicts vote v of function j, and the price λ₀ of any label but "O" where nobody votes. So new
-texts are scored as the training texts were projected,
+Abstaining is a vote like any other. Near-duplicate functions share one weight, so that they count once. Parameters are
+MAP estimates. By maximum likelihood alone EM drifts: it finds two kinds of tokens that explain the votes better than
+"entity" and "O" do. So every function has a Dirichlet prior that stands for ``strength`` times its own votes, of which
+a share ``accuracy`` is right:
 
-    log p(v, y) − Σ_t ( Σ_j λ_jv [v_tj does not allow y_t] + λ₀ [no vote at t, y_t ≠ O] ) + evidence_t[y_t]
+    pseudo-counts[j, v, y] = strength · weight_j · n_jv · P₀(y | v)         P₀(the label voted for | v) = accuracy_j
+    pseudo-transitions = strength · expected transitions of a soft majority vote
+    emission_j[v, y] ∝ weight_j · E_q[count of v with y] + pseudo-counts[j, v, y] + α − 1
 
-and evidence is what else is known of a token (a classifier of words), where a text brings it.
+P₀(y | abstaining) follows from how many tokens of each label there seem to be. The penalised log-likelihood rises with
+every round. ``offset`` is 0 while the model learns; afterwards it raises the scores of labels where somebody votes.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel
+from trellis.models.vote_prior import duplicate_weights, first_counts
 from trellis.structures import Chain, ChainTables, LabelPosterior
 
 ABSTAIN = ""
@@ -77,11 +81,14 @@ class VoteHMM(SequenceModel):
     labels : names of the true labels
     functions : names of the labelling functions; a batch has a column for each
     meanings : vote -> the labels that it allows, one or (of a function that knows coarse labels) several
-    transition_prior, emission_prior : Dirichlet α, 1: maximum likelihood
+    accuracy : prior share of right votes, for all functions or function -> share
+    strength : weight of that prior, in multiples of each function's own votes; 0: plain EM
+    prior : Dirichlet α of every table, 1: maximum likelihood
     n_jobs : threads of ``predict``; None: one, −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
-    over votes; ``trust_`` (n_functions, n_votes), ``silence_`` (1,); ``label_names_`` and ``votes_``, the vocabularies.
+    over votes; ``weight_`` (n_functions,), ``offset_`` (K,), ``pseudo_counts_``, ``pseudo_transitions_``;
+    ``label_names_`` and ``votes_``, the vocabularies.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
     >>> text = VotedText(("a", "b"), {"f": ("X", None)})
@@ -95,8 +102,9 @@ class VoteHMM(SequenceModel):
     functions: Sequence[str]
     meanings: Mapping[str, Sequence[str]]
     _: KW_ONLY
-    transition_prior: float = 1.1
-    emission_prior: float = 2.0
+    accuracy: float | Mapping[str, float] = 0.9
+    strength: float = 10.0
+    prior: float = 1.1
     n_jobs: int | None = None
 
     discriminative = False
@@ -105,8 +113,10 @@ class VoteHMM(SequenceModel):
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),
         "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
-        "trust": ArrayOf(np.float64, ("functions", "votes"), low=0.0, high=1e3),
-        "silence": ArrayOf(np.float64, (1,), low=0.0, high=1e3),
+        "weight": ArrayOf(np.float64, ("functions",), low=0.0, high=1.0),
+        "offset": ArrayOf(np.float64, ("labels",), low=-1e3, high=1e3),
+        "pseudo_counts": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1e15),
+        "pseudo_transitions": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1e15),
     }
 
     # texts in
@@ -132,8 +142,7 @@ class VoteHMM(SequenceModel):
         )  # fmt: skip
 
     def _learn_names(self) -> None:
-        dirichlet.check_prior("transition_prior", self.transition_prior, variational=False)
-        dirichlet.check_prior("emission_prior", self.emission_prior, variational=False)
+        dirichlet.check_prior("prior", self.prior, variational=False)
         self.label_names_ = Vocabulary(self.labels, kind="label")
         self.votes_ = Vocabulary([ABSTAIN, *self.meanings], kind="vote")
         if not self.functions:
@@ -184,13 +193,9 @@ class VoteHMM(SequenceModel):
         with np.errstate(divide="ignore"):
             table = np.log(self.emission_)
             ends = np.log(self.transition_), np.log(self.start_)
-        table = table - self.trust_[:, :, None] * ~self.allows_
-        node = np.zeros((len(patterns), len(self.label_names_)))
-        if OUTSIDE in self.label_names_:
-            silent = (patterns == 0).all(axis=1)
-            node[silent] -= np.where(np.array(self.label_names_.names) == OUTSIDE, 0.0, self.silence_[0])
+        node = np.outer((patterns > 0).any(axis=1), self.offset_)
         for j in range(len(self.functions)):
-            node += table[j][patterns[:, j]]
+            node += self.weight_[j] * table[j][patterns[:, j]]
         if batch.features is not None:
             node = node[index] + batch.features.toarray()
             return Chain.over(ChainTables.of(node, *ends), batch.offsets, first=batch.first)
@@ -216,16 +221,19 @@ class VoteHMM(SequenceModel):
         self, statistics: VoteStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
     ) -> None:
         """M-step: the modes of all tables."""
-        k = len(self.label_names_)
-        start, after = statistics.start[:, None], np.ascontiguousarray(statistics.transition.T)
+        start = statistics.start[:, None]
+        after = np.ascontiguousarray((statistics.transition + self.pseudo_transitions_).T)
         may_start, may_follow = self._follows[-1][:, None], np.ascontiguousarray(self._follows[:-1].T)
-        votes = np.ascontiguousarray(np.moveaxis(statistics.emission, 1, 0)).reshape(len(self.votes_), -1)
-        emission = dirichlet.mode(votes, self.emission_prior).reshape(len(self.votes_), len(self.functions), k)
-        self._set(
-            dirichlet.mode(start, self.transition_prior, may_start)[:, 0],
-            np.ascontiguousarray(dirichlet.mode(after, self.transition_prior, may_follow).T),
-            np.ascontiguousarray(np.moveaxis(emission, 0, 1)),
-        )
+        self.start_ = dirichlet.mode(start, self.prior, may_start)[:, 0]
+        self.transition_ = np.ascontiguousarray(dirichlet.mode(after, self.prior, may_follow).T)
+        votes = self.weight_[:, None, None] * statistics.emission + self.pseudo_counts_
+        self.emission_ = self._emission(votes)
+
+    def _emission(self, counts: FloatArray) -> FloatArray:
+        """The mode over votes of (n_functions, n_votes, K) counts."""
+        table = np.ascontiguousarray(np.moveaxis(counts, 1, 0)).reshape(len(self.votes_), -1)
+        found = dirichlet.mode(table, self.prior).reshape(len(self.votes_), len(self.functions), -1)
+        return np.ascontiguousarray(np.moveaxis(found, 0, 1))
 
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all valid label sequences are equally likely."""
@@ -238,27 +246,29 @@ class VoteHMM(SequenceModel):
 
     def log_prior(self) -> float:
         """Log-density of the Dirichlet priors up to a constant."""
-        may = self._follows
+        may, held, follow = self._follows, self.pseudo_counts_ > 0.0, self.pseudo_transitions_ > 0.0
         return (
-            dirichlet.log_density(self.start_, self.transition_prior, may[-1])
-            + dirichlet.log_density(self.transition_, self.transition_prior, may[:-1])
-            + dirichlet.log_density(self.emission_, self.emission_prior)
+            dirichlet.log_density(self.start_, self.prior, may[-1])
+            + dirichlet.log_density(self.transition_, self.prior, may[:-1])
+            + dirichlet.log_density(self.emission_, self.prior)
+            + float(self.pseudo_counts_[held] @ np.log(self.emission_[held]))
+            + float(self.pseudo_transitions_[follow] @ np.log(self.transition_[follow]))
         )
 
     # parameters
 
     def begin(self, batch: Batch) -> None:
-        """Parameters from the shares of the votes at each token: a soft majority vote, made valid.
+        """Weights, pseudo-counts and first parameters from the votes of a batch.
 
-        A vote that allows several labels is shared among them. Where nobody votes the label is most likely "O", or,
-        where there is no such label, any.
+        Transitions are those of a soft majority vote, made valid. A vote that allows several labels is shared among
+        them. Where nobody votes the label is most likely "O", or, where there is no such label, any.
         """
         patterns, index = self._patterns(batch)
-        k = len(self.label_names_)
-        shares = np.full((len(patterns), k), FIRST_SHARE)
-        for j in range(len(self.functions)):
-            said = self.allows_[patterns[:, j]] / self.allows_[patterns[:, j]].sum(axis=1, keepdims=True)
-            shares += np.where(patterns[:, j, None] > 0, said, 0.0)
+        weights = np.repeat(batch.weights, batch.lengths)
+        size = np.bincount(index, weights, minlength=len(patterns)).astype(np.float64)
+        k, allows = len(self.label_names_), self.allows_ / self.allows_.sum(axis=1, keepdims=True)
+        allows[0] = 0.0
+        shares = FIRST_SHARE + sum(allows[patterns[:, j]] for j in range(len(self.functions)))
         if OUTSIDE in self.label_names_:
             nobody = (patterns == 0).all(axis=1)
             shares[nobody] = (1.0 - FIRST_OUTSIDE) / max(k - 1, 1)
@@ -267,14 +277,27 @@ class VoteHMM(SequenceModel):
             may = np.log(self._follows.astype(np.float64))
         node = np.log(shares / shares.sum(axis=1, keepdims=True))
         chain = Chain.over(ChainTables.of(node, may[:-1], may[-1]), batch.offsets, node_index=index, first=batch.first)
-        self.update(self.collect(batch, chain.infer(weights=batch.weights)))
+        if OUTSIDE in self.label_names_ and any(name.startswith("B-") for name in self.label_names_.names):
+            begins = np.array([name.startswith("B-") for name in self.votes_.names])
+            self.weight_ = duplicate_weights(np.where(begins[patterns], patterns, 0), size)
+        majority = self.collect(batch, chain.infer(weights=batch.weights))
+        self.update(majority)
+        if self.strength > 0.0:
+            self.pseudo_transitions_ = self.strength * majority.transition
+            accuracy = self.accuracy
+            own = [accuracy[name] if isinstance(accuracy, Mapping) else accuracy for name in self.functions]
+            first = self.weight_[:, None, None] * first_counts(
+                patterns, size, self.allows_, self.label_names_.names, np.array(own)
+            )
+            self.pseudo_counts_ = self.strength * first
+            self.emission_ = self._emission(first)
 
     def reset(self) -> None:
-        """Uniform parameters over what is valid, and no trust."""
-        k = len(self.label_names_)
-        self.trust_, self.silence_ = np.zeros((len(self.functions), len(self.votes_))), np.zeros(1)
-        zeros = np.zeros((len(self.functions), len(self.votes_), k))
-        self.update(VoteStatistics(np.zeros(k), np.zeros((k, k)), zeros))
+        """Uniform parameters over what is valid; no prior on votes, no offset."""
+        k, shape = len(self.label_names_), (len(self.functions), len(self.votes_), len(self.label_names_))
+        self.weight_, self.offset_ = np.ones(len(self.functions)), np.zeros(k)
+        self.pseudo_counts_, self.pseudo_transitions_ = np.zeros(shape), np.zeros((k, k))
+        self.update(VoteStatistics(np.zeros(k), np.zeros((k, k)), np.zeros(shape)))
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
         """Parameters from pseudo-counts 1 + scale · U(0, 1) of what is valid."""
@@ -283,7 +306,7 @@ class VoteHMM(SequenceModel):
         self.update(VoteStatistics(drawn[0] * self._follows[-1], drawn[1] * self._follows[:-1], drawn[2]))
 
     def parameters(self) -> dict[str, FloatArray]:
-        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "trust", "silence" """
+        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), and those of the prior"""
         self._check_fitted()
         return {name: getattr(self, f"{name}_") for name in self.ARRAYS}
 
@@ -298,11 +321,8 @@ class VoteHMM(SequenceModel):
             wrong = np.abs(sums - 1.0) > 1e-6
             if np.any(wrong):
                 raise DataError(f"{name} must sum to 1 (got {np.atleast_1d(sums)[np.atleast_1d(wrong)][0]:.6g})")
-        self._set(tables["start"], tables["transition"], tables["emission"])
-        self.trust_, self.silence_ = tables["trust"], tables["silence"]
-
-    def _set(self, start: FloatArray, transition: FloatArray, emission: FloatArray) -> None:
-        self.start_, self.transition_, self.emission_ = start, transition, emission
+        for name, table in tables.items():
+            setattr(self, f"{name}_", table)
 
     def _patterns(self, batch: Batch) -> tuple[IntArray, IntArray]:
         """The distinct rows of votes (n_patterns, n_functions), and which one each slot has."""

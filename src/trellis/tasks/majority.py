@@ -1,12 +1,13 @@
-"""The majority vote: what every aggregation of labelling functions is compared with."""
+"""Votes without learning: what every aggregation of labelling functions is compared with."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from trellis.data.voted import OUTSIDE, VotedText
+from trellis.data.voted import OUTSIDE, Span, VotedText, spans_of_labels, votes_of_spans
 
 
 def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
@@ -28,4 +29,20 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
         best = tally.argmax(axis=1)
         first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
         found.append([labels[k] for k in np.where(silent, first, best).tolist()])
+    return found
+
+
+def span_vote(texts: Sequence[VotedText]) -> list[list[str]]:
+    """BIO labels of the spans with most votes, best first, without overlaps; of equals the longest, then the first.
+
+    >>> span_vote([VotedText(("a", "b"), {"f": ("B-X", "I-X"), "g": ("B-X", "I-X"), "h": ("B-X", None)})])
+    [['B-X', 'I-X']]
+    """
+    found = []
+    for text in texts:
+        votes: Counter[Span] = Counter()
+        for own in text.votes.values():
+            votes.update(spans_of_labels([vote or OUTSIDE for vote in own]))
+        best = sorted(votes, key=lambda span: (-votes[span], span[0] - span[1], span))
+        found.append([vote or OUTSIDE for vote in votes_of_spans(len(text), best)])
     return found
