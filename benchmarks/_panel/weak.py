@@ -15,7 +15,7 @@ from pathlib import Path
 from _panel.common import DATA, Options, Score, folder, run
 from trellis.data.columns import write_columns
 from trellis.data.sentence import Sentence
-from trellis.data.voted import VotedText, bio_labels
+from trellis.data.voted import VotedText, bio_labels, kinds_of
 from trellis.data.voted_files import read_voted
 from trellis.tasks.majority import majority_vote, span_vote
 
@@ -77,8 +77,8 @@ def by_command(corpus: Corpus, *settings: str) -> tuple[float]:
 
 
 def by_majority(corpus: Corpus) -> tuple[float]:
-    votes = {vote for text in corpus.texts for own in text.votes.values() for vote in own if vote}
-    return (corpus.f1(majority_vote(corpus.texts, bio_labels(sorted({v[2:] for v in votes if v[1:2] == "-"})))),)
+    votes = [vote for text in corpus.texts for own in text.votes.values() for vote in own if vote]
+    return (corpus.f1(majority_vote(corpus.texts, bio_labels(kinds_of(votes, {})))),)
 
 
 def by_span_vote(corpus: Corpus) -> tuple[float]:
