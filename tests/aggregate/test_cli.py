@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +51,50 @@ def test_columns_and_a_table_of_accuracies(votes, capfd):
     assert set(table["f0"]) == {"accuracy", "votes", "coverage"}
     assert run("aggregate", "votes.jsonl", "-o", "out3.tsv", "--accuracies", "acc.tsv") == 0
     assert (votes / "acc.tsv").read_text().startswith("function\taccuracy")
+
+
+PHASES = ["reading", "preparing", "learning", "labelling", "writing"]
+
+
+def phases(err):
+    """Phases of progress lines such as "reading: 40", in order."""
+    return list(dict.fromkeys(line.split(":")[0] for line in err.splitlines() if ": " in line))
+
+
+def test_every_phase_reports_progress_unless_quiet(votes, capfd):
+    assert run("aggregate", "votes.jsonl", "-o", "out.tsv", "--save", "m") == 0
+    err = capfd.readouterr().err
+    assert phases(err) == PHASES
+    assert "reading: 40\n" in err
+    assert "writing: 40/40\n" in err
+    assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.tsv") == 0
+    assert phases(capfd.readouterr().err) == ["reading", "labelling", "writing"]
+    for more in (["-o", "quiet.tsv"], ["-m", "m", "-o", "quiet2.tsv"]):
+        assert run("aggregate", "votes.jsonl", *more, "-q") == 0
+        assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_a_bar_of_every_phase_and_labels_go_to_standard_output(votes):
+    assert run("aggregate", "votes.jsonl", "-o", "out.tsv", "-q") == 0
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "trellis", "aggregate", "votes.jsonl"]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=theirs, timeout=300, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed and everything is read
+            break
+    os.close(ours)
+    assert done.returncode == 0
+    assert done.stdout == (votes / "out.tsv").read_bytes()
+    found = [shown.find(phase.encode()) for phase in PHASES]
+    assert -1 not in found
+    assert found == sorted(found)
 
 
 def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):

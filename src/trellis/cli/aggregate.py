@@ -6,7 +6,8 @@ As many results come out as texts went in, of all files in order. Results do not
 from __future__ import annotations
 
 import json as _json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -114,6 +115,7 @@ def aggregate(
     """
     from trellis.data.files import text_of
     from trellis.data.voted_files import read_voted
+    from trellis.engine.progress import Progress
     from trellis.tasks.aggregate import Aggregator
 
     if model is not None:
@@ -122,12 +124,18 @@ def aggregate(
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     kinds, meanings = _listed(labels), _coarse(coarse or [])
-    texts = [text for path in files for text in read_voted(path, all_functions=all_functions)]
+    with Progress("reading", None, not quiet) as progress:
+        texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
     if not texts:
         raise DataError("there is no text in " + ", ".join(files))
     if model is not None:
         made = Aggregator.load(model, n_jobs=jobs(threads))
-        found, probabilities = made.predict(texts), made.predict_proba(texts)
+        with Progress("labelling", 2, not quiet) as progress:
+            progress.advance(0, "labels")
+            found = made.predict(texts)
+            progress.advance(1, "probabilities")
+            probabilities = made.predict_proba(texts)
+            progress.advance(2)
     else:
         own = None if rules is None else text_of(rules)
         made = Aggregator(
@@ -140,7 +148,10 @@ def aggregate(
             made.save(save)
         if history is not None:
             made.history_.save(history)
-    _write(output, texts, found, probabilities, made.label_names_, wants_json(output, json))
+    on_screen = output == "-" and sys.stdout.isatty()  # a bar between the labels would spoil both
+    with Progress("writing", len(texts), not quiet and not on_screen) as progress:
+        rows = zip(texts, found, probabilities, strict=True)
+        _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
     if accuracies is not None:
         _write_accuracies(accuracies, made, json)
     elif not quiet and model is None:
@@ -168,8 +179,7 @@ def _coarse(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _write(
-    output: str, texts: Sequence[VotedText], labels: Sequence[Sequence[str]], nodes: Sequence[FloatArray],
-    names: Sequence[str], json: bool,
+    output: str, found: Iterable[tuple[VotedText, Sequence[str], FloatArray]], names: Sequence[str], json: bool
 ) -> None:  # fmt: skip
     from trellis.data.columns import write_columns
     from trellis.data.files import writing
@@ -178,7 +188,7 @@ def _write(
     number = {name: k for k, name in enumerate(names)}
 
     def sure() -> Iterator[tuple[VotedText, Sequence[str], list[float]]]:
-        for text, own, node in zip(texts, labels, nodes, strict=True):
+        for text, own, node in found:
             yield text, own, [round(float(node[t, number[label]]), 6) for t, label in enumerate(own)]
 
     if json:

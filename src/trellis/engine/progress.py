@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+Item = TypeVar("Item")
 
 
 class Progress:
     """Rounds of learning, or other steps, as they end, with a line of figures.
 
+    total : number of steps; None if it is not known
     show : True: a bar if standard error is a terminal, else a line now and then; False: silence
     """
 
     SECONDS_BETWEEN_LINES = 5.0
+    ITEMS_BETWEEN_UPDATES = 100
 
-    def __init__(self, title: str, total: int, show: bool = True) -> None:
+    def __init__(self, title: str, total: int | None, show: bool = True) -> None:
         self.title, self.total, self.show = title, total, show
         self._bar: Any = None
         self._task: Any = None
@@ -32,7 +37,7 @@ class Progress:
                 self._bar = Bar(
                     TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
                     TimeElapsedColumn(), TextColumn("{task.fields[figures]}", markup=False),
-                    console=Console(stderr=True),
+                    console=Console(stderr=True), redirect_stdout=False,
                 )  # fmt: skip
                 self._bar.start()
                 self._task = self._bar.add_task(self.title, total=self.total, figures="")
@@ -41,7 +46,7 @@ class Progress:
         return self
 
     def advance(self, done: int, figures: str = "") -> None:
-        """Say that so many are over."""
+        """Report the number of finished steps, and figures or the name of the step that begins."""
         if not self.show:
             return
         try:
@@ -49,10 +54,20 @@ class Progress:
                 self._bar.update(self._task, completed=done, figures=figures)
             elif time.monotonic() - self._last_line >= self.SECONDS_BETWEEN_LINES or done == self.total:
                 self._last_line = time.monotonic()
-                sys.stderr.write(f"{self.title}: {done}/{self.total}  {figures}\n")
+                count = str(done) if self.total is None else f"{done}/{self.total}"
+                sys.stderr.write(f"{self.title}: {count}  {figures}".rstrip() + "\n")
                 sys.stderr.flush()
         except Exception:
             self.show = False
+
+    def over(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, counted as they are used."""
+        done = 0
+        for done, item in enumerate(items, 1):
+            yield item
+            if done % self.ITEMS_BETWEEN_UPDATES == 0 and done != self.total:
+                self.advance(done)
+        self.advance(done)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

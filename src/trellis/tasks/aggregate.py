@@ -29,6 +29,7 @@ from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kind
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
+from trellis.engine.progress import Progress
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
@@ -119,19 +120,30 @@ class Aggregator(SavedEstimator):
         self._learn_names(texts)
         compile_ahead("aggregate")
         model = self._model()
-        batch = model.encode(texts, fit=True)
-        model.begin(batch)
+        with Progress("preparing", 2, self.verbose) as progress:
+            progress.advance(0, "coding votes")
+            batch = model.encode(texts, fit=True)
+            progress.advance(1, "counting votes")
+            model.begin(batch)
+            progress.advance(2)
         learner = UEM(
             model, self._constraints(), gamma=self.gamma, start="model", max_iter=self.max_iter, tol=self.tol,
             n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
         self.learner_ = learner.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
         self.model_, self.history_ = model, learner.history_
-        self.accuracies_ = self._accuracies(texts, self.learner_.predict_proba(texts))
-        if self.bio_:
-            model.offset_[[name.startswith("B-") for name in self.label_names_]] = self.entity_bias
-        texts = self._with_short_forms(texts)
-        self.labels_, self.probabilities_ = self.learner_.predict(texts), self.learner_.predict_proba(texts)
+        with Progress("labelling", 4, self.verbose) as progress:
+            progress.advance(0, "accuracies of functions")
+            self.accuracies_ = self._accuracies(texts, self.learner_.predict_proba(texts))
+            if self.bio_:
+                model.offset_[[name.startswith("B-") for name in self.label_names_]] = self.entity_bias
+            progress.advance(1, "short forms")
+            texts = self._with_short_forms(texts)
+            progress.advance(2, "labels")
+            self.labels_ = self.learner_.predict(texts)
+            progress.advance(3, "probabilities")
+            self.probabilities_ = self.learner_.predict_proba(texts)
+            progress.advance(4)
         return self
 
     def _constraints(self) -> list[Constraint]:
