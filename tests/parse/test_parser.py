@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, score_trees
-from trellis.models import load_model
+from trellis.models import load_model, tree_pieces
+from trellis.models.dmv import DMV
+from trellis.tasks.induce_trees import TreeInducer
 from trellis.tasks.parse import COLUMNS, Parser, compare
 
 from .toy import treebank
@@ -95,3 +98,69 @@ def test_attachment_counts_words_without_punctuation_and_by_length():
     assert (wrong.plain.uas, wrong.plain.las, wrong.whole) == (0.5, 0.0, 0.0)
     with pytest.raises(DataError, match="sentence 1 has 4 words in gold but 1"):
         score_trees([gold], [Tree([0], ["root"], [False])])
+
+
+@pytest.fixture
+def small_bound(monkeypatch):
+    """Sentences of more than 12 words are parsed in pieces of 6."""
+    monkeypatch.setattr(tree_pieces, "LONGEST", 12)
+    monkeypatch.setattr(tree_pieces, "PIECE", 6)
+
+
+def long_line(n: int, **place: object) -> Sentence:
+    """Sentences of the toy grammar on one line."""
+    words, tags = ("the", "dog", "sees", "trees", "."), ("DET", "NOUN", "VERB", "NOUN", "PUNCT")
+    return Sentence((words * n)[:n], (tags * n)[:n], **place)
+
+
+@pytest.mark.parametrize("task", ["parser", "inducer"])
+def test_a_long_sentence_is_parsed_in_pieces_and_the_others_as_ever(task, parser, small_bound):
+    made = parser if task == "parser" else TreeInducer(max_iter=2).fit(treebank(10))
+    short = [replace(s, columns={}) for s in treebank(3, seed=5) if len(s) <= 12]
+    long = long_line(40, path="a.conllu", line=7)
+    with pytest.warns(UserWarning, match=r"line 7 of a.conllu has \d+ words.*pieces of at most 6") as warned:
+        found = made.predict([short[0], long, *short[1:]])
+    assert len(warned) == 1
+    assert [found[0], *found[2:]] == made.predict(short)
+    heads = [int(head) for head in found[1].columns["head"]]
+    assert heads.count(0) == 1
+    assert heads_reach_root(heads)
+    if task == "parser":  # punctuation that is put back may cross arcs
+        DMV().fit([[("a", "A")] * 40], [heads])  # refuses arcs that cross
+
+
+def heads_reach_root(heads: list[int]) -> bool:
+    reached = {0}
+    for _ in heads:
+        reached |= {c for c, head in enumerate(heads, start=1) if head in reached}
+    return len(reached) == len(heads) + 1
+
+
+def test_pieces_end_at_punctuation_and_have_the_trees_that_they_have_alone(parser, small_bound):
+    with pytest.warns(UserWarning, match="sentence 0 has 20 words"):
+        [found] = parser.predict([long_line(20)])
+    [alone] = parser.predict([long_line(5)])
+    heads, own = ([int(head) for head in s.columns["head"]] for s in (found, alone))
+    root = own.index(0) + 1
+    assert heads == own + [root if head == 0 else head + 5 * i for i in (1, 2, 3) for head in own]
+
+
+def test_a_line_of_20000_words_takes_little_memory(parser, tmp_path):
+    parser.save(tmp_path / "p.trellis")
+    write_conllu(tmp_path / "long.conllu", [*treebank(2, seed=9), long_line(20_000), *treebank(2, seed=10)])
+    tracemalloc.start()
+    try:
+        with pytest.warns(UserWarning, match=r"line 13 of .*long.conllu has 20000 words") as warned:
+            code = run("parse", "predict", tmp_path / "long.conllu", "-m", tmp_path / "p.trellis", "-o", tmp_path / "o")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert code == 0
+    assert peak < 300e6
+    assert len(warned) == 1
+    assert [len(s) for s in read_conllu(tmp_path / "o")] == [len(s) for s in read_conllu(tmp_path / "long.conllu")]
+
+
+def test_probabilities_of_all_arcs_of_a_very_long_sentence_are_refused(parser):
+    with pytest.raises(DataError, match="sentence 0 has 20000 words.*at most 2000 words"):
+        parser.arcs_.predict_proba([[("a", "NOUN")] * 20_000])

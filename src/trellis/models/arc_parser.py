@@ -30,8 +30,9 @@ from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
-from trellis.models.tree_model import Heads, TreeModel
+from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.structures import Arcs, TreePosterior
+from trellis.structures.kernels import tree_check
 from trellis.structures.kernels.notice import tell_if_compiling
 
 SOLVERS = ("margin", "adagrad", "lbfgs")
@@ -199,10 +200,12 @@ class ArcParser(TreeModel, LogLinearModel):
     def fit(self, X: Any, y: Heads | None = None, sample_weight: Any = None) -> Self:
         """Supervised training on the sentences whose trees are known, and have no crossing arcs if trees may have none.
 
+        Sentences of more than 2,000 words are left out. ``n_left_out_`` counts all that are.
         To learn from known heads and from sentences without trees as well, give the model to a learner.
         """
         batch = self._encode_any(X, y, sample_weight)
         kept = self._usable(batch)
+        kept = kept[batch.lengths[kept] <= MOST_WORDS]
         self.n_left_out_ = int(np.count_nonzero(batch.complete)) - len(kept)
         if not len(kept):
             raise DataError(
@@ -238,8 +241,9 @@ class ArcParser(TreeModel, LogLinearModel):
     def _usable(self, batch: Batch) -> IntArray:
         """Numbers of the sentences whose whole tree is known and one that the model has."""
         whole = np.flatnonzero(batch.complete)
-        some = batch.take(whole)
-        usable: IntArray = whole[self.uniform(some).score(some.labels) == 0.0]
+        some, is_tree = batch.take(whole), np.zeros(len(whole), dtype=np.bool_)
+        tree_check.check_trees(some.offsets, some.labels, self.single_root, self.projective, is_tree)
+        usable: IntArray = whole[is_tree]
         return usable
 
     def _fit_steps(self, batch: Batch) -> None:

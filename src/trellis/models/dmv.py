@@ -233,17 +233,12 @@ class DMV(TreeModel):
         self.update(self.collect(kept, self.uniform(kept).certain(kept.labels)))
         return self
 
-    def _heads(self, batch: Batch) -> LabelArray:
-        """Best trees under smoothed probabilities."""
+    def _best_heads(self, batch: Batch) -> LabelArray:
+        """Heads of the best trees under smoothed probabilities."""
         with np.errstate(divide="ignore"):
             smooth = [np.maximum(np.log(t + self.smoothing), FLOOR) for t in (self.root_, self.child_, self.stop_)]
-
-        def best(piece: Batch) -> LabelArray:
-            scores = self._scores(piece, *smooth)
-            return scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
-
-        pieces = self._over_pieces(batch, best)
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+        scores = self._scores(batch, *smooth)
+        return scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
 
     # one file
 

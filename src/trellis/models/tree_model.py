@@ -7,6 +7,7 @@ and None (or −1) where the head is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -21,6 +22,7 @@ from trellis.engine import Shard, threads_for
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
 from trellis.models.sequence import check_sentences
+from trellis.models.tree_pieces import cut_long, join_heads, warn_of_long
 from trellis.structures import Arcs, TreeParts, TreePosterior
 
 T = TypeVar("T")
@@ -32,6 +34,8 @@ UNKNOWN_TAG = "<other>"
 """Stands for every tag that training has not seen."""
 WORDS_PER_PIECE = 2_000
 """Predictions are made in pieces of about so many words, so that all cores have something to do."""
+MOST_WORDS = 2_000
+"""Words of a sentence whose arcs all get a probability, or that is learned from: memory grows with their square."""
 
 
 class TreeModel(SavedEstimator):
@@ -114,13 +118,20 @@ class TreeModel(SavedEstimator):
         return made
 
     def predict(self, X: Any) -> list[list[int]]:
-        """The best tree of each sentence."""
+        """The best tree of each sentence; sentences of more than 500 words are parsed in pieces, with a warning."""
         batch = self._encoded(X)
+        warn_of_long(batch.lengths)
         return self.decode(batch, self._heads(batch))
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
         """P(head of word c is h): of each sentence (n_words, n_words + 1), the first column the root."""
         batch = self._encoded(X)
+        long = np.flatnonzero(batch.lengths > MOST_WORDS)
+        if len(long):
+            raise DataError(
+                f"sentence {long[0]} has {batch.lengths[long[0]]} words: probabilities of arcs are computed for at "
+                f"most {MOST_WORDS} words; split it, or use predict"
+            )
         return self.probabilities(batch, self._over_pieces(batch, lambda piece: self.scores(piece).infer()))
 
     def score(self, X: Any, y: Heads, sample_weight: Any = None) -> float:
@@ -130,11 +141,19 @@ class TreeModel(SavedEstimator):
         weights = np.repeat(batch.weights, batch.lengths)[known]
         if not weights.sum() > 0:
             raise DataError("no word has a known head and a positive weight, so there is no accuracy")
+        warn_of_long(batch.lengths)
         return float(np.average(self._heads(batch)[known] == batch.labels[known], weights=weights))
 
     def _heads(self, batch: Batch) -> LabelArray:
-        pieces = self._over_pieces(batch, lambda piece: self.scores(piece).argmax().outputs)
-        return np.concatenate([np.zeros(0, np.int32), *pieces])
+        """Heads of all words, (n_words,); long sentences in pieces (:mod:`trellis.models.tree_pieces`)."""
+        offsets = cut_long(batch)
+        cut = replace(batch, offsets=offsets, weights=np.ones(len(offsets) - 1), origin=None)
+        found = np.concatenate([np.zeros(0, np.int32), *self._over_pieces(cut, self._best_heads)])
+        return join_heads(found, offsets, batch.offsets)
+
+    def _best_heads(self, batch: Batch) -> LabelArray:
+        """Heads of the best trees."""
+        return np.asarray(self.scores(batch).argmax().outputs, dtype=np.int32)
 
     def _encoded(self, X: Any, y: Heads | None = None, weights: Any = None) -> Batch:
         self._check_fitted()

@@ -22,6 +22,7 @@ from trellis.metrics.attachment import Tree, TreeScores, score_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.tree_pieces import warn_of_long
 
 COLUMNS = ("head", "deprel")
 PUNCTUATION = "PUNCT"
@@ -100,11 +101,15 @@ class Parser(ScoresTrees, SavedEstimator):
         return self
 
     def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
-        """The sentences with the columns "head" and "deprel" filled; what else they have stays."""
+        """The sentences with the columns "head" and "deprel" filled; what else they have stays.
+
+        Sentences of more than 500 words are parsed in pieces, with a warning.
+        """
         self._check_fitted()
         given = as_sentences(sentences)
         self.arcs_.n_jobs = self.n_jobs
         batch = self.arcs_.encode(tagged(given))
+        warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
         heads = self.arcs_._heads(batch)
         relations = self.labeller_.predict(batch, heads) if self.labeller_ is not None else [FILLER] * len(heads)
         cells = [str(head) for head in heads.tolist()]

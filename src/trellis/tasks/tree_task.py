@@ -11,6 +11,7 @@ from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.tree_pieces import warn_of_long
 from trellis.tasks.parse import ScoresTrees, tagged
 from trellis.tasks.transferred_relations import relations_of
 from trellis.tasks.tree_text import strip, with_heads
@@ -36,13 +37,17 @@ class TreeTask(ScoresTrees, SavedEstimator):
         return hasattr(self, "model_")
 
     def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
-        """Tagged sentences, of any length, with the column "head" filled; punctuation hangs on the word under the
-        root."""
+        """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root.
+
+        Sentences of more than 500 words, punctuation aside, are parsed in pieces, with a warning.
+        """
         self._check_fitted()
         given = as_sentences(sentences)
         self.model_.n_jobs = self.n_jobs
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
-        trees = self.model_.predict([own.words for own in stripped])
+        batch = self.model_.encode([own.words for own in stripped])
+        warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
+        trees = self.model_.decode(batch, self.model_._heads(batch))
         relations = self._relations([own.words for own in stripped], trees)
         return [
             with_heads(s, own.whole(heads), None if named is None else own.whole_relations(named))
