@@ -342,6 +342,23 @@ def test_a_sentence_with_too_many_mentions_is_read_in_runs_and_the_others_as_eve
     assert [(r.first, r.second, r.type) for r in found[1].relations] == alone
 
 
+def test_an_explanation_of_too_many_mentions_is_that_of_its_runs(monkeypatch):
+    rules = RULES.replace('towns = ["Ely", "Hull"]', 'towns = ["Ann"]')
+    made = Relater(rules, min_count=1, method="supervised", finder=False).fit(FEW)
+    words = ("Ann", "lives", "in", "Ely", ".") * 3
+    mentions = tuple(Mention(5 * i + a, 5 * i + a + 1) for i in range(3) for a in (0, 3))
+    short, long = RelatedText(words[:5], mentions[:2], None), RelatedText(words, mentions, None)
+    runs = [replace(long, mentions=mentions[a : a + 4]) for a in (0, 4)]
+    alone = made.explain(runs)
+    assert {c.sentence for c in alone} == {0, 1}
+    monkeypatch.setattr(relate, "MOST_MENTIONS", 4)
+    with pytest.warns(UserWarning, match="sentence 1 has 6 mentions"):
+        found = made.explain([short, long])
+    assert [c for c in found if c.sentence == 0] == made.explain([short])
+    moved = [replace(c, sentence=1, what=tuple(4 * c.sentence + place for place in c.what)) for c in alone]
+    assert [c for c in found if c.sentence == 1] == moved
+
+
 def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generic_solver_does(relater):
     """Sentences of up to 7 mentions have factors; the rules of longer ones hold in expectation."""
     model = relater._tied(MOST_SUMMED)

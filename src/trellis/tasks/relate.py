@@ -226,15 +226,17 @@ class Relater(SavedEstimator):
         return score_relations(gold, self.predict(gold, constrained=constrained))
 
     def explain(self, texts: Iterable[SentenceLike]) -> list[Change]:
-        """What the rules change in the model's own best outputs, and which of them."""
+        """What the rules change in the model's own best outputs, and which of them; long sentences as in predict."""
         given = self.with_mentions(texts)
         if not given:
             return []
-        batch = self._batch(given)
+        pieces, owner = _split_long(given)
+        batch = self._batch(pieces)
         model = self._tied(ANY_NUMBER)
         rows = self._rows(model, batch)
         plain = self._best(batch, constrained=False)
-        return _changes(model, batch, rows, plain, self._best(batch, constrained=True))
+        changes = _changes(model, batch, rows, plain, self._best(batch, constrained=True))
+        return _changes_of_whole(changes, pieces, owner)
 
     def _batch(self, texts: Sequence[RelatedText]) -> Batch:
         """The sentences with nothing known."""
@@ -393,6 +395,18 @@ def _joined(texts: Sequence[RelatedText], pieces: Sequence[RelatedText], owner: 
     return [
         replace(text, mentions=tuple(found), relations=tuple(ties))
         for text, found, ties in zip(texts, mentions, relations, strict=True)
+    ]
+
+
+def _changes_of_whole(changes: Sequence[Change], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[Change]:
+    """Changes in sentences from those in their runs of mentions."""
+    firsts, n_mentions = [], dict.fromkeys(owner, 0)
+    for piece, number in zip(pieces, owner, strict=True):
+        firsts.append(n_mentions[number])
+        n_mentions[number] += len(piece.mentions or ())
+    return [
+        replace(c, sentence=owner[c.sentence], what=tuple(firsts[c.sentence] + place for place in c.what))
+        for c in changes
     ]
 
 
