@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trellis.constraints import compile_constraints, count
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, InfeasibleError
 from trellis.structures import Categorical, CategoricalParts, ChainParts
 
@@ -229,7 +232,26 @@ def test_extremes_of_rows_are_those_of_chains_of_one_slot():
         np.testing.assert_allclose(parts.extremes(start, part, coefficient), twin, atol=1e-12)
 
 
+def test_parts_that_are_never_least_are_those_of_chains_of_one_slot():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        n, k = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        rows = [np.sort(rng.choice(n * k, size=int(rng.integers(0, n * k + 1)), replace=False)) for _ in range(3)]
+        start, part = np.cumsum([0, *map(len, rows)]), np.concatenate(rows).astype(np.int64)
+        coefficient, margin = rng.integers(-2, 3, len(part)).astype(np.float64), rng.choice([1e-9, 1.5], 3)
+        twin = ChainParts(np.arange(n + 1, dtype=np.int64), k).never_least(start, part, coefficient, margin)
+        found = CategoricalParts(n, k).never_least(start, part, coefficient, margin)
+        assert set(found[0].listed().tolist()) == set(twin[0].listed().tolist())
+        np.testing.assert_array_equal(found[1], twin[1])
+
+
 def test_extremes_over_many_labels_need_no_table_of_pairs():
     parts = CategoricalParts(2, 10**6)  # pairs of labels would take 8 TB
     low, high = parts.extremes(np.array([0, 2]), np.array([3, 10**6 + 3]), np.array([1.0, -2.0]))
     assert (low.tolist(), high.tolist()) == ([-2.0], [1.0])
+
+
+def test_a_hard_rule_over_many_labels_needs_no_table_of_pairs():
+    names = Vocabulary([str(k) for k in range(10**6)], kind="label")
+    rows = compile_constraints([count("3") <= 0], Batch.of_rows(np.zeros((2, 1))), names, CategoricalParts(2, 10**6))
+    assert np.concatenate([own.listed() for own in rows.forbidden.sets]).tolist() == [3, 10**6 + 3]

@@ -16,7 +16,6 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import DataError
 from trellis.structures.chain import Chain
-from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_labels, check_parts, dense_change
@@ -109,26 +108,58 @@ class CategoricalParts(Parts):
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of the extremes of each slot; labels that a row does not name count 0."""
-        row, slot = np.repeat(np.arange(len(start) - 1), np.diff(start)), part // self.n_labels
-        order = np.lexsort((slot, row))
-        row, slot, coefficient = row[order], slot[order], coefficient[order]
-        begins = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(slot, prepend=-1))
-        named = np.diff(begins, append=len(row))
-        found = []
-        for extreme in (np.minimum, np.maximum):
-            value = extreme.reduceat(coefficient, begins) if len(begins) else np.zeros(0)
-            value = np.where(named < self.n_labels, extreme(value, 0.0), value)
-            found.append(np.bincount(row[begins], weights=value, minlength=len(start) - 1).astype(np.float64))
+        by_slot = self._by_slot(start, part, coefficient)
+        found = [
+            np.bincount(by_slot.row, weights=by_slot.extreme(kind), minlength=len(start) - 1).astype(np.float64)
+            for kind in (np.minimum, np.maximum)
+        ]
         return found[0], found[1]
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[PartSet, BoolArray]:
-        return self._as_chain().never_least(start, part, coefficient, margin)
+        """A row is at its least exactly if every slot that it names is."""
+        by_slot = self._by_slot(start, part, coefficient)
+        limit = by_slot.extreme(np.minimum) + margin[by_slot.row]
+        named = by_slot.part[by_slot.coefficient > np.repeat(limit, by_slot.n_named)]
+        # labels that a row does not name, where those count too much
+        above = (limit < 0.0) & (by_slot.n_named < self.n_labels)
+        others = np.ones((int(np.count_nonzero(above)), self.n_labels), dtype=np.bool_)
+        entry = np.repeat(above, by_slot.n_named)
+        others[np.repeat(np.arange(len(others)), by_slot.n_named[above]), by_slot.part[entry] % self.n_labels] = False
+        number, label = np.nonzero(others)
+        never = np.concatenate((named, by_slot.slot[above][number] * self.n_labels + label))
+        return PartSet.of(never), np.ones(len(margin), dtype=np.bool_)
 
-    def _as_chain(self) -> ChainParts:
-        """Sequences of one slot, whose first parts are these."""
-        return ChainParts(np.arange(self.n_slots + 1, dtype=np.int64), self.n_labels)
+    def _by_slot(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> _BySlot:
+        row, slot = np.repeat(np.arange(len(start) - 1), np.diff(start)), part // self.n_labels
+        order = np.lexsort((slot, row))
+        row, slot = row[order], slot[order]
+        first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(slot, prepend=-1) != 0))
+        n_named = np.diff(first, append=len(row))
+        return _BySlot(row[first], slot[first], first, n_named, part[order], coefficient[order], self.n_labels)
+
+
+@dataclass(frozen=True)
+class _BySlot:
+    """What each row says of each slot that it names.
+
+    row, slot, first, n_named : (n_pairs,) of a row and a slot; its first entry, and the number of labels named
+    part, coefficient : (n_entries,)
+    """
+
+    row: IntArray
+    slot: IntArray
+    first: IntArray
+    n_named: IntArray
+    part: IntArray
+    coefficient: FloatArray
+    n_labels: int
+
+    def extreme(self, kind: np.ufunc) -> FloatArray:
+        """(n_pairs,): the least or the largest coefficient; labels that are not named have 0."""
+        value = kind.reduceat(self.coefficient, self.first) if len(self.first) else np.zeros(0)
+        return np.asarray(np.where(self.n_named < self.n_labels, kind(value, 0.0), value))
 
 
 @dataclass(frozen=True)
