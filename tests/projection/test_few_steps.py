@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from trellis.constraints.rows import Rows
@@ -106,6 +106,7 @@ def test_at_a_tight_tolerance_steps_and_the_general_solver_have_one_optimum(seed
 
 @DRAWN
 @drawn
+@example(seed=4000, gamma=0.3, weighted=False)  # a step from within the tolerance leads out of it
 def test_at_a_loose_tolerance_steps_and_the_general_solver_end_with_residuals_of_one_order(seed, gamma, weighted):
     problem = problem_of(seed, gamma, weighted=weighted)
     general = project(problem.batch.structure(), problem.rows, gamma, weights=problem.batch.weight, tolerance=1e-3)

@@ -216,10 +216,12 @@ class FewStepsProjector:
             theta, level = theta * theta.dtype.type(known / gamma), level * level.dtype.type(known / gamma)
         largest = np.zeros((self.block.n_keys, self.n_labels))
         before, promised, rounding, evaluations, residual, results = np.inf, 0.0, 0.0, 0, np.inf, list[T]()
-        ask, last = _Ask(scores_of, gamma, None), False
-        while not last:
+        ask, done = _Ask(scores_of, gamma, None), False
+        while not done:
             evaluations += 1
+            # The last one, unless the step before it has led out of the tolerance again.
             last = evaluations >= self.most_steps or residual <= self.tolerance or radius == 0.0
+            results.clear()
             value, marginal = 0.0, self._zeros(theta.dtype)
             own = OnDemand(len(self.own_rows), partial(_rows_of, theta, self.own_rows))
             for number, found in enumerate(self.placed.run(_evaluate, replace(ask, then=then if last else None), own)):
@@ -247,6 +249,7 @@ class FewStepsProjector:
                     promised += float(sums[3])
             # Near the optimum the dual changes by less than what rounding θ does to it.
             rounding = 1e-13 * abs(value) + float(np.finfo(theta.dtype).eps) * (1.0 + pull)
+            done = last and (evaluations >= self.most_steps or residual <= self.tolerance)
         left = Duals(np.zeros(0), (theta,), (np.array([speed, gamma]), level))
         return CorpusProjection(
             results, left, -gamma * (value - gap), residual, self.block.name, evaluations,
