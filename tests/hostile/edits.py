@@ -108,7 +108,7 @@ def edit_on_purpose(header: dict[str, Any], rng: Rng) -> str:
     own = [table for table in tables if {"class", "configuration"} <= set(table)]
     codes = [table for table in tables if {"code", "strength"} <= set(table)]
     settings = [one["configuration"] for one in own if isinstance(one["configuration"], dict)]
-    ruled = [one for one in settings if isinstance(one.get("rules"), str)]
+    ruled = [table for table in tables if isinstance(table.get("rules"), str)]
     if codes and rng.random() < 0.5:
         table = codes[int(rng.integers(len(codes)))]
         table["code"] = str(rng.choice(EXPRESSIONS))

@@ -121,6 +121,16 @@ def make_extractor(path: str) -> None:
     Extractor(RULES_OF_ALL_KINDS, files=files, max_iter=1).fit(few, unlabelled=[tokenise("Cy Fox 1987")]).save(path)
 
 
+def make_extractor_of_constraints(path: str) -> None:
+    rules = [
+        word.matches("^[12][0-9]+$").implies(label("YEAR")).named("years"),
+        (count("YEAR") <= 1).penalty(2.0),
+        (count("NAME") >= 1).learned(),
+    ]
+    few = ["Ann Lee 1999", "Bob 2001"], [["NAME", "NAME", "YEAR"], ["NAME", "YEAR"]]
+    Extractor(rules, labels=["NAME", "YEAR"], model_kind="hmm", max_iter=1).fit(*few).save(path)
+
+
 def extracted(extractor: Any) -> str:
     texts = [tokenise("Cy Fox 1987"), tokenise("2001 Ann")]
     both = [extractor.predict(texts, constrained=constrained) for constrained in (True, False)]
@@ -448,6 +458,7 @@ SAVED: dict[str, Saved] = {
     "Aggregator": Saved(make_aggregator, load_model, aggregated),
     "VoteHMM": Saved(make_voters, load_model, aggregated),
     "Extractor": Saved(make_extractor, Extractor.load, extracted),
+    "Extractor with constraints": Saved(make_extractor_of_constraints, load_model, extracted),
     "Inducer": Saved(make_induced, load_model, lambda model: tagged(model) + str(tag_text(model, NEW))),
     "Aligner": Saved(lambda path: Aligner(n_jobs=1).fit(PAIRS).save(path), Aligner.load, aligned),
     "AlignmentModel": Saved(make_alignment, load_model, linked),

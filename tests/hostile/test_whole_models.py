@@ -65,10 +65,10 @@ def forged(model, target, **changes):
 def test_rules_of_a_stranger_open_no_file(name, tmp_path):
     model = train(tmp_path)
     (tmp_path / "secret").write_text("password\n")
-    settings = read_archive(model).header["configuration"]
+    learned = read_archive(model).header["learned"]
     named = name if name.startswith("/") or "\0" in name else str(tmp_path / name)
     rules = DICTIONARY.format(named.replace("\0", "\\u0000"))
-    evil = forged(model, tmp_path / "evil", configuration={**settings, "rules": rules})
+    evil = forged(model, tmp_path / "evil", learned={**learned, "rules": rules})
     with pytest.raises(ModelFileError, match="the rules name the file") as refusal:
         Extractor.load(evil)
     assert "password" not in str(refusal.value)

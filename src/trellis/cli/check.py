@@ -39,8 +39,8 @@ def check(
     from trellis.constraints import parse_rules
     from trellis.data.files import text_of
     from trellis.tasks.check import check_rules
-    from trellis.tasks.extract import label_names
     from trellis.tasks.extract_files import read_either
+    from trellis.tasks.extract_rules import label_names
 
     check_files({"rules": rules, "text": text}, {"--output": output})
     parsed = parse_rules(text_of(rules), rules)

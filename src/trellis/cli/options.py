@@ -100,7 +100,8 @@ Memory = Annotated[
 Quiet = Annotated[
     bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
 ]
-Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
+BEAM = number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)
+Beam = Annotated[int | None, BEAM]
 Examples = Annotated[int, number_option("--examples", min=0, help="How many places to show of each mistake.")]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)

@@ -11,6 +11,7 @@ import typer
 
 from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
+    BEAM,
     GAMMA,
     LABELLED,
     LEARNING,
@@ -20,7 +21,6 @@ from trellis.cli.options import (
     SAVE,
     SEED,
     UNLABELLED,
-    Beam,
     Engine,
     History,
     LabelColumn,
@@ -114,7 +114,7 @@ def train(
         file_option("--dev", help="Development set; its accuracy is shown. After each round.", panel=LEARNING),
     ] = None,
     seed: Annotated[int, SEED] = 0,
-    beam: Beam = 50,
+    beam: Annotated[int, BEAM] = 50,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     history: History = None,
@@ -132,11 +132,15 @@ def train(
     """
     from trellis.cli.checks import check_files
     from trellis.constraints import parse_rules
+    from trellis.data.files import text_of
     from trellis.tasks.extract import Extractor
     from trellis.tasks.extract_files import read_labelled, stream_texts
 
-    extractor = Extractor.from_file(
-        rules,
+    text = text_of(rules)
+    parsed = parse_rules(text, rules)  # a fault in the rules is told before files are read
+    extractor = Extractor(
+        text,
+        rules_path=rules,
         model_kind=model_kind.value,
         method=None if method is None else method.value,
         gamma=gamma,
@@ -152,7 +156,6 @@ def train(
         memory=memory,
         verbose=not quiet,
     )
-    parsed = parse_rules(extractor.rules, rules)  # a fault in the rules is told before files are read
     named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
     read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "dictionary": named}
     check_files(read, {"--save": save, "--history": history})

@@ -8,6 +8,7 @@ answered only when it is loaded.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache, wraps
@@ -146,7 +147,8 @@ def _hints(kind: Any) -> dict[str, Any]:
     return hints_of(kind if "__dataclass_fields__" in vars(kind) else kind.__init__)
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", NoneType: "None"}
+_WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", NoneType: "None",
+          os.PathLike: "a path"}  # fmt: skip
 
 
 def _in_words(hint: Any) -> str:

@@ -21,27 +21,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints import Constraint, RulesFile, parse_rules, starts
 from trellis.constraints.compilation import named
+from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.checks import check_names
 from trellis.data.corpus import Corpus, corpus_of
-from trellis.data.files import FilePath, text_of
+from trellis.data.files import FilePath, shown
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
 from trellis.data.sentence import Sentence
@@ -60,6 +60,7 @@ from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
 from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
+from trellis.tasks.extract_rules import ExtractionRules, RulesLike, label_names
 from trellis.tasks.token_features import EDGES, TokenFeatures, boundary_features
 from trellis.tasks.usual_fields import usual_fields
 from trellis.tasks.word_classes import OTHER, WordClasses
@@ -77,6 +78,8 @@ PSEUDO_LABELLED = 0.3
 class _Names(TypedDict):
     """What a file keeps beside the constructor's arguments and the model's arrays."""
 
+    rules: str | list[Written]
+    rules_path: str
     without: list[str]
     usual: dict[str, float]
     files: dict[str, str]
@@ -90,15 +93,17 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False)
 class Extractor(SavedEstimator):
-    """Extracts fields from texts: models of label sequences under the constraints of a rules file.
+    """Extracts fields from texts: models of label sequences under rules.
 
+    rules : the path of a rules file (docs/rules.md), its text, or a list of constraints (docs/constraints.md). A string
+        is a path if it has one line and ends in ".toml" or names an existing file. A file is read by :meth:`fit`
+    labels : the labels, where rules do not declare them; None: those of the labelled texts
+    rules_path : for rules given as text: their name in messages; dictionaries are looked for in its folder
+    files : contents of the dictionary files that the rules name; None: :meth:`fit` reads them
     model_kind : "crf", with the features of :mod:`trellis.tasks.token_features`, learned from the labels given and from
         pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart; or
         "hmm" over word classes, learned by ``method``
     features : a function (sentence, position) -> more features of a token, for a CRF
-    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
-    rules_path : what messages call it, and the folder in which it looks for dictionaries
-    files : contents of the dictionary files that the rules name; None: they are read when it learns
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
         and "codl" where there is a k_best, or no round
     min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
@@ -117,8 +122,9 @@ class Extractor(SavedEstimator):
     Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
     """
 
-    rules: str
+    rules: RulesLike
     _: KW_ONLY
+    labels: Sequence[str] | None = None
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
     model_kind: str = "crf"
@@ -143,13 +149,14 @@ class Extractor(SavedEstimator):
     verbose: bool = False
 
     learned_names = _Names
+    not_saved = (*SavedEstimator.not_saved, "rules", "rules_path")  # a file holds what was read
     tokeniser_ = WORDS
     told_ = cast("tuple[TextFeature, ...]", ())
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
-        """An extractor with the rules of a file."""
-        return cls(text_of(path), rules_path=os.fspath(path), **settings)
+        """An extractor with the rules of a file; the same as ``Extractor(Path(path), ...)``."""
+        return cls(Path(shown(path)), **settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ccm_")
@@ -173,17 +180,15 @@ class Extractor(SavedEstimator):
         """
         self._check_settings()
         without = check_names(without, "without")
-        rules = parse_rules(self.rules, self.rules_path, self.files)
-        self.files_ = dict(rules.files)
-        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
+        self._take_rules(ExtractionRules.read(self.rules, self.rules_path, self.files))
         labelled = self.texts(X, y)
         some = (text for text in chain(labelled, each_text(unlabelled, self.tokeniser_)) if len(text))
         first = next(some, None)
         if first is None:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
-        self.label_names_ = names = label_names(rules, labelled)
+        self.label_names_ = names = label_names(self.rules_.parsed, labelled, self.labels)
         self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
-        self.constraints_, self.without_ = _chosen(rules, self.usual_, without), list(without)
+        self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
         told, corpus = self._learning_corpus(chain([first], some))
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
         free = np.flatnonzero(~corpus.batch.complete)
@@ -194,6 +199,10 @@ class Extractor(SavedEstimator):
         if self.model_kind != "hmm":
             self._learn_crf(texts)
         return self
+
+    def _take_rules(self, rules: ExtractionRules) -> None:
+        self.rules_ = rules
+        self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
 
     def _learning_corpus(self, texts: Iterable[Text]) -> tuple[dict[int, Text], Corpus]:
         """Texts to learn from as they come, with the classes of their words; and those of them that have labels."""
@@ -391,9 +400,11 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         header, arrays = to_archive(self.ccm_.model_)
         names = _Names(
+            rules=self.rules_.to_json(self.label_names_.names),
+            rules_path=self.rules_.path,
             without=self.without_,
             usual=self.usual_,
-            files=self.files_,
+            files=dict(self.rules_.parsed.files),
             labels=list(self.label_names_),
             common=sorted(self.classes_of_words_.common),
             penalties=self.ccm_.penalties_,
@@ -406,16 +417,16 @@ class Extractor(SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        self.files = self.files_ = dict(names["files"])
-        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files = dict(names["files"])
+        self._take_rules(ExtractionRules.from_json(names["rules"], names["rules_path"], self.files))
+        self.rules, self.rules_path = self.rules_.given, self.rules_.path
         self.without_ = list(names["without"])
-        self.tokeniser_, self.told_ = rules.tokeniser, tuple(rules.features.values())
         self.label_names_ = Vocabulary(names["labels"], kind="label")
         self.usual_ = {label: float(price) for label, price in names["usual"].items()}
         for label, price in self.usual_.items():
             if label not in self.label_names_ or not 0.0 <= price < np.inf:
                 raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
-        self.constraints_ = _chosen(rules, self.usual_, self.without_)
+        self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
         model = from_archive(names["model"], arrays, (MODEL_KINDS[self.model_kind], HMM))
@@ -445,29 +456,6 @@ def _completed(text: Text, labels: Sequence[str]) -> Text:
     return replace(text, sentence=replace(text.sentence, labels=known))
 
 
-def _chosen(rules: RulesFile, usual: Mapping[str, float], without: Sequence[str]) -> list[Constraint]:
-    known = {c.name: c for c in rules}
-    for label, price in usual.items():
-        known.setdefault(f"has {label}", (starts(label) >= 1).penalty(price).named(f"has {label}"))
-    for name in without:
-        if name not in known:
-            raise UnknownNameError("rule", name, known)
-    return [c for name, c in known.items() if name not in without]
-
-
-def label_names(rules: RulesFile, labelled: Sequence[Text]) -> Vocabulary:
-    """Those the rules declare, else those of the labelled texts."""
-    if rules.labels is not None:
-        return Vocabulary(rules.labels, kind="label")
-    found = {label for t in labelled for label in unmarked(t.sentence.labels or ()) if label is not None}
-    if not found:
-        raise DataError(
-            'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or give '
-            "labelled texts (--labelled)"
-        )
-    return Vocabulary(sorted(found), kind="label")
-
-
 def _hinted(error: UnknownNameError, texts: Sequence[Text], names: Vocabulary) -> UnknownNameError:
     """An unknown label is sometimes a word: then the columns are swapped."""
     swapped = any(word in names for t in texts if t.sentence.labels is not None for word in t.sentence.words)
@@ -478,7 +466,9 @@ def _hinted(error: UnknownNameError, texts: Sequence[Text], names: Vocabulary) -
             "--label-column 0)"
         )
     else:
-        made.add_note("(labels are declared in the rules file, labels = [...]; add it there if it is meant)")
+        made.add_note(
+            "(labels are declared in the rules file, labels = [...], or in Extractor(labels=[...]): add it there)"
+        )
     return made
 
 
@@ -492,5 +482,5 @@ def _naming(texts: Sequence[Text]) -> Iterator[None]:
             text = texts[error.instances[0]]
             place = f"{text.sentence.path}, line {text.sentence.line}: " if text.sentence.path else ""
             error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
-            error.add_note('(in a rules file: strength = "learned", or penalty = 5, makes a rule soft)')
+            error.add_note('(soft rules: strength = "learned" or penalty = 5 in a rules file, .penalty(5) in Python)')
         raise
