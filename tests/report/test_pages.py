@@ -11,10 +11,10 @@ import pytest
 from tests.hostile.command import run
 from tests.report import models
 from trellis import MultiView
-from trellis.constraints import count, label, word
+from trellis.constraints import count, few_labels_per, label, word
 from trellis.errors import DataError
 from trellis.models import MaxEnt
-from trellis.report.effects import effects
+from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged
 from trellis.report.pages import history_report, report
 
@@ -182,6 +182,46 @@ def test_effects_are_those_of_a_hand_calculation():
     assert least.dual is not None
     assert abs(least.dual - np.log(4.0)) < 0.02
     assert never.before == never.after == 1.0
+
+
+def test_the_table_counts_tokens_of_few_labels_per_and_tells_strict_constraints_from_unused_ones():
+    from trellis import HMM
+
+    model = HMM(["A", "B"], min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
+    model.fit([["x", "y"]] * 5, [["A", "B"]] * 4 + [["B", "A"]])
+    batch = model.encode([["x", "y"], ["x"]])
+    found = effects(
+        model,
+        [
+            few_labels_per(word, strength=3.0).named("few"),
+            word.isin("x").implies(label("A")).named("strict"),
+            word.isin("z").implies(label("A")).penalty(1.0).named("nowhere"),
+            word.isin("y").implies(label("A")).penalty(1.0).named("priced"),
+        ],
+        batch,
+    ).constraints
+    few, strict, nowhere, priced = found
+    assert (few.rows, strict.rows, nowhere.rows, priced.rows) == (3, 2, 0, 1)
+    assert few.dual is not None
+    assert few.dual > 0
+    assert (strict.before, strict.after) == (0.0, 1.0)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", effects_table(found))
+    assert [cells[8 * i + 7] for i in (1, 2)] == ["strict", "–"]
+    assert float(cells[8 * 3 + 7]) > 0
+
+
+def test_labels_of_a_word_beyond_one_are_what_few_labels_per_lacks():
+    """One token x with p(A) = 0.8 and one with p(A) = 0.2, by their own counts: max A + max B − 1 = 0.6."""
+    from trellis import HMM
+
+    model = HMM(["A", "B"], min_count=1, unknown=None, emission_prior=1.0, transition_prior=1.0)
+    model.fit([["x", "x"]] * 5, [["A", "B"]] * 4 + [["B", "A"]])
+    [few] = effects(model, [few_labels_per(word, strength=0.0)], model.encode([["x", "x"]])).constraints
+    assert few.rows == 2
+    assert abs(few.lack_before - 0.6) < 1e-6
+    assert few.before == 0.0
+    [few] = effects(model, [few_labels_per(word, strength=50.0)], model.encode([["x", "x"]])).constraints
+    assert few.lack_after < few.lack_before - 0.1
 
 
 def test_judged_answers_give_precision_and_recall():

@@ -2,6 +2,9 @@
 
 p(y) ∝ exp(score(y) / γ)           before
 q = argmin KL(q ‖ p), E_q[φ] ≤ b    after; λ is the price at which q pays for what p wanted (Ganchev et al. 2010)
+
+A place of few_labels_per is a token whose word is counted. It lacks  Σ_k max_t q(y_t = k) − 1  over the tokens t of its
+word: the expected number of labels of the word, beyond one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from trellis.constraints import Constraint, Rule, compile_constraints, learned
 from trellis.constraints.few_labels import FewLabels
 from trellis.constraints.penalties import as_constraint
 from trellis.constraints.rows import Rows
+from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.strength import Kind
 from trellis.data.ragged import FloatArray
 from trellis.models.model import rows_of
 from trellis.projection import project
@@ -29,8 +34,10 @@ KEPT = 0.01
 class Effect:
     """One constraint.
 
-    rows : places where it says something;  before, after : share of them where it holds under p and under q
-    lack_before, lack_after : mean of what they lack;  dual : mean λ, None where the constraint rules outputs out
+    rows : places where it applies;  before, after : share of them where it holds under p and under q
+    lack_before, lack_after : mean of what they lack
+    strict : whether it is hard;  dual : mean |λ|, None where it needs none: a hard constraint that rules single labels
+        out, or one that applies nowhere
     """
 
     name: str
@@ -40,6 +47,7 @@ class Effect:
     after: float
     lack_before: float
     lack_after: float
+    strict: bool
     dual: float | None
 
 
@@ -60,24 +68,46 @@ def effects(
     scores, parts = model.scores(batch), model.parts(batch)
     rows = rows_of(model, batch, given).written_out()
     loose = [one if isinstance(one, FewLabels) else one.with_strength(learned()) for one in given]
-    asked = replace(compile_constraints(loose, batch, model.label_names_, parts).written_out(), sparsity=())
-    before = project(scores, Rows.none(parts), gamma, at=asked.part).posterior
-    found = project(scores, rows, gamma, at=asked.part, tolerance=tolerance)
-    lacks = [asked.excess(asked.expect(q)) for q in (before, found.posterior)]
+    asked = compile_constraints(loose, batch, model.label_names_, parts).written_out()
+    few = [number for number, one in enumerate(given) if isinstance(one, FewLabels)]
+    blocks = dict(zip(few, asked.sparsity, strict=True))
+    asked = replace(asked, sparsity=())
+    at = np.unique(np.concatenate([asked.part, *(block.parts.ravel() for block in blocks.values())]))
+    before = project(scores, Rows.none(parts), gamma, at=at).posterior
+    found = project(scores, rows, gamma, at=at, tolerance=tolerance)
+    both = before, found.posterior
+    lacks = [asked.excess(asked.expect(q)) for q in both]
     pulls = found.pulls()
     made = []
     for number, (name, one) in enumerate(zip(asked.names, given, strict=True)):
         mine = asked.constraint == number
-        own = [lack[mine] for lack in lacks]
+        own = [_more_than_one(blocks[number], q) for q in both] if number in blocks else [lack[mine] for lack in lacks]
         holds, holds_after = (float(np.mean(lack <= KEPT)) if len(lack) else 1.0 for lack in own)
         lacks_before, lacks_after = (float(np.mean(lack)) if len(lack) else 0.0 for lack in own)
         dual = _mean(pulls.get(name))
-        made.append(Effect(name, one.describe(), int(mine.sum()), holds, holds_after, lacks_before, lacks_after, dual))
+        made.append(
+            Effect(
+                name, one.describe(), len(own[0]), holds, holds_after, lacks_before, lacks_after,
+                one.strength.kind == Kind.HARD, dual,
+            )
+        )  # fmt: skip
     return Effects(before, found.posterior, tuple(made))
+
+
+def _more_than_one(block: Sparsity, q: Any) -> FloatArray:
+    """(n_tokens,): the expected number of labels of each token's word, beyond one."""
+    labels = block.statistic(q.at(block.parts.ravel()).reshape(-1, block.width)).sum(axis=1)
+    return np.asarray(np.maximum(labels[block.key] - 1.0, 0.0))
 
 
 def _mean(dual: FloatArray | None) -> float | None:
     return None if dual is None or not np.size(dual) else float(np.mean(np.abs(dual)))
+
+
+def _price(e: Effect) -> str:
+    if e.dual is not None:
+        return f"{e.dual:.3f}"
+    return "strict" if e.strict and e.rows else "–"
 
 
 def effects_table(found: Sequence[Effect]) -> str:
@@ -86,10 +116,10 @@ def effects_table(found: Sequence[Effect]) -> str:
         ("constraint", "in words", "places", "holds before", "after", "lacks before", "after", "mean |λ|"),
         [
             (e.name, e.sentence, e.rows, f"{100 * e.before:.0f} %", f"{100 * e.after:.0f} %", f"{e.lack_before:.3f}",
-             f"{e.lack_after:.3f}", "strict" if e.dual is None else f"{e.dual:.3f}")
+             f"{e.lack_after:.3f}", _price(e))
             for e in found
         ],
         "Before and after the projection. λ is the price per unit of violation at which the constraint holds; "
-        "a strict one that rules single labels out needs none.",
+        "a strict one that rules single labels out needs none, nor does one that applies nowhere (–).",
         words=(0, 1),
     )  # fmt: skip
