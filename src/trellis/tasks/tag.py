@@ -91,7 +91,7 @@ class Tagger(SavedEstimator):
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
         given = as_sentences(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
-        found = self.crf_.predict([_described(s.words, case=_has_capitals(s.words)) for s in given])
+        found = self.crf_.predict([self.described(s.words) for s in given])
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
     def score(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> float:
@@ -106,6 +106,10 @@ class Tagger(SavedEstimator):
         if not pairs:
             raise DataError("no word has a tag (UPOS), so there is no accuracy")
         return sum(one == other for one, other in pairs) / len(pairs)
+
+    def described(self, words: Sequence[str]) -> list[list[str]]:
+        """Return the features of each word of a sentence, as ``predict`` gives them to the CRF."""
+        return _described(words, case=_has_capitals(words))
 
     def tokenise(self, sentence: Sentence) -> Sentence:
         """A sentence of raw text, its words split further as those of the training sentences are."""
