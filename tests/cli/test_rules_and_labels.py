@@ -7,6 +7,8 @@ import json
 import pytest
 
 from tests.hostile.command import run
+from trellis.tasks.extract import Extractor
+from trellis.tasks.extract_files import read_labelled
 
 RULES = r"""
 labels = ["NAME", "YEAR"]
@@ -79,7 +81,7 @@ def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
     assert lines[at + 1 : at + 3] == ["  few.tsv, line 8: [1999] Ray", "  ... and 1 more"]
     assert run("check", "rules.toml", "few.tsv", "--json", "--examples", 1) == 0
     record = json.loads(capfd.readouterr().out.splitlines()[1])
-    assert record["broken_places"] == 2
+    assert (record["broken"], record["tested"]) == (2, 7)
     assert record["broken_at"] == [{"text": 3, "path": "few.tsv", "line": 8, "excerpt": "[1999] Ray"}]
 
 
@@ -90,7 +92,8 @@ def test_train_names_rules_that_labels_contradict_or_never_test(folder, capfd):
     assert "strict rule 'years' in 1 of 3 places, first few.tsv, line 2: Ann [1999]" in err
     assert "rule 'mostly years' in 1 of 1 places" in err
     assert "no labelled text tests the rules 'zebras'" in err
-    assert "'one year'" not in err  # broken in one text of three: rules may have exceptions
+    assert "rule 'one year' in 1 of 2 places" in err  # a text without a year does not test it
+    assert "'one label'" not in err  # broken in two places of seven: rules may have exceptions
 
 
 @pytest.mark.slow
@@ -102,13 +105,70 @@ def test_explain_shows_slack_and_the_places_of_every_kind_of_rule(folder, capfd)
     for line in capfd.readouterr().out.splitlines():
         record = json.loads(line)
         found[record["name"]] = record
-    assert [found[name]["places"] for name in ("years", "one label", "one year", "mostly years")] == [3, 7, 3, 1]
+    assert [found[name]["places"] for name in ("years", "one label", "one year", "mostly years")] == [3, 7, 2, 1]
     assert [found[name]["by_gold"] for name in ("years", "one label", "one year", "mostly years")] == [1, 2, 1, 1]
     assert (found["one year"]["strength"], found["one year"]["slack"]) == ("slack", 0.5)
     assert run("explain", "-m", "m", "few.tsv", "-q", "-o", "table.txt") == 0
     shown = (folder / "table.txt").read_text()
     assert "slack 0.5" in shown
     assert "penalty 2" in shown
+
+
+LEARNED = """
+labels = ["NAME", "YEAR"]
+[[rule]]
+name = "no year after a year"
+if_previous_label = "YEAR"
+then_label = "NAME"
+strength = "learned"
+[[rule]]
+name = "years follow names"
+if_label = "YEAR"
+then_previous_label = "NAME"
+strength = "learned"
+[[rule]]
+name = "one or two names"
+count = "NAME"
+between = [1, 2]
+strength = "learned"
+[[rule]]
+name = "no changes"
+transitions = true
+at_most = 0
+strength = "learned"
+[[rule]]
+name = "at most one year"
+count = "YEAR"
+at_most = 1
+strength = "learned"
+"""
+
+
+@pytest.mark.slow
+def test_check_train_and_explain_count_the_places_from_which_penalties_are_learned(folder, capfd):
+    (folder / "learned.toml").write_text(LEARNED)
+    rules = Extractor(LEARNED, method="codl", model_kind="hmm", usual_fields=False, max_iter=1)
+    rules.fit(read_labelled("few.tsv"))
+    wanted = {one.name: (one.places, one.broken) for one in rules.ccm_.learned_penalties_}
+    assert wanted == {
+        "no year after a year": (2, 1),
+        "years follow names": (3, 2),
+        "one or two names": (3, 0),
+        "no changes": (4, 2),
+        "at most one year": (2, 1),
+    }
+    assert run("check", "learned.toml", "few.tsv", "--json") == 0
+    records = list(map(json.loads, capfd.readouterr().out.splitlines()))
+    assert {one["name"]: (one["tested"], one["broken"]) for one in records} == wanted
+    assert run("train", "learned.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
+    err = capfd.readouterr().err
+    assert "rule 'no year after a year' in 1 of 2 places, first few.tsv, line 6: Bob Ray [2001]" in err
+    for name, (places, broken) in wanted.items():
+        assert (f"rule {name!r} in {broken:g} of {places:g} places" in err) == (2 * broken >= places)
+    assert run("explain", "-m", "m", "few.tsv", "--json", "-q") == 0
+    records = list(map(json.loads, capfd.readouterr().out.splitlines()))
+    found = {one["name"]: (one["places"], one["by_gold"]) for one in records if "places" in one}
+    assert {name: found[name] for name in wanted} == wanted
 
 
 LINE = 'Add this line at the top of plain.toml: tokens = "whitespace"'

@@ -71,17 +71,17 @@ def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
     for one in found:
         words = [f"{word} ({n})" if n > 1 else word for word, n in one.words[:SHOWN]]
         more = ["..."] if len(one.words) > SHOWN else []
-        broken = "" if one.broken is None else str(one.broken)
+        broken = "" if one.broken is None else f"{one.broken} of {one.tested}"
         table.add_row(visible(one.name), str(one.places), str(one.texts), broken, visible("  ".join([*words, *more])))
     console.print(table)
     for one in found:
-        if one.broken_places:
-            n = f"{one.broken_places} place{'s' if one.broken_places > 1 else ''}"
+        if one.broken:
+            n = f"{one.broken} place{'s' if one.broken > 1 else ''}"
             console.print(visible(f"{one.name}: the labels break it in {n}"), soft_wrap=True)
         for place in one.broken_at:
             console.print(visible(f"  {place}"), soft_wrap=True)
-        if one.broken_places > len(one.broken_at):
-            console.print(f"  ... and {one.broken_places - len(one.broken_at)} more")
+        if one.broken is not None and one.broken > len(one.broken_at):
+            console.print(f"  ... and {one.broken - len(one.broken_at)} more")
     never = [one.name for one in found if not one.places]
     if never:
         console.print(visible(f"Never applies: {', '.join(never)}"), soft_wrap=True)

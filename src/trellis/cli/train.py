@@ -213,9 +213,9 @@ def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: 
     untested = []
     for rule, one in zip(rules, check_rules(rules, whole, names, examples=1), strict=True):
         is_hard = rule.strength.kind == Kind.HARD
-        if one.broken_places and (is_hard or 2 * one.broken_places >= one.tested):
+        if one.broken and (is_hard or 2 * one.broken >= one.tested):
             kind = "strict rule" if is_hard else "rule"
-            broken.add(f"{kind} {one.name!r} in {one.broken_places} of {one.tested} places, first {one.broken_at[0]}")
+            broken.add(f"{kind} {one.name!r} in {one.broken} of {one.tested} places, first {one.broken_at[0]}")
         elif not one.tested:
             untested.append(repr(one.name))
     broken.tell(

@@ -24,7 +24,7 @@ class Block:
     sign, offset : what a reader is told: his count is sign · (Σ + offset), offset (n_rows,)
     subject : his count in words
     where : row number -> "sentence 3, which has 2 tokens"
-    slot : (n_rows,) the token that a row of an implication is about; None elsewhere
+    slot : (n_rows,) the token that a row is about; None where rows are not about single tokens
     """
 
     row: IntArray
@@ -49,11 +49,13 @@ class Units:
 
     row : (n_slots,)      the row that each slot counts in
     instance : (n_rows,)  inside the batch, or COUPLING
+    slot : (n_rows,)      the token that a row is about; None where rows are not about single tokens
     """
 
     row: IntArray
     instance: IntArray
     where: Callable[[int], str]
+    slot: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -66,7 +68,8 @@ def token_units(context: Context) -> Units:
         instance = int(context.instance[row])
         return f"token {row - int(context.batch.offsets[instance])} of instance {context.batch.first + instance}"
 
-    return Units(np.arange(context.n_slots, dtype=np.int64), context.instance, where)
+    slots = np.arange(context.n_slots, dtype=np.int64)
+    return Units(slots, context.instance, where, slots)
 
 
 def instance_units(context: Context) -> Units:

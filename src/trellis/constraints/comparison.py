@@ -114,6 +114,7 @@ class Comparison(Constraint):
             offset=sign * linear.constant,
             subject=subject,
             where=linear.units.where,
+            slot=linear.units.slot,
         )
 
     def _single(self) -> Rule | None:

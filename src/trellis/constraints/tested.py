@@ -13,7 +13,7 @@ condition on labels, it depends on the outputs, and "a change of label is at a c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -25,22 +25,28 @@ from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 
+NO_SLOT = -1
+
 
 @dataclass(frozen=True)
 class Places:
-    """Places and broken ones of each of n units, and the unit's instance; arrays (n,)."""
+    """Places and broken ones of each of n units; arrays (n,).
+
+    instance : the unit's instance, or COUPLING;  slot : the token that the unit is about, or NO_SLOT
+    """
 
     places: FloatArray
     broken: FloatArray
     instance: IntArray
+    slot: IntArray
 
     def where(self, applies: BoolArray) -> Places:
         """The same, but units where it does not apply are no places."""
-        return Places(self.places * applies, self.broken * applies, self.instance)
+        return replace(self, places=self.places * applies, broken=self.broken * applies)
 
     def at(self, holds: BoolArray) -> Places:
         """The same of single tokens, whose places are those where a condition on labels holds."""
-        return Places(holds.astype(np.float64), self.broken * holds, self.instance)
+        return replace(self, places=holds.astype(np.float64), broken=self.broken * holds)
 
     def sums(self, weights: FloatArray) -> tuple[float, float]:
         """Places and broken ones in all; an instance counts as often as it weighs."""
@@ -85,14 +91,15 @@ class Outputs:
 
 
 def _units(places: BoolArray | FloatArray, broken: BoolArray | FloatArray, block: Block) -> Places:
-    return Places(places.astype(np.float64), broken.astype(np.float64), block.instance)
+    slot = np.full(len(block), NO_SLOT) if block.slot is None else block.slot
+    return Places(places.astype(np.float64), broken.astype(np.float64), block.instance, slot)
 
 
 def joined(pieces: list[Places]) -> Places:
     """Units one after the other."""
-    none = Places(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    none = Places(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
     every = [none, *pieces]
-    return Places(*(np.concatenate([getattr(one, name) for one in every]) for name in ("places", "broken", "instance")))
+    return Places(*(np.concatenate([getattr(one, field.name) for one in every]) for field in fields(Places)))
 
 
 def merged(pieces: list[Places]) -> Places:
@@ -100,4 +107,4 @@ def merged(pieces: list[Places]) -> Places:
     if len(pieces) < 2:
         return joined(pieces)
     places = np.maximum.reduce([one.places for one in pieces])
-    return Places(places, np.maximum.reduce([one.broken for one in pieces]), pieces[0].instance)
+    return replace(pieces[0], places=places, broken=np.maximum.reduce([one.broken for one in pieces]))

@@ -1,7 +1,8 @@
 """What rules would do in texts, before anything is trained: where each applies, and where labels break it.
 
-A rule applies where it has something to ask: at a token that its condition holds of, or in a text whose labels it
-counts (:mod:`trellis.tasks.rule_places`).
+A rule applies at a token where its condition holds, or in a text whose labels it counts
+(:mod:`trellis.tasks.rule_places`). Labels test it at the places from which penalties are learned
+(:mod:`trellis.constraints.tested`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trellis.constraints import Constraint, RulesFile
+from trellis.constraints.rows import COUPLING
+from trellis.constraints.tested import NO_SLOT, Places, joined
 from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
 from trellis.data.ragged import IntArray
@@ -20,8 +23,9 @@ from trellis.data.tokens import Text, excerpt
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models import HMM
-from trellis.tasks.rule_places import Breach, RulePlaces
+from trellis.tasks.rule_places import RulePlaces
 
+NOT_TESTED = joined([])
 EXAMPLES = 3
 """So many places where labels break a rule are listed."""
 
@@ -46,12 +50,12 @@ class Place:
 class RuleCheck:
     """One rule in some texts.
 
-    sentence : what it says;  places : where it asks something;  texts : how many texts these are in
+    sentence : what it says;  places : where it applies, whatever the labels;  texts : how many texts these are in
     words : the tokens that it is about, each with how often, commonest first; of rules about single tokens alone
     first : number of the first text, from 0, None where there is none
-    broken : how often labels break it; None where no text is labelled
-    broken_places : in how many places they do;  broken_at : the first of these
-    tested : places in the texts that are labelled
+    tested : number of places at which labels test it;  broken : at how many of these they break it; None where no text
+        is labelled
+    broken_at : the first of these
     """
 
     name: str
@@ -60,10 +64,9 @@ class RuleCheck:
     texts: int
     words: tuple[tuple[str, int], ...]
     first: int | None
+    tested: int
     broken: int | None
-    broken_places: int = 0
     broken_at: tuple[Place, ...] = ()
-    tested: int = 0
 
 
 def check_rules(
@@ -82,34 +85,39 @@ def check_rules(
     known = np.flatnonzero(batch.complete)
     whole = batch.take(known)
     labelled = RulePlaces(constraints, whole, model.label_names_, model.parts(whole)) if len(whole) else None
-    broken = None if labelled is None else labelled.broken(whole.labels)
+    tests = None if labelled is None else labelled.tested(whole.labels)
     every = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
     words = batch.column("word").strings()
     found = []
     for number, constraint in enumerate(constraints):
         instances = every.instances(number)
         about = Counter(words[slot] for slot in every.about(number).tolist())
-        breaches = [] if labelled is None else list(labelled.breaches(number, whole.labels))
-        at = [None if b.instance is None else some[int(known[b.instance])] for b in breaches[:examples]]
+        test = NOT_TESTED if tests is None else tests[number]
         found.append(
             RuleCheck(
                 constraint.name, constraint.describe(), int(every.n[number]), len(instances),
                 tuple(about.most_common()), some[int(instances[0])] if len(instances) else None,
-                None if broken is None else round(float(broken[number])), len(breaches),
+                round(float(test.places.sum())), None if tests is None else round(float(test.broken.sum())),
                 tuple(
-                    _place(None if n is None else texts[n], n, breach, whole.offsets)
-                    for n, breach in zip(at, breaches, strict=False)
+                    _place(texts, None if instance == COUPLING else some[int(known[instance])], token)
+                    for instance, token in _broken_at(test, whole.offsets)[:examples]
                 ),
-                0 if labelled is None else int(labelled.n[number]),
             )
         )  # fmt: skip
     return found
 
 
-def _place(text: Text | None, number: int | None, breach: Breach, offsets: IntArray) -> Place:
-    if text is None or breach.instance is None:
+def _broken_at(test: Places, offsets: IntArray) -> list[tuple[int, int | None]]:
+    """Instance (or COUPLING) and token of each unit that is broken, in order; None: not a single token."""
+    units = np.flatnonzero(test.broken)
+    pairs = zip(test.instance[units].tolist(), test.slot[units].tolist(), strict=True)
+    return [(i, None if slot == NO_SLOT else slot - int(offsets[i])) for i, slot in pairs]
+
+
+def _place(texts: Sequence[Text], number: int | None, token: int | None) -> Place:
+    if number is None:
         return Place(None, None, None, "")
-    if breach.slot is None:
+    text = texts[number]
+    if token is None:
         return Place(number, text.sentence.path, text.sentence.line, excerpt(text))
-    token = breach.slot - int(offsets[breach.instance])
     return Place(number, text.sentence.path, text.sentence.line_of(token), excerpt(text, token, token + 1))

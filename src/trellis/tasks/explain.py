@@ -33,7 +33,7 @@ STRENGTHS = {
 class RuleReport:
     """One rule.
 
-    sentence : what it says;  places : where it could be violated in these texts
+    sentence : what it says;  places : number of places at which the labels given test it, or, without these, the output
     by_model, by_output, by_gold : how often the model alone, the model under the rules and the labels given violate it;
         by_gold is None without labels
     strength : "hard", "slack", "penalty", "squared penalty" or "learned"
@@ -75,18 +75,17 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     heard = {label for t in texts for label in unmarked(t.sentence.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
     places = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
-    by_model = places.broken(extractor.decode(texts, constrained=False).labels)
-    by_output = places.broken(_labels(extractor, texts))
-    complete = bool(np.all(batch.labels >= 0))
-    by_gold = places.broken(batch.labels) if complete else None
+    by_model = places.tested(extractor.decode(texts, constrained=False).labels)
+    by_output = places.tested(_labels(extractor, texts))
+    by_gold = places.tested(batch.labels) if np.all(batch.labels >= 0) else None
     return [
         RuleReport(
             name,
             constraint.describe(),
-            int(places.n[i]),
-            round(float(by_model[i])),
-            round(float(by_output[i])),
-            None if by_gold is None else round(float(by_gold[i])),
+            round(float((by_output if by_gold is None else by_gold)[i].places.sum())),
+            round(float(by_model[i].broken.sum())),
+            round(float(by_output[i].broken.sum())),
+            None if by_gold is None else round(float(by_gold[i].broken.sum())),
             STRENGTHS[constraint.strength.kind],
             _price(extractor, constraint, name),
             constraint.strength.amount if constraint.strength.kind == Kind.SLACK else None,

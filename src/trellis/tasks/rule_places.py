@@ -1,7 +1,9 @@
-"""Where constraints apply in labelled texts, and where labels break them.
+"""Where constraints apply in texts, whatever their labels are, and where labels test and break them.
+
+A constraint applies in a row: a token, a pair, a text, the corpus, or for few_labels_per a token whose word is counted.
+Labels test it at the places of :mod:`trellis.constraints.tested`; these two kinds are counted here:
 
 kind of rule            a place                             broken by
-inside a text           a row: a token, a pair, a text      how far the labels are beyond its bound
 over the whole corpus   the corpus                          1 where the bound does not hold
 few_labels_per          a token whose word is counted       1 for each label of a word beyond its first
 """
@@ -9,44 +11,34 @@ few_labels_per          a token whose word is counted       1 for each label of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from trellis.constraints import Constraint
+from trellis.constraints.context import Context
 from trellis.constraints.few_labels import FewLabels
 from trellis.constraints.penalties import loosened
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.tested import NO_SLOT, Outputs, Places
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-
-NO_SLOT = -1
-HOLDS = 1e-9
-"""A bound holds up to this much."""
-
-
-@dataclass(frozen=True)
-class Breach:
-    """One place where labels break a rule; instance, slot : None where it is not about a single one."""
-
-    instance: int | None
-    slot: int | None
-    amount: float
 
 
 class RulePlaces:
     """The places of constraints in a batch.
 
-    names : of the constraints;  n : (n_constraints,) how many places each has
+    names : of the constraints;  n : (n_constraints,) in how many places each applies
     """
 
     def __init__(self, constraints: Sequence[Constraint], batch: Batch, labels: Vocabulary, parts: Any) -> None:
         rows = loosened(constraints, batch, labels, parts).canonical()
-        self.names, self.batch = tuple(one.name for one in constraints), batch
+        self.constraints, self.batch, self.context = constraints, batch, Context(batch, labels, parts)
+        self.names = tuple(one.name for one in constraints)
         few = [number for number, one in enumerate(constraints) if isinstance(one, FewLabels)]
         self.blocks: dict[int, Sparsity] = dict(zip(few, rows.sparsity, strict=True))
         self.rows = replace(rows, sparsity=())
@@ -79,33 +71,19 @@ class RulePlaces:
         about: IntArray = mine[mine != NO_SLOT]
         return about
 
-    def broken(self, labels: LabelArray) -> FloatArray:
-        """(n_constraints,): how often labels of all slots break each constraint."""
-        found = np.bincount(self.rows.constraint, self._over(labels), minlength=len(self.names)).astype(np.float64)
-        for number, block in self.blocks.items():
-            found[number] = sum(1.0 for _ in self._extra(block, labels))
-        return found
+    def tested(self, labels: LabelArray) -> list[Places]:
+        """Where labels of all slots test each constraint, and where they break it."""
+        outputs = Outputs(self.context, self.context.parts.of(self.batch.with_labels(labels).labels))
+        return [
+            self._few(self.blocks[number], labels) if number in self.blocks else _once_per_corpus(one.tested(outputs))
+            for number, one in enumerate(self.constraints)
+        ]
 
-    def breaches(self, number: int, labels: LabelArray) -> Iterator[Breach]:
-        """The places where labels break a constraint, in the order of the texts."""
-        if number in self.blocks:
-            for slot in self._extra(self.blocks[number], labels):
-                yield Breach(int(np.searchsorted(self.batch.offsets, slot, side="right")) - 1, slot, 1.0)
-            return
-        over = self._over(labels)
-        for row in np.flatnonzero((self.rows.constraint == number) & (over > HOLDS)).tolist():
-            instance, slot = int(self.rows.instance[row]), int(self.slots[row])
-            yield Breach(
-                None if instance == COUPLING else instance, None if slot == NO_SLOT else slot, float(over[row])
-            )
-
-    def _over(self, labels: LabelArray) -> FloatArray:
-        """(n_rows,): how far labels are beyond the bound of each row; 1 at most over the corpus."""
-        if not len(self.rows):
-            return np.zeros(0)
-        over = self.rows.excess(self.rows.evaluate(self.batch.with_labels(labels).labels))
-        tying = self.rows.instance == COUPLING
-        return np.where(tying, (over > HOLDS).astype(np.float64), over)
+    def _few(self, block: Sparsity, labels: LabelArray) -> Places:
+        """Every counted token is a place; one where its word gets a label beside its first breaks the rule."""
+        slots = self._block_slots(block)
+        broken = np.isin(slots, list(self._extra(block, labels))).astype(np.float64)
+        return Places(np.ones(len(slots)), broken, self.context.instance[slots], slots)
 
     def _block_slots(self, block: Sparsity) -> IntArray:
         first = self.rows.parts.label(np.arange(self.batch.n_slots), 0)
@@ -120,6 +98,13 @@ class RulePlaces:
             if own and label not in own:
                 yield slot
             own.add(label)
+
+
+def _once_per_corpus(found: Places) -> Places:
+    """A row over several texts is one place, however many tokens it counts."""
+    tying = found.instance == COUPLING
+    places, broken = (np.where(tying, np.minimum(one, 1.0), one) for one in (found.places, found.broken))
+    return replace(found, places=places, broken=broken)
 
 
 def _slots(rows: Rows) -> IntArray:
