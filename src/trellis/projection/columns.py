@@ -49,6 +49,8 @@ LARGE = 5_000
 """Variables from which on an interior point takes a fifth of the simplex method's time."""
 MOST_CUTS, CUT_TOLERANCE = 100, 1e-6
 """Times that L2 slacks are cut, and the share of a slack by which it may be exceeded then."""
+ITERATION_LIMIT = 1
+"""Status of a linear program of SciPy that had too few iterations."""
 NEAR = 1e-8
 """Relative gap that counts as none from then on: what solvers of large programs reach."""
 
@@ -153,10 +155,25 @@ class Elastic:
         return sparse.csr_array(of_row, shape=(len(rows), len(price))), price
 
 
+class UndecidedError(Exception):
+    """The work that was allowed is done, and the program is not solved."""
+
+
+@dataclass
+class Work:
+    """What linear programs may still take: iterations times nonzero coefficients, so that results do not depend on the
+    machine."""
+
+    left: float = np.inf
+
+
 class Columns:
     """The outputs seen so far and the master program over them."""
 
-    def __init__(self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None, work: Work | None = None
+    ) -> None:
+        self.work = Work() if work is None else work
         self.segments, self.rows = segments, rows
         self.n_instances = sum(len(segment.scores) for segment in segments)
         self.weights = np.ones(self.n_instances) if weights is None else weights
@@ -316,7 +333,14 @@ class Columns:
         between = np.stack((np.zeros(len(limits)), limits), axis=1)
         from scipy.optimize import linprog
 
-        solved = linprog(costs, upper, bounds, equations, bound, between, method="highs" if n < LARGE else "highs-ipm")
+        method, entries = "highs" if n < LARGE else "highs-ipm", upper.nnz + equations.nnz
+        if self.work.left < entries:
+            raise UndecidedError
+        options = {"maxiter": int(min(self.work.left // entries, 1e9))} if np.isfinite(self.work.left) else {}
+        solved = linprog(costs, upper, bounds, equations, bound, between, method=method, options=options)
+        self.work.left -= entries * max(1, solved.nit)
+        if solved.status == ITERATION_LIMIT and options:
+            raise UndecidedError
         if solved.x is None:
             raise ConstraintError(f"the linear program of γ = 0 could not be solved: {solved.message}")
         marginal = -solved.ineqlin.marginals
@@ -353,8 +377,11 @@ def average_outputs(
     known: Sequence[Column] = (),
     tolerance: float = 1e-9,
     most_rounds: int = 500,
+    work: Work | None = None,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
+
+    work : what may be spent; an ``UndecidedError`` where that is not enough
 
     With ``elastic``, value and bound are minus the least violation of its rows; scores then play no role.
     known : columns found before for the same rows
@@ -363,8 +390,8 @@ def average_outputs(
     n_instances = sum(len(segment.scores) for segment in segments)
     coupled = bool(np.any(rows.instance == COUPLING)) or (elastic is not None and elastic.largest)
     if len(rows) and n_instances > RUN and not coupled:
-        return _average_runs(segments, rows, weights, multipliers, elastic, tolerance, most_rounds)
-    columns = Columns(segments, rows, weights)
+        return _average_runs(segments, rows, weights, multipliers, elastic, tolerance, most_rounds, work)
+    columns = Columns(segments, rows, weights, work)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
     columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
     columns.take_over(known)
@@ -404,6 +431,7 @@ def _average_runs(
     elastic: Elastic | None,
     tolerance: float,
     most_rounds: int,
+    work: Work | None,
 ) -> Averaged:
     """The same for rows of single instances, with a program for every run of these."""
     alone = replace(rows, forbidden=Forbidden(), sparsity=(), implicit=())
@@ -423,6 +451,7 @@ def _average_runs(
                 elastic=None if elastic is None else replace(elastic, rows=elastic.rows[low:high]),
                 tolerance=tolerance,
                 most_rounds=most_rounds,
+                work=work,
             )
             instance, local = scores.parts.split(np.concatenate([c.used for c in found.columns]))
             used = np.split(parts.join(a + instance, local), np.cumsum([len(c.used) for c in found.columns])[:-1])

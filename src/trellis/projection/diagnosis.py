@@ -2,6 +2,9 @@
 
 Feasibility of rows is decided by the linear program of :mod:`columns`: the least possible largest violation of its hard
 and slack rows over all averages of outputs, after the parts that it forbids are masked.
+
+The work is bounded (:data:`MOST_WORK`). A conflict that takes more to prove is not reported here: whoever asked warns
+that the rows did not converge.
 """
 
 from __future__ import annotations
@@ -15,12 +18,27 @@ from trellis.constraints.conflict import find_conflict, strict_rows
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import FEASIBLE, IMPOSSIBLE, Column, Elastic, Segment, average_outputs
+from trellis.projection.columns import (
+    FEASIBLE,
+    IMPOSSIBLE,
+    Column,
+    Elastic,
+    Segment,
+    UndecidedError,
+    Work,
+    average_outputs,
+)
 from trellis.structures.structure import Structure
 
+MOST_WORK = 1e8
+"""Iterations times nonzero coefficients of the linear programs of one question: about a second."""
 
-def can_hold(scores: Sequence[Structure], rows: Rows, seen: list[Column] | None = None) -> bool:
-    """Whether some q satisfies all strict rows, and uses nothing that is forbidden.
+
+def can_hold(
+    scores: Sequence[Structure], rows: Rows, seen: list[Column] | None = None, work: Work | None = None
+) -> bool:
+    """Whether some q satisfies all strict rows, and uses nothing that is forbidden; True where the work is not enough
+    to tell.
 
     seen : outputs that were found when others of the rows were asked about, to begin with; more are put there
     """
@@ -32,9 +50,12 @@ def can_hold(scores: Sequence[Structure], rows: Rows, seen: list[Column] | None 
     is_open = [not np.any(closed[column.segment].contains(column.used)) for column in seen]
     known = [column for column, open_ in zip(seen, is_open, strict=True) if open_]
     rest = [column for column, open_ in zip(seen, is_open, strict=True) if not open_]
-    found = average_outputs(segments, rows, elastic=Elastic.every(rows), known=known)
+    try:
+        found = average_outputs(segments, rows, elastic=Elastic.every(rows), known=known, work=work or Work(MOST_WORK))
+    except UndecidedError:
+        return True
     seen[:] = [*found.columns, *rest]
-    return -found.value <= FEASIBLE
+    return -found.bound <= FEASIBLE
 
 
 def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray) -> float | None:
@@ -47,9 +68,9 @@ def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray)
         return None
     if not len(rows):
         return 0.0
-    apart = average_outputs(segments, rows, elastic=Elastic(elastic))
-    together = Elastic(elastic, largest=True)
-    least = max(0.0, -average_outputs(segments, rows, elastic=together, known=apart.columns).value)
+    work, together = Work(MOST_WORK), Elastic(elastic, largest=True)
+    apart = average_outputs(segments, rows, elastic=Elastic(elastic), work=work)
+    least = max(0.0, -average_outputs(segments, rows, elastic=together, known=apart.columns, work=work).value)
     return None if least >= IMPOSSIBLE else least
 
 
@@ -74,7 +95,11 @@ def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     seen: list[Column] = []
     if can_hold(scores, strict_rows(rows), seen):
         return
-    conflict = find_conflict(rows, partial(can_hold, scores, seen=seen), partial(least_violation, scores))
+    filtering = partial(can_hold, scores, seen=seen, work=Work(MOST_WORK))
+    try:
+        conflict = find_conflict(rows, filtering, partial(least_violation, scores))
+    except UndecidedError:
+        return
     if not conflict.names:
         return  # the model itself leaves no output
     if len(scores) == 1 and len(scores[0]) == 1:

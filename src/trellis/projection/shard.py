@@ -29,6 +29,9 @@ ANNEALING = tuple(ANNEALING_FACTOR**power for power in range(6, -1, -1))
 """Multiples of γ through which an instance that does not converge is solved."""
 PATIENT = 50
 """Who allows fewer evaluations than this does not want every instance to converge, and gets no annealing."""
+MORE_WITH_MANY_ROWS = 5
+"""Times as many evaluations for instances that do not converge and have too many rows for a Hessian matrix: what stands
+in its place learns curvature more slowly."""
 MOST_RESCUED = 100
 """More instances than this that do not converge are not a hard corner or two but something wrong: they are left."""
 
@@ -121,7 +124,7 @@ class ShardRows:
         if rescue and rows.rows.implicit and len(tilted) <= MOST_RESCUED:
             return self._project(tilted, state, replace(asked, generic=True))
         if rescue and not rows.rows.implicit:
-            local = self._solve(tilted, rows, self._anneal(tilted, rows, local, asked), asked)
+            local = self._rescue(tilted, rows, local, asked)
             lost = np.flatnonzero(local.ending != solver.CONVERGED)
             if len(self.coupled) and len(lost):
                 # Coupling rows would ask hundreds of times more: say at once if no q can satisfy these rows.
@@ -131,6 +134,16 @@ class ShardRows:
             part, value = rows.rows.part, rows.rows.pull(local.theta)
             local = replace(local, theta=state.theta, pull=lambda: self.rows.parts.change(part, value))
         return local
+
+    def _rescue(self, tilted: Structure, rows: LocalRows, local: LocalSolution, asked: Asked) -> LocalSolution:
+        """Solve again what did not converge: with more evaluations where rows are many, then through other γ."""
+        n_rows = np.bincount(rows.rows.instance, minlength=len(tilted))
+        if np.any(n_rows[local.ending != solver.CONVERGED] > solver.MOST_ROWS_WITH_HESSIAN):
+            more = replace(asked, most_evaluations=MORE_WITH_MANY_ROWS * asked.most_evaluations)
+            local = self._solve(tilted, rows, LocalState(local.theta), more)
+            if np.all(local.ending == solver.CONVERGED):
+                return local
+        return self._solve(tilted, rows, self._anneal(tilted, rows, local, asked), asked)
 
     def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
         """The module that solves these rows fast, if there is one."""
