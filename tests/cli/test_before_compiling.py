@@ -47,7 +47,6 @@ WRONG = {
         "untagged.conllu has words without tags",
     ),
     "aggregate: a column too few": ("aggregate votes.wrong.tsv", "votes.wrong.tsv, line 3"),
-    "aggregate: missing text": ("aggregate votes.tsv --text nowhere", "nowhere: cannot be read"),
     "train: an unknown label": ("train rules.toml -l few.wrong.tsv --save x", "unknown label 'MONTH'"),
     "train: missing text": ("train rules.toml -l few.tsv -u nowhere --save x", "nowhere: cannot be read"),
     "relate train: a mention that is none": ("relate train people.toml -l people.wrong.jsonl --save x", "line 1"),

@@ -160,8 +160,8 @@ def _check_output_open() -> None:
     """Notice before the work that standard output is closed."""
     try:
         os.write(sys.stdout.fileno(), b"")
-    except ValueError:
-        return  # a stand-in without a number
+    except (AttributeError, ValueError):
+        return  # a stand-in without a file descriptor
     except OSError as error:
         raise DataError(f"cannot be written: {reason(error)}", path="standard output") from None
 
@@ -173,7 +173,7 @@ def _stream(path: str) -> os.stat_result | None:
             raise DataError("cannot be read: it is closed", path=shown(path))
         try:
             return os.fstat(sys.stdin.fileno())
-        except (OSError, ValueError):  # a stand-in without a number
+        except (AttributeError, OSError, ValueError):  # a stand-in without a file descriptor
             return os.stat(os.devnull)
     try:
         status = os.stat(path)

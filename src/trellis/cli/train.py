@@ -84,13 +84,14 @@ def train(
         ),
     ] = None,
     model_kind: Annotated[
-        ModelKind,
+        ModelKind | None,
         name_option(
             "--model-kind",
-            help="Model to learn. One of: crf; semi-crf, which tells fields of one label side by side apart; hmm.",
+            help="Model to learn. One of: crf, semi-crf, hmm. Default: crf, or semi-crf where labels show fields of "
+            "one kind side by side.",
             panel=LEARNING,
         ),
-    ] = ModelKind.CRF,
+    ] = None,
     rounds: Annotated[int, ROUNDS] = 5,
     gamma: Annotated[float | None, GAMMA] = None,
     beta: Annotated[
@@ -141,7 +142,7 @@ def train(
     extractor = Extractor(
         text,
         rules_path=rules,
-        model_kind=model_kind.value,
+        model_kind=None if model_kind is None else model_kind.value,
         method=None if method is None else method.value,
         gamma=gamma,
         beta=beta,

@@ -185,8 +185,10 @@ class ShardFeatures:
             inner[batch.offsets[:-1][batch.lengths > 0]] = False
             self.seen = np.flatnonzero(np.isin(layout.edge_features, features.indices))
             behind = sparse.csr_matrix(features)[inner][:, layout.edge_features[self.seen]]
-            self.behind, kind = _distinct_rows(behind)
-            self.edge_index = np.zeros(batch.n_slots, dtype=np.int64)
+            kind = np.arange(behind.shape[0])
+            if len(layout.edge_features) < layout.n_features:  # few sets of features: boundaries share matrices
+                behind, kind = _distinct_rows(behind)
+            self.behind, self.edge_index = behind, np.zeros(batch.n_slots, dtype=np.int64)
             self.edge_index[inner] = 1 + kind
 
     def stack(self, edge: FloatArray, change: FloatArray | None = None) -> tuple[FloatArray, IntArray | None]:
@@ -219,9 +221,10 @@ class ShardFeatures:
         counts = q.edge_counts
         of_features = RowCounts.of_table(np.zeros((0, k * k)))
         if len(self.layout.edge_features):
-            if len(counts) != self.behind.shape[0] + 1:
-                raise DataError("the posterior must be one over this model's own edges")
-            table = np.asarray(self.behind.T @ counts[1:].reshape(-1, k * k))
+            own = counts[1:].reshape(-1, k * k)
+            if len(own) != self.behind.shape[0]:
+                raise DataError(f"expected {self.behind.shape[0]} matrices of edges but the posterior has {len(own)}")
+            table = np.asarray(self.behind.T @ own)
             of_features = RowCounts.of_rows(len(self.layout.edge_features), self.seen, table)
         total = float(batch.weights @ q.log_partition)
         return CRFStatistics(pairs, counts.sum(axis=0), start, stop, of_features, total)

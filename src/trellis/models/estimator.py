@@ -144,7 +144,10 @@ def _checking(fit: Callable[..., E]) -> Callable[..., E]:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return hints_of(kind if "__dataclass_fields__" in vars(kind) else kind.__init__)
+    try:
+        return hints_of(kind if "__dataclass_fields__" in vars(kind) else kind.__init__)
+    except NameError:  # a subclass of the user's, whose hints name what only a type checker imports
+        return {}
 
 
 _WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", NoneType: "None",

@@ -101,8 +101,9 @@ class Extractor(SavedEstimator):
     rules_path : for rules given as text: their name in messages; dictionaries are looked for in its folder
     files : contents of the dictionary files that the rules name; None: :meth:`fit` reads them
     model_kind : "crf", with the features of :mod:`trellis.tasks.token_features`, learned from the labels given and from
-        pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart; or
-        "hmm" over word classes, learned by ``method``
+        pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart;
+        "hmm" over word classes, learned by ``method``; or None: "semi-crf" if labelled texts have fields of one label
+        side by side, else "crf"
     features : a function (sentence, position) -> more features of a token, for a CRF
     method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
         and "codl" where there is a k_best, or no round
@@ -119,7 +120,8 @@ class Extractor(SavedEstimator):
     ``method``, and a CRF learned from the labelled texts alone. The HMM learns from the rules what labels do not show,
     but may drift; the CRF cannot. Labels that no labelled text shows come from the HMM alone.
 
-    Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_``.
+    Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_`` and
+    ``kind_``, the kind of model.
     """
 
     rules: RulesLike
@@ -127,7 +129,7 @@ class Extractor(SavedEstimator):
     labels: Sequence[str] | None = None
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
-    model_kind: str = "crf"
+    model_kind: str | None = None
     features: FeatureFunction | None = None
     method: str | None = None
     gamma: float | None = None
@@ -189,6 +191,7 @@ class Extractor(SavedEstimator):
         self.label_names_ = names = label_names(self.rules_.parsed, labelled, self.labels)
         self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
         self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
+        self.kind_ = self.model_kind or ("semi-crf" if self._side_by_side(labelled) else "crf")
         told, corpus = self._learning_corpus(chain([first], some))
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
         free = np.flatnonzero(~corpus.batch.complete)
@@ -196,9 +199,19 @@ class Extractor(SavedEstimator):
             self.ccm_ = self._ccm(self._hmm()).fit(
                 corpus, dev=None if dev is None else (self._corpus(self.texts(dev)), None)
             )
-        if self.model_kind != "hmm":
+        if self.kind_ != "hmm":
             self._learn_crf(texts)
         return self
+
+    def _side_by_side(self, labelled: Sequence[Text]) -> bool:
+        """Whether a field begins right after another one of its label in some text."""
+        names = self.label_names_
+        return any(
+            own != plain
+            for text in labelled
+            if (labels := text.sentence.labels) is not None
+            for own, plain in zip(where_needed(labels, names), unmarked(labels, names), strict=True)
+        )
 
     def _take_rules(self, rules: ExtractionRules) -> None:
         self.rules_ = rules
@@ -268,7 +281,7 @@ class Extractor(SavedEstimator):
 
     def _learn_crf(self, texts: Sequence[Text]) -> None:
         """Learn the CRF from labelled texts, and from the others with pseudo-labels."""
-        kind, hmm = cast("type[CRF]", MODEL_KINDS[self.model_kind]), self.ccm_.model_
+        kind, hmm = cast("type[CRF]", MODEL_KINDS[self.kind_]), self.ccm_.model_
         known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
         labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
         others = [t for t, complete in zip(texts, known, strict=True) if not complete]
@@ -429,7 +442,9 @@ class Extractor(SavedEstimator):
         self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
-        model = from_archive(names["model"], arrays, (MODEL_KINDS[self.model_kind], HMM))
+        kinds = CRF if self.model_kind is None else MODEL_KINDS[self.model_kind]
+        model = from_archive(names["model"], arrays, (kinds, HMM))
+        self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
         if model.label_names_ != self.label_names_:
             raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
         if isinstance(model, CRF):
@@ -443,7 +458,7 @@ class Extractor(SavedEstimator):
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        if self.model_kind not in MODEL_KINDS:
+        if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
