@@ -17,9 +17,9 @@ import gzip
 import hashlib
 import io
 import os
-import platform
 import re
 import secrets
+import socket
 import stat
 import sys
 import zlib
@@ -262,7 +262,7 @@ def _longest_name(folder: str) -> int:
 @cache
 def _host() -> str:
     """The machine (or container) this process runs on: process numbers of others mean nothing here."""
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 def _remove_stale(folder: str) -> None:

@@ -54,8 +54,8 @@ class Stripped:
     def whole_relations(self, relations: Sequence[str]) -> list[str]:
         """The relations of these words as those of the whole sentence."""
         found = [PUNCTUATION_RELATION] * self.length
-        if not self.places:
-            found[:1] = [ROOT_RELATION]
+        if found and not self.places:
+            found[0] = ROOT_RELATION
         for place, relation in zip(self.places, relations, strict=True):
             found[place] = relation
         return found
