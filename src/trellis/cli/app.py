@@ -21,6 +21,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -126,12 +127,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 @contextmanager
 def _ending_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the run as an exception does, so that no temporary file is left behind."""
-    before = {}
+    """SIGTERM and SIGHUP end the run as Ctrl-C does, by an exception, so that no temporary file is left behind."""
+    before: dict[int, Any] = {}
     with suppress(ValueError):  # not the main thread
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL:
-                before[getattr(signal, name)] = signal.signal(getattr(signal, name), _end)
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                before[number] = signal.signal(number, _end)
     try:
         yield
     finally:
@@ -139,9 +141,22 @@ def _ending_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(number: int, _: Any) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the run by an exception; later if an object is just being deleted, where Python would drop the exception."""
+    if _is_deleting(frame) and hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda _, now: _end(number, now))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
     raise SystemExit(128 + number)
+
+
+def _is_deleting(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _open_streams() -> None:
