@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from trellis.apps.align.aligner import Aligner
 from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import precision_recall_curve, read_links, score_links
-from trellis.tasks.align import Aligner
 
 NEAR_DEFAULT = [0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55]
 

@@ -80,9 +80,9 @@ def processor() -> float:
 
 def main() -> None:
     source, target, links, workers, memory, *kill = sys.argv[1:]
+    from trellis.apps.align.aligner import Aligner
     from trellis.data.bitext import read_two_files
     from trellis.engine.dask import DaskEngine
-    from trellis.tasks.align import Aligner
 
     engine = DaskEngine.local(int(workers))
     count_bytes()

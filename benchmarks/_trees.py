@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from trellis.apps.parse.parser import COLUMNS, tagged
+from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import read_conllu
 from trellis.data.sentence import Sentence
-from trellis.tasks.parse import COLUMNS, tagged
-from trellis.tasks.tree_text import strip
 
 ROOT = Path(__file__).parents[1]
 

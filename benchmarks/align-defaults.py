@@ -15,9 +15,9 @@ import numpy as np
 from _align import data_folder, mean_aer
 from _small import arguments
 
+from trellis.apps.align.aligner import Aligner
 from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import read_links
-from trellis.tasks.align import Aligner
 
 TRAININGS = {10_000: 4, 50_000: 2}
 CHANGES: dict[str, list] = {

@@ -23,14 +23,14 @@ import numpy as np
 from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, read_direction, timed
 from _small import arguments, scratch_folder
 
+from trellis.apps.align.aligner import CONSTRAINTS, THRESHOLD, THRESHOLDS, Aligner
+from trellis.apps.align.kernels import symmetrize as align_links
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
 from trellis.learn.expectation import Expectation, ProjectedStep, Solving
 from trellis.learn.training import Training
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.models.alignment import AlignmentModel
-from trellis.tasks.align import CONSTRAINTS, THRESHOLD, THRESHOLDS, Aligner
-from trellis.tasks.kernels import symmetrize as align_links
 
 GAMMAS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 PAPER = {  # Samdani et al. 2012, Table 2: the better of the two directions

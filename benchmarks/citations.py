@@ -33,18 +33,18 @@ import numpy as np
 from _kept import Kept
 from _small import arguments
 
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.extract.explain import trained_utility
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.extract.features import TokenFeatures, boundary_features
 from trellis.data.corpus import corpus_of
+from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.tokens import Text, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of
 from trellis.metrics.calibration import calibration
 from trellis.metrics.fields import score_fields
 from trellis.models import CRF, SemiCRF
-from trellis.tasks.confidence import field_probabilities
-from trellis.tasks.explain import trained_utility
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled, read_texts
-from trellis.tasks.token_features import TokenFeatures, boundary_features
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "examples" / "citations" / "rules.toml"

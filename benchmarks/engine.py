@@ -21,11 +21,11 @@ from typing import Any
 from _align import data_folder, make_text
 from _small import arguments
 
+from trellis.apps.align.aligner import Aligner
 from trellis.data.bitext import read_two_files
 from trellis.engine import Placed, SerialEngine, Shard, ThreadEngine
 from trellis.engine.dask import DaskEngine
 from trellis.engine.engine import numbered
-from trellis.tasks.align import Aligner
 
 LIMIT = 1.35
 

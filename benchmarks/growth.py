@@ -28,16 +28,16 @@ from typing import Any
 import numpy as np
 
 from trellis import Extractor, Relater
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.parse.tagger import Tagger
 from trellis.constraints import compile_constraints, count, label, previous
 from trellis.data.batch import Batch
 from trellis.data.related import Mention, RelatedText, read_related
 from trellis.data.sentence import Sentence
+from trellis.data.text_files import read_labelled
 from trellis.data.vocabulary import Vocabulary
 from trellis.projection import project
 from trellis.structures import Chain
-from trellis.tasks.confidence import field_probabilities
-from trellis.tasks.extract_files import read_labelled
-from trellis.tasks.tag import Tagger
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MOST_TIME, MOST_MEMORY = 1.3, 1.1

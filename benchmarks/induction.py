@@ -27,11 +27,11 @@ import numpy as np
 from _small import arguments, scratch_folder
 from scipy.stats import ttest_rel
 
+from trellis.apps.induce.inducer import Inducer
+from trellis.apps.induce.state_features import tag_with_states, train_tagger
 from trellis.data.columns import read_columns
 from trellis.data.conllu import read_conllu
 from trellis.metrics.induction import score_induction
-from trellis.tasks.induce import Inducer
-from trellis.tasks.state_features import tag_with_states, train_tagger
 
 REDUCTION = {
     "ADJ": "$ # CD JJ JJR JJS PRP$",

@@ -28,6 +28,8 @@ import numpy as np
 from _kept import Kept
 from _small import arguments
 
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.relate.relater import ANY_NUMBER, Relater, _answers
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
 from trellis.data.related import Mention, RelatedText, read_related
@@ -40,8 +42,6 @@ from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.model import rows_of
 from trellis.models.relation_model import RelationModel
 from trellis.search import decode
-from trellis.tasks.relate import ANY_NUMBER, Relater, _answers
-from trellis.tasks.tag import Tagger
 
 RULES = """
 entities = ["Peop", "Org", "Loc", "Other"]

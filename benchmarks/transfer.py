@@ -30,15 +30,15 @@ from _kept import Kept
 from _small import arguments
 from _trees import attachment, data, plain, treebank
 
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.parse.conserved import ETAS, conserved, loosest
+from trellis.apps.parse.parser import Parser
+from trellis.apps.parse.projected_arcs import projected
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.parse.transfer import Transfer, usable_pairs
 from trellis.data.sentence import Sentence
 from trellis.learn import UEM
 from trellis.models import DMV, ArcParser
-from trellis.tasks.align import Aligner
-from trellis.tasks.conserved import ETAS, conserved, loosest
-from trellis.tasks.parse import Parser
-from trellis.tasks.projected_arcs import projected
-from trellis.tasks.tag import Tagger
-from trellis.tasks.transfer import Transfer, usable_pairs
 
 CONFIDENCE = 0.5
 """Links less likely than this are left out."""

@@ -15,10 +15,10 @@ import numpy as np
 from _small import arguments
 from _trees import treebank
 
+from trellis.apps.parse.parser import Parser, tagged
 from trellis.data.ragged import offsets_of
 from trellis.models.arc_parser import ArcParser
 from trellis.structures import SpanningTrees, Trees
-from trellis.tasks.parse import Parser, tagged
 
 
 def best_of(work, times: int = 5) -> float:

@@ -21,13 +21,13 @@ from rich.text import Text
 from trellis import HMM, UEM, Aligner, Extractor
 from trellis.constraints import count, label, word
 from trellis.data.sentence import Sentence
+from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.tokens import fields_of
 from trellis.engine.compiling import compile_ahead
 from trellis.metrics.alignment import score_links
 from trellis.metrics.fields import score_fields
 from trellis.report.page import Page
 from trellis.report.pages import report
-from trellis.tasks.extract_files import read_labelled, read_texts
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "demo" / "report.html"

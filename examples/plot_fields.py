@@ -8,9 +8,9 @@ from pathlib import Path
 
 from plot_tags import GALLERY
 
+from trellis.apps.extract.extractor import Extractor
+from trellis.data.text_files import read_labelled, read_texts
 from trellis.report.figure import ACCENTS, BAD, INK, add_legend, mark, new_figure, save_figure
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled, read_texts
 
 HERE = Path(__file__).resolve().parent / "citations"
 WIDTH = 0.088

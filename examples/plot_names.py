@@ -6,8 +6,8 @@ from pathlib import Path
 
 from plot_tags import GALLERY
 
-from trellis.report.matching import plot_matches
-from trellis.tasks.match import Matcher
+from trellis.apps.match.figure import plot_matches
+from trellis.apps.match.matcher import Matcher
 
 
 def main(folder: Path = GALLERY) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from plot_tags import GALLERY
 
+from trellis.apps.relate.relater import Relater
 from trellis.data.related import read_related
 from trellis.report.figure import BAD, GOOD, INK, add_legend, new_figure, save_figure
-from trellis.tasks.relate import Relater
 
 HERE = Path(__file__).resolve().parent / "people"
 

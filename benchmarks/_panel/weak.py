@@ -13,11 +13,11 @@ from json import loads
 from pathlib import Path
 
 from _panel.common import DATA, Options, Score, folder, run
+from trellis.apps.aggregate.majority import majority_vote, span_vote
 from trellis.data.columns import write_columns
 from trellis.data.sentence import Sentence
 from trellis.data.voted import VotedText, bio_labels, kinds_of
 from trellis.data.voted_files import read_voted
-from trellis.tasks.majority import majority_vote, span_vote
 
 TITLE = "weak labels: span F1"
 OURS = "trellis aggregate"

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from trellis import CRF, Aggregator
+from trellis.apps.aggregate.majority import majority_vote
 from trellis.data.voted import Span, spans_of_labels
-from trellis.tasks.majority import majority_vote
 
 STEMS = ("aspi", "ibupro", "naproxe", "zolpide", "valsar", "losar", "ator", "fluoxe", "cipro", "amoxi", "keto", "warfa")
 ENDINGS = ("rin", "fen", "tan", "vastatin", "cillin", "prazole", "tine")

@@ -18,8 +18,8 @@ from trellis._version import __version__ as __version__
 
 # public name -> module that defines it
 _EXPORTS = {
-    "Aligner": "trellis.tasks.align",
-    "Aggregator": "trellis.tasks.aggregate",
+    "Aligner": "trellis.apps.align.aligner",
+    "Aggregator": "trellis.apps.aggregate.aggregator",
     "Anneal": "trellis.learn.schedule",
     "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
@@ -31,36 +31,36 @@ _EXPORTS = {
     "ConstraintError": "trellis.errors",
     "ConvergenceWarning": "trellis.errors",
     "DataError": "trellis.errors",
-    "Extractor": "trellis.tasks.extract",
+    "Extractor": "trellis.apps.extract.extractor",
     "DMV": "trellis.models.dmv",
     "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
     "History": "trellis.learn.history",
-    "Inducer": "trellis.tasks.induce",
+    "Inducer": "trellis.apps.induce.inducer",
     "JLIS": "trellis.learn.margin.jlis",
     "LCLR": "trellis.learn.margin.lclr",
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
     "InfeasibleError": "trellis.errors",
-    "Matcher": "trellis.tasks.match",
+    "Matcher": "trellis.apps.match.matcher",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
     "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
     "NotFittedError": "trellis.errors",
     "ShardError": "trellis.errors",
-    "Parser": "trellis.tasks.parse",
+    "Parser": "trellis.apps.parse.parser",
     "Perceptron": "trellis.learn.margin.perceptron",
     "SSVM": "trellis.learn.margin.ssvm",
     "RelatedText": "trellis.data.related",
-    "Relater": "trellis.tasks.relate",
+    "Relater": "trellis.apps.relate.relater",
     "RelationModel": "trellis.models.relation_model",
     "Segments": "trellis.structures.segments",
     "SemiCRF": "trellis.models.semi_crf",
     "SpanningTrees": "trellis.structures.spanning_trees",
-    "Tagger": "trellis.tasks.tag",
-    "Transfer": "trellis.tasks.transfer",
-    "TreeInducer": "trellis.tasks.induce_trees",
+    "Tagger": "trellis.apps.parse.tagger",
+    "Transfer": "trellis.apps.parse.transfer",
+    "TreeInducer": "trellis.apps.parse.tree_inducer",
     "Trees": "trellis.structures.trees",
     "TrellisError": "trellis.errors",
     "UEM": "trellis.learn.uem",
@@ -95,8 +95,8 @@ _EXPORTS = {
     "position": "trellis.constraints.condition",
     "preceding": "trellis.constraints.condition",
     "previous": "trellis.constraints.labels",
-    "propose_features": "trellis.tasks.propose",
-    "propose_targets": "trellis.tasks.propose",
+    "propose_features": "trellis.apps.extract.propose",
+    "propose_targets": "trellis.apps.extract.propose",
     "project": "trellis.projection.projector",
     "read_targets": "trellis.constraints.targets",
     "read_rules": "trellis.constraints.rules.reading",
@@ -114,6 +114,7 @@ _EXPORTS = {
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
 _SUBPACKAGES = (
+    "apps",
     "constraints",
     "data",
     "engine",
@@ -125,12 +126,12 @@ _SUBPACKAGES = (
     "report",
     "search",
     "structures",
-    "tasks",
 )
 
 __all__ = ["__version__", *_EXPORTS]
 
 if TYPE_CHECKING:
+    from trellis import apps as apps
     from trellis import constraints as constraints
     from trellis import data as data
     from trellis import engine as engine
@@ -142,7 +143,18 @@ if TYPE_CHECKING:
     from trellis import report as report
     from trellis import search as search
     from trellis import structures as structures
-    from trellis import tasks as tasks
+    from trellis.apps.aggregate.aggregator import Aggregator as Aggregator
+    from trellis.apps.align.aligner import Aligner as Aligner
+    from trellis.apps.extract.extractor import Extractor as Extractor
+    from trellis.apps.extract.propose import propose_features as propose_features
+    from trellis.apps.extract.propose import propose_targets as propose_targets
+    from trellis.apps.induce.inducer import Inducer as Inducer
+    from trellis.apps.match.matcher import Matcher as Matcher
+    from trellis.apps.parse.parser import Parser as Parser
+    from trellis.apps.parse.tagger import Tagger as Tagger
+    from trellis.apps.parse.transfer import Transfer as Transfer
+    from trellis.apps.parse.tree_inducer import TreeInducer as TreeInducer
+    from trellis.apps.relate.relater import Relater as Relater
     from trellis.constraints.comparison import at_least as at_least
     from trellis.constraints.comparison import at_most as at_most
     from trellis.constraints.comparison import exactly as exactly
@@ -223,18 +235,6 @@ if TYPE_CHECKING:
     from trellis.structures.segments import Segments as Segments
     from trellis.structures.spanning_trees import SpanningTrees as SpanningTrees
     from trellis.structures.trees import Trees as Trees
-    from trellis.tasks.aggregate import Aggregator as Aggregator
-    from trellis.tasks.align import Aligner as Aligner
-    from trellis.tasks.extract import Extractor as Extractor
-    from trellis.tasks.induce import Inducer as Inducer
-    from trellis.tasks.induce_trees import TreeInducer as TreeInducer
-    from trellis.tasks.match import Matcher as Matcher
-    from trellis.tasks.parse import Parser as Parser
-    from trellis.tasks.propose import propose_features as propose_features
-    from trellis.tasks.propose import propose_targets as propose_targets
-    from trellis.tasks.relate import Relater as Relater
-    from trellis.tasks.tag import Tagger as Tagger
-    from trellis.tasks.transfer import Transfer as Transfer
 else:
     # Hidden from type checkers, which would otherwise believe that any misspelt name exists.
 

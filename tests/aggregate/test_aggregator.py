@@ -10,8 +10,8 @@ import pytest
 from tests.aggregate.corpora import LABELS, agreement, drawn, true_accuracies
 from tests.engine.isolating import IsolatingEngine
 from trellis import Aggregator, InfeasibleError, VotedText, load_model
+from trellis.apps.aggregate.majority import majority_vote
 from trellis.errors import DataError, UnknownNameError
-from trellis.tasks.majority import majority_vote
 
 
 def spans(tokens, **functions):

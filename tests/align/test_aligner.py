@@ -7,14 +7,14 @@ import pytest
 from sklearn.base import clone
 
 from tests.align.toy import WORD, toy_text
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.align.decoding import SYMMETRIZE
 from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
 from trellis.models.alignment import AlignmentModel, PairTable, SentencePairs
 from trellis.models.alignment.known_words import alike_cells, extra_counts
 from trellis.structures.kernels.align_work import ALIKE
-from trellis.tasks.align import Aligner
-from trellis.tasks.align_decoding import SYMMETRIZE
 
 pytestmark = pytest.mark.slow
 
@@ -81,9 +81,9 @@ def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
 def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
     aligner = Aligner(n_jobs=1).fit(toy[0])
     whole = [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
-    monkeypatch.setattr("trellis.tasks.align.CHUNK", 7)
+    monkeypatch.setattr("trellis.apps.align.aligner.CHUNK", 7)
     assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
-    monkeypatch.setattr("trellis.tasks.align.CHUNK_CELLS", 50)
+    monkeypatch.setattr("trellis.apps.align.aligner.CHUNK_CELLS", 50)
     assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
 
 

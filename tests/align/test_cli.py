@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.align.toy import toy_text
+from trellis.apps.align.aligner import Aligner
 from trellis.cli.app import main
-from trellis.tasks.align import Aligner
 
 pytestmark = pytest.mark.slow
 

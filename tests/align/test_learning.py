@@ -9,6 +9,7 @@ import pytest
 from scipy.special import gammaln, psi
 
 from tests.align.toy import toy_text
+from trellis.apps.align.aligner import CONSTRAINTS
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
@@ -17,7 +18,6 @@ from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
 from trellis.models.alignment.model import each_pair
 from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
-from trellis.tasks.align import CONSTRAINTS
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from trellis.apps.align.kernels import symmetrize as align_links
 from trellis.errors import DataError
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, score_links
-from trellis.tasks.kernels import symmetrize as align_links
 
 
 def symmetrized(method, forward, backward):

@@ -7,10 +7,10 @@ import math
 import pytest
 from typer.testing import CliRunner
 
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.align.decoding import SYMMETRIZE
 from trellis.cli.app import app
 from trellis.errors import DataError
-from trellis.tasks.align import Aligner
-from trellis.tasks.align_decoding import SYMMETRIZE
 
 PAIRS = [
     ("the parliament meets", "le parlement siege"),

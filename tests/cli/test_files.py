@@ -13,29 +13,29 @@ from tests.hostile.command import run, train
 from trellis.errors import DataError
 
 BEGINS = {
-    "align": "trellis.tasks.align.Aligner._train",
-    "check": "trellis.tasks.check.check_rules",
-    "errors": "trellis.tasks.field_errors.confusions",
-    "train": "trellis.tasks.extract.Extractor.fit",
-    "predict": "trellis.tasks.relaxed.predict_relaxed",
-    "explain": "trellis.tasks.explain.explain",
-    "induce": "trellis.tasks.induce.Inducer.fit",
-    "aggregate": "trellis.tasks.aggregate.Aggregator.fit",
-    "parse train": "trellis.tasks.parse.Parser.fit",
-    "tag train": "trellis.tasks.tag.Tagger.fit",
+    "align": "trellis.apps.align.aligner.Aligner._train",
+    "check": "trellis.apps.extract.check.check_rules",
+    "errors": "trellis.apps.extract.field_errors.confusions",
+    "train": "trellis.apps.extract.extractor.Extractor.fit",
+    "predict": "trellis.apps.extract.relaxed.predict_relaxed",
+    "explain": "trellis.apps.extract.explain.explain",
+    "induce": "trellis.apps.induce.inducer.Inducer.fit",
+    "aggregate": "trellis.apps.aggregate.aggregator.Aggregator.fit",
+    "parse train": "trellis.apps.parse.parser.Parser.fit",
+    "tag train": "trellis.apps.parse.tagger.Tagger.fit",
     "tag predict": "trellis.models.load_model",
     "parse predict": "trellis.models.load_model",
-    "match train": "trellis.tasks.match.Matcher.fit",
-    "match predict": "trellis.tasks.match.Matcher.load",
-    "induce-trees": "trellis.tasks.induce_trees.TreeInducer.fit",
+    "match train": "trellis.apps.match.matcher.Matcher.fit",
+    "match predict": "trellis.apps.match.matcher.Matcher.load",
+    "induce-trees": "trellis.apps.parse.tree_inducer.TreeInducer.fit",
     "transfer": "trellis.models.load_model",
-    "relate train": "trellis.tasks.relate.Relater.fit",
-    "relate predict": "trellis.tasks.relate.Relater.load",
-    "relate explain": "trellis.tasks.relate.Relater.load",
+    "relate train": "trellis.apps.relate.relater.Relater.fit",
+    "relate predict": "trellis.apps.relate.relater.Relater.load",
+    "relate explain": "trellis.apps.relate.relater.Relater.load",
     "report": "trellis.models.load_model",
-    "evaluate": "trellis.tasks.extract_files.read_labelled",
-    "tokens": "trellis.tasks.extract_files.stream_texts",
-    "propose": "trellis.tasks.extract_files.read_texts",
+    "evaluate": "trellis.data.text_files.read_labelled",
+    "tokens": "trellis.data.text_files.stream_texts",
+    "propose": "trellis.data.text_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
 }
 """Command -> where its work starts."""
@@ -296,7 +296,7 @@ def test_warnings_of_ours_are_a_sentence(folder, capfd, monkeypatch):
         warnings.warn("did not converge; raise it", ConvergenceWarning, stacklevel=1)
         raise DataError("enough")
 
-    monkeypatch.setattr("trellis.tasks.extract_files.stream_texts", warn)
+    monkeypatch.setattr("trellis.data.text_files.stream_texts", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("tokens", "text.txt") == 2

@@ -11,8 +11,8 @@ import trellis
 from tests.hostile.command import run, train
 from trellis import load_model
 from trellis.data.columns import read_columns
+from trellis.data.text_files import read_labelled, read_texts
 from trellis.models.saving import _CLASSES, SavedEstimator
-from trellis.tasks.extract_files import read_labelled, read_texts
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def below(kind):
 
 
 def test_load_model_knows_every_class_that_saves():
-    for package in (trellis.tasks, trellis.models, trellis.learn):
+    for package in (trellis.apps, trellis.models, trellis.learn):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             import_module(module.name)
     abstract = {

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from tests.hostile.command import FEW, RULES, run, train
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.extract.relaxed import predict_relaxed
+from trellis.data.text_files import read_labelled, read_texts, texts_or_errors
 from trellis.data.tokens import tokenise
 from trellis.errors import InfeasibleError
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled, read_texts, texts_or_errors
-from trellis.tasks.relaxed import predict_relaxed
 
 STRICT = RULES + '[[rule]]\nname = "a year"\ncount = "YEAR"\nat_least = 1\n'
 WORDS = '[[rule]]\nname = "words are names"\nif_word_matches = "^[a-z]+$"\nthen_label = "NAME"\n'

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.hostile.command import run
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled
+from trellis.apps.extract.extractor import Extractor
+from trellis.data.text_files import read_labelled
 
 RULES = r"""
 labels = ["NAME", "YEAR"]

@@ -11,6 +11,8 @@ import tempfile
 import numpy as np
 import pytest
 
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.induce.inducer import Inducer
 from trellis.data import storage
 from trellis.data.corpus import corpus_of
 from trellis.data.sentence import Sentence
@@ -18,8 +20,6 @@ from trellis.data.storage import Spilled, Storage, bytes_of, free_memory, mapped
 from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models import HMM
-from trellis.tasks.align import Aligner
-from trellis.tasks.induce import Inducer
 
 
 def grown(memory, n=50_000):

@@ -182,11 +182,11 @@ sentences = [side.split() for side in sides[0]]
 PRELUDE = {
     "alignment.md": PAIRS,
     "scale.md": f"""{PAIRS}
-from trellis.tasks.extract_files import read_labelled
+from trellis.data.text_files import read_labelled
 rules, few, texts = Path("rules.toml").read_text(encoding="utf-8"), read_labelled("few.tsv"), sides[0]
 """,
     "extraction.md": """
-from trellis.tasks.extract_files import read_labelled, read_texts
+from trellis.data.text_files import read_labelled, read_texts
 few, texts = read_labelled("few.tsv"), read_texts("text.txt")
 """,
     "views.md": """

@@ -20,12 +20,13 @@ from trellis.cli.options import ARGUMENTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ESTIMATORS = {
-    "align": "align.Aligner", "train": "extract.Extractor", "induce": "induce.Inducer",
-    "induce-trees": "induce_trees.TreeInducer", "transfer": "transfer.Transfer", "aggregate": "aggregate.Aggregator",
-    "tag train": "tag.Tagger", "parse train": "parse.Parser", "match train": "match.Matcher",
-    "relate train": "relate.Relater",
+    "align": "align.aligner.Aligner", "train": "extract.extractor.Extractor", "induce": "induce.inducer.Inducer",
+    "induce-trees": "parse.tree_inducer.TreeInducer", "transfer": "parse.transfer.Transfer",
+    "aggregate": "aggregate.aggregator.Aggregator", "tag train": "parse.tagger.Tagger",
+    "parse train": "parse.parser.Parser", "match train": "match.matcher.Matcher",
+    "relate train": "relate.relater.Relater",
 }  # fmt: skip
-"""Commands and what they train, in trellis.tasks."""
+"""Commands and what they train, in trellis.apps."""
 RENAMED = {"max_iter": ("rounds", "passes"), "em_iter": ("em_rounds",), "model1_iter": ("model1_rounds",)}
 
 
@@ -49,7 +50,7 @@ def settings(kind: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 def test_the_default_of_a_flag_is_that_of_the_estimator(name):
     module, _, kind = ESTIMATORS[name].rpartition(".")
-    own = settings(getattr(importlib.import_module(f"trellis.tasks.{module}"), kind))
+    own = settings(getattr(importlib.import_module(f"trellis.apps.{module}"), kind))
     flags = {option.name: option.default for option in commands()[name].params}
     compared = 0
     for setting, default in own.items():
@@ -109,8 +110,8 @@ def test_settings_that_pages_name_exist():
 
 def test_what_help_says_of_defaults_is_true():
     """Defaults that help writes in words, since the flag's own is None."""
-    from trellis.tasks.align import THRESHOLD
-    from trellis.tasks.induce import EM_ROUNDS
+    from trellis.apps.align.aligner import THRESHOLD
+    from trellis.apps.induce.inducer import EM_ROUNDS
 
     said = {f"{name} --{option.name}": option.help or "" for name, one in commands().items() for option in one.params}
     assert f"Default: {THRESHOLD:g}" in said["align --threshold"]

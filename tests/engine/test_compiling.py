@@ -62,8 +62,8 @@ def test_every_use_has_a_way_to_record_it(recorder):
 
 def test_what_starts_a_run_names_a_use_that_is_listed():
     """A name that is not listed is no error, so a misspelt one would go unnoticed."""
-    from trellis.cli.induce import Method as Induction
-    from trellis.cli.train import Method as Training
+    from trellis.apps.extract.commands.train import Method as Training
+    from trellis.apps.induce.commands import Method as Induction
 
     named = {"HMM", "HMM+rules", "CRF", "align", "align-model", "predict"}
     named |= {f"train-{method.value}" for method in Training} | {f"induce-{method.value}" for method in Induction}

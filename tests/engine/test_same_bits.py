@@ -21,6 +21,11 @@ from learn.corpora import LABELS, tagged_sentences
 from tests.aggregate.corpora import drawn
 from tests.parse.toy import treebank
 from trellis import Aggregator
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.induce.inducer import Inducer
+from trellis.apps.parse.transfer import Transfer
+from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.constraints import count, few_labels_per, label, shares, transitions, word
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
@@ -30,11 +35,6 @@ from trellis.engine.dask import DaskEngine, _Pass
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.models import CRF, HMM, MaxEnt, SemiCRF
-from trellis.tasks.align import Aligner
-from trellis.tasks.extract import Extractor
-from trellis.tasks.induce import Inducer
-from trellis.tasks.induce_trees import TreeInducer
-from trellis.tasks.transfer import Transfer
 
 from .isolating import IsolatingEngine
 

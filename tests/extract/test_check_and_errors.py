@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from tests.hostile.command import run
+from trellis.apps.extract.check import check_rules
+from trellis.apps.extract.field_errors import Mistake, confusions
 from trellis.constraints import parse_rules
 from trellis.data.tokens import as_texts
 from trellis.data.vocabulary import Vocabulary
-from trellis.tasks.check import check_rules
-from trellis.tasks.field_errors import Mistake, confusions
 
 RULES = """
 labels = ["NAME", "YEAR"]

@@ -10,11 +10,11 @@ import pytest
 
 from tests.hostile.command import RULES, run
 from tests.hostile.command import train as trained
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.extract.extractor import Extractor
 from trellis.data.tokens import as_texts, fields_of
 from trellis.metrics.calibration import calibration
 from trellis.structures import Chain
-from trellis.tasks.confidence import field_probabilities
-from trellis.tasks.extract import Extractor
 
 FREE = 'labels = ["A", "B", "O"]\n'
 WORDS = [["x", "y", "x"], ["y"], ["x", "x", "z", "y"]]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.extract.samples import advertisements, citations, rules_of
+from trellis.apps.extract.explain import explain, trained_utility, utility
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.extract.word_classes import WordClasses, word_class
+from trellis.data.text_files import Extracted, json_record, read_labelled, write_extracted
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, InfeasibleError, ModelFileError, UnknownNameError
-from trellis.tasks.explain import explain, trained_utility, utility
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import Extracted, json_record, read_labelled, write_extracted
-from trellis.tasks.word_classes import WordClasses, word_class
 
 pytestmark = pytest.mark.slow
 

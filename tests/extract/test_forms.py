@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from trellis import Extractor
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.extract.explain import explain, utility
+from trellis.apps.extract.relaxed import predict_relaxed
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
-from trellis.tasks.confidence import field_probabilities
-from trellis.tasks.explain import explain, utility
-from trellis.tasks.relaxed import predict_relaxed
 
 RULES = """
 labels = ["AUTHOR", "TITLE", "DATE"]

@@ -7,10 +7,10 @@ import pytest
 
 from tests.extract.samples import citations, rules_of
 from tests.extract.test_extractor import bare
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.extract.features import TokenFeatures
 from trellis.errors import ModelFileError, UnknownNameError
 from trellis.models import CRF, load_model
-from trellis.tasks.extract import Extractor
-from trellis.tasks.token_features import TokenFeatures
 
 FEW, MANY, TEST = citations(8, 1), bare(citations(40, 2)), citations(20, 3)
 

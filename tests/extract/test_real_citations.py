@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.extract.samples import rules_of
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled, read_texts
+from trellis.apps.extract.extractor import Extractor
+from trellis.data.text_files import read_labelled, read_texts
 
 pytestmark = pytest.mark.slow
 

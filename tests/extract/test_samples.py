@@ -1,7 +1,7 @@
 """The samples that ship with the project are what the pages say they are."""
 
 from tests.extract.samples import EXAMPLES
-from trellis.tasks.extract_files import read_labelled, read_texts
+from trellis.data.text_files import read_labelled, read_texts
 
 
 def test_shipped_samples_are_five_labelled_and_three_hundred_others():

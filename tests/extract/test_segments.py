@@ -9,14 +9,14 @@ import pytest
 from structures.segment_twin import all_segmentations
 
 from tests.extract.test_cli import run
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.extract.extractor import Extractor
 from trellis.data.bio import everywhere, runs, where_needed
+from trellis.data.text_files import read_labelled
 from trellis.data.tokens import fields_of
 from trellis.errors import DataError
 from trellis.metrics.fields import score_fields
 from trellis.models import load_model
-from trellis.tasks.confidence import field_probabilities
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled
 
 RULES = """
 labels = ["NAME", "YEAR"]

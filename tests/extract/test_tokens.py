@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extract.test_cli import run
+from trellis.apps.extract.extractor import Extractor
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import Tokeniser, fields_of, joined, tokenise
 from trellis.errors import DataError
 from trellis.models import load_model
-from trellis.tasks.extract import Extractor
 
 TEXTS = st.one_of(st.text(), st.text(alphabet="ab1 .,-'@/:_é\t\u00a0\u2028ﬁ$http"))
 

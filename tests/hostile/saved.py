@@ -15,8 +15,19 @@ import numpy as np
 
 from tests.hostile.command import FEW, RULES
 from tests.relate import sample
+from trellis.apps.aggregate.aggregator import Aggregator
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.induce.inducer import Inducer, tag_text
+from trellis.apps.match.matcher import Matcher
+from trellis.apps.parse.parser import Parser
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.parse.transfer import Transfer
+from trellis.apps.parse.tree_inducer import TreeInducer
+from trellis.apps.relate.relater import Relater
 from trellis.constraints import arcs, column, count, few_labels_per, label, shares, word
 from trellis.data.sentence import Sentence
+from trellis.data.text_files import read_labelled
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
@@ -25,17 +36,6 @@ from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveB
 from trellis.models.alignment import AlignmentModel
 from trellis.models.matching import GraphPairs, StringPairs
 from trellis.models.vote_hmm import VoteHMM
-from trellis.tasks.aggregate import Aggregator
-from trellis.tasks.align import Aligner
-from trellis.tasks.extract import Extractor
-from trellis.tasks.extract_files import read_labelled
-from trellis.tasks.induce import Inducer, tag_text
-from trellis.tasks.induce_trees import TreeInducer
-from trellis.tasks.match import Matcher
-from trellis.tasks.parse import Parser
-from trellis.tasks.relate import Relater
-from trellis.tasks.tag import Tagger
-from trellis.tasks.transfer import Transfer
 
 TEXT = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "sees", "a", "dog"], ["dogs"], []]
 TAGS = [["D", "N", "V"], ["D", "N", "V"], ["D", "N", "V", "D", "N"], ["N"], []]

@@ -191,7 +191,7 @@ def test_an_output_beside_its_input_is_written(folder, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["text.txt", "text.tsv", "text.conll"])
 def test_a_stray_carriage_return_is_told_before_any_work(name, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("trellis.tasks.induce.Inducer.fit", lambda *_: pytest.fail("the work began"))
+    monkeypatch.setattr("trellis.apps.induce.inducer.Inducer.fit", lambda *_: pytest.fail("the work began"))
     (tmp_path / name).write_bytes(b"a\nb\rc\nd\r\n")
     assert run("induce", tmp_path / name, "-o", tmp_path / "out") == 2
     told = capfd.readouterr().err
@@ -220,7 +220,7 @@ def test_labels_that_columns_cannot_hold_are_told_before_prediction(tmp_path, ca
     rules = 'labels = ["NAME", "A\\tB"]\n[[rule]]\ncount = "NAME"\nat_least = 1\npenalty = 1\n'
     model = train(tmp_path, rules, "Ann\tNAME\n")
     assert run("predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.jsonl", "--threads", 1) == 0
-    monkeypatch.setattr("trellis.tasks.relaxed.predict_relaxed", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr("trellis.apps.extract.relaxed.predict_relaxed", lambda *_, **__: pytest.fail("the work began"))
     capfd.readouterr()
     assert run("predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.tsv") == 2
     assert "'A\\tB' contains '\\t'" in capfd.readouterr().err

@@ -11,6 +11,7 @@ import warnings
 import pytest
 
 from tests.hostile.command import RULES, run, start, train
+from trellis.apps.extract.word_classes import word_class
 from trellis.constraints import compile_constraints, label, word
 from trellis.constraints.condition import Matches
 from trellis.data.batch import Batch
@@ -18,7 +19,6 @@ from trellis.data.tokens import tokenise
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError
 from trellis.structures import ChainParts
-from trellis.tasks.word_classes import word_class
 
 EXPLODING = [
     (r"(a+)+$", "a" * 40 + "b"),

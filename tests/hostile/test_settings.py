@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.hostile.command import run
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.induce.inducer import Inducer
 from trellis.constraints import count
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, TrellisError
 from trellis.learn import CCM, UEM, CoDL, tune
 from trellis.learn.margin import JLIS, MIRA, SSVM
 from trellis.models import CRF, HMM, MaxEnt, NaiveBayes, load_model
-from trellis.tasks.extract import Extractor
-from trellis.tasks.induce import Inducer
 
 TEXT, TAGS = [["a", "b"], ["b", "a", "a"]], [["X", "Y"], ["Y", "X", "X"]]
 RULES = 'labels = ["X", "Y"]\n[[rule]]\ncount = "X"\nat_least = 1\npenalty = 1\n'

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.hostile.saved import NEW, PAIRS, SAVED, TAGS, TEXT
+from trellis.apps.align.aligner import Aligner
 from trellis.constraints import count
 from trellis.data.archive import read_archive, write_archive
 from trellis.errors import DataError, ModelFileError
 from trellis.learn import UEM
 from trellis.models import HMM, load_model, saving
-from trellis.tasks.align import Aligner
 
 pytestmark = pytest.mark.slow
 

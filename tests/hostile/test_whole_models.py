@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from tests.hostile.command import RULES, run, start, train
+from trellis.apps.extract.extractor import Extractor
 from trellis.data.archive import read_archive, write_archive
 from trellis.errors import ModelFileError
-from trellis.tasks.extract import Extractor
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ OPENED = """
 import sys
 opened = []
 sys.addaudithook(lambda event, values: opened.append(str(values[0])) if event == "open" else None)
-from trellis.tasks.extract import Extractor
+from trellis.apps.extract.extractor import Extractor
 Extractor.load(sys.argv[1])  # imports what it needs
 opened.clear()
 Extractor.load(sys.argv[1])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from trellis.apps.induce.inducer import Inducer, tag_text
 from trellis.cli.app import app
 from trellis.constraints import dictionary
 from trellis.learn import UEM
 from trellis.models import HMM, load_model
-from trellis.tasks.induce import Inducer, tag_text
 
 from .toy import WORDS, sentences
 

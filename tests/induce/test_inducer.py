@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from trellis.apps.induce.inducer import Inducer, closed_dictionary, tag_text
+from trellis.apps.induce.state_features import tag_with_states, train_tagger
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.metrics.induction import score_induction
 from trellis.models import HMM, load_model
-from trellis.tasks.induce import Inducer, closed_dictionary, tag_text
-from trellis.tasks.state_features import tag_with_states, train_tagger
 
 from .toy import WORDS, sentences
 

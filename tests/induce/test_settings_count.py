@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from trellis.apps.induce.inducer import Inducer
 from trellis.cli.app import app
 from trellis.errors import DataError
-from trellis.tasks.induce import Inducer
 
 from .toy import sentences
 

@@ -30,12 +30,12 @@ from trellis import (
     Parser,
     TreeInducer,
 )
+from trellis.apps.align.decoding import Links
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.parse.transfer import Transfer
 from trellis.constraints import count
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
-from trellis.tasks.align_decoding import Links
-from trellis.tasks.tag import Tagger
-from trellis.tasks.transfer import Transfer
 
 from .corpora import LABELS, tagged_sentences
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trellis.apps.induce.inducer import Inducer
 from trellis.constraints import count
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
@@ -13,7 +14,6 @@ from trellis.learn.direct import DirectStep
 from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.training import Training
 from trellis.models import HMM
-from trellis.tasks.induce import Inducer
 
 WORDS = ["walks", "talks", "walked", "talked", "dog", "dogs", "Anna", "-", "the", "12"]
 LABELS = ["A", "B", "C"]

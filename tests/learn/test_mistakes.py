@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from trellis import CRF, HMM, UEM, Inducer, MaxEnt, NaiveBayes, compile_constraints, load_model
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.extract.extractor import Extractor
 from trellis.constraints import count, label, word
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, NotFittedError, TrellisError, UnknownNameError
 from trellis.learn import CCM, CoDL
-from trellis.tasks.align import Aligner
-from trellis.tasks.extract import Extractor
 
 X = [["a", "b"], ["b", "a", "a"]]
 Y = [["X", "Y"], ["Y", "X", "X"]]

@@ -9,12 +9,12 @@ import pytest
 from sklearn.base import clone
 
 from trellis import load_model
+from trellis.apps.match.matcher import Matcher
+from trellis.apps.parse.parser import Parser
+from trellis.apps.parse.tagger import Tagger
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 from trellis.metrics.ranking import ranks, score_ranking
-from trellis.tasks.match import Matcher
-from trellis.tasks.parse import Parser
-from trellis.tasks.tag import Tagger
 
 LETTERS = dict(zip("abdegiklmnoprstu", "αβδεγικλμνοπρστυ", strict=True))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from trellis.apps.match.figure import _draw, plot_matches
+from trellis.apps.match.matcher import Match
 from trellis.errors import DataError
 from trellis.report.figure import BAD, GOOD, new_figure
-from trellis.report.matching import _draw, plot_matches
-from trellis.tasks.match import Match
 
 MATCH = Match(True, 0.5, [("sh", "σ"), ("a", ""), ("", "$"), ("n", "ν")], [1.0, -0.2, -0.5, 0.4])
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from structures.tree_twin import all_trees, nearest_arcs
 
+from trellis.apps.parse.tree_inducer import TreeInducer
+from trellis.apps.parse.tree_text import Stripped
 from trellis.cli.app import main
 from trellis.constraints import arcs, column
 from trellis.data.conllu import read_conllu, write_conllu
@@ -16,8 +18,6 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models import DMV, load_model
 from trellis.models.dmv import LEFT, NONE_YET, RIGHT, SOME
-from trellis.tasks.induce_trees import TreeInducer
-from trellis.tasks.tree_text import Stripped
 
 from .toy import pairs, treebank
 

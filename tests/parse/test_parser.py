@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from trellis.apps.parse.parser import COLUMNS, Parser, compare
+from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.cli.app import main
 from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.sentence import Sentence
@@ -14,8 +16,6 @@ from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, score_trees
 from trellis.models import load_model, tree_pieces
 from trellis.models.dmv import DMV
-from trellis.tasks.induce_trees import TreeInducer
-from trellis.tasks.parse import COLUMNS, Parser, compare
 
 from .toy import treebank
 

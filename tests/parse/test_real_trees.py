@@ -6,9 +6,9 @@ from itertools import islice
 
 import pytest
 
+from trellis.apps.parse.parser import COLUMNS, Parser, compare
+from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.data.conllu import read_conllu
-from trellis.tasks.induce_trees import TreeInducer
-from trellis.tasks.parse import COLUMNS, Parser, compare
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow]
 

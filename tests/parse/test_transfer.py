@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trellis.apps.parse.conserved import ETAS, conserved, loosest
+from trellis.apps.parse.parser import Parser, tagged
+from trellis.apps.parse.projected_arcs import SentencePair, coverage, is_fragment, projected
+from trellis.apps.parse.transfer import Transfer, usable_pairs
+from trellis.apps.parse.tree_text import strip
 from trellis.cli.app import main
 from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import ArcParser, load_model
-from trellis.tasks.conserved import ETAS, conserved, loosest
-from trellis.tasks.parse import Parser, tagged
-from trellis.tasks.projected_arcs import SentencePair, coverage, is_fragment, projected
-from trellis.tasks.transfer import Transfer, usable_pairs
-from trellis.tasks.tree_text import strip
 
 from .toy import treebank
 

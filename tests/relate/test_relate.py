@@ -11,6 +11,9 @@ import pytest
 
 from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.relate import relater as relate
+from trellis.apps.relate.relater import ANY_NUMBER, Relater
 from trellis.cli.app import main
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
 from trellis.data.sentence import Sentence
@@ -23,9 +26,6 @@ from trellis.models.relation_model import MOST_SUMMED
 from trellis.projection import project
 from trellis.projection.kernels import graph
 from trellis.search.prices import penalised_value
-from trellis.tasks import relate
-from trellis.tasks.relate import ANY_NUMBER, Relater
-from trellis.tasks.tag import Tagger
 
 from .sample import RULES, bare, sentences
 
@@ -300,7 +300,7 @@ def test_counts_like_labelled_need_labelled_data(relater):
 
 
 def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeypatch):
-    monkeypatch.setattr("trellis.tasks.mentions.MentionFinder.find", lambda finder, texts: list(texts))
+    monkeypatch.setattr("trellis.apps.relate.mentions.MentionFinder.find", lambda finder, texts: list(texts))
     [found] = relater.predict([RelatedText(("and", "then", ","))])
     assert (found.mentions, found.relations) == ((), ())
 

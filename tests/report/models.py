@@ -27,9 +27,9 @@ from trellis.data.conllu import read_conllu
 from trellis.data.pair_files import PairLine
 from trellis.data.related import read_related
 from trellis.data.sentence import Sentence
+from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.voted_files import read_voted
 from trellis.metrics.alignment import read_links
-from trellis.tasks.extract_files import read_labelled, read_texts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GARDEN = EXAMPLES / "garden"

@@ -27,28 +27,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from trellis._version import __version__
-from trellis.cli import (
-    aggregate,
-    align,
-    check,
-    errors,
-    evaluate,
-    explain,
-    fast_align,
-    induce,
-    induce_trees,
-    info,
-    match,
-    parse,
-    predict,
-    propose,
-    relate,
-    report,
-    tag,
-    tokens,
-    train,
-    transfer,
-)
+from trellis.apps.aggregate import commands as aggregate
+from trellis.apps.align import commands as align
+from trellis.apps.align import fast_align
+from trellis.apps.extract.commands import check, errors, explain, predict, propose, tokens, train
+from trellis.apps.induce import commands as induce
+from trellis.apps.match import commands as match
+from trellis.apps.parse.commands import induce_trees, parse, tag, transfer
+from trellis.apps.relate import commands as relate
+from trellis.cli import evaluate, info, report
 from trellis.cli.habits import answering
 from trellis.cli.options import in_flags
 from trellis.data.files import reason

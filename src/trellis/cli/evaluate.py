@@ -89,8 +89,8 @@ def _check_same_sentences(gold: str, output: str, truth: list[Sentence], found: 
 
 
 def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
+    from trellis.data.text_files import read_beside
     from trellis.metrics.fields import score_fields
-    from trellis.tasks.extract_files import read_beside
 
     truth, found = read_beside(gold, output)
     scores = score_fields(*([t.sentence.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
@@ -163,9 +163,9 @@ def _tagged(path: str) -> list[Sentence]:
 
 
 def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
+    from trellis.apps.parse.parser import COLUMNS, compare
     from trellis.data.columns import FILLER
     from trellis.data.conllu import read_conllu
-    from trellis.tasks.parse import COLUMNS, compare
 
     truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))
     _check_same_sentences(gold, output, truth, found, f"parse {gold} itself")

@@ -97,8 +97,8 @@ def _texts(model: Any, path: str, word_column: int, label_column: int) -> list[A
     from trellis.data.conllu import read_conllu
     from trellis.data.pair_files import read_pairs
     from trellis.data.related import read_related
+    from trellis.data.text_files import read_either
     from trellis.data.voted_files import read_voted
-    from trellis.tasks.extract_files import read_either
 
     kind = type(model).__name__
     if kind == "Relater":

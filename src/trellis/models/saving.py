@@ -31,8 +31,8 @@ from trellis.models.estimator import Estimator
 from trellis.models.hints import check_hints, check_table, hints_of
 
 _CLASSES = {
-    "Aggregator": "trellis.tasks.aggregate",
-    "Aligner": "trellis.tasks.align",
+    "Aggregator": "trellis.apps.aggregate.aggregator",
+    "Aligner": "trellis.apps.align.aligner",
     "AlignmentModel": "trellis.models.alignment.model",
     "ArcLabeller": "trellis.models.arc_labeller",
     "ArcParser": "trellis.models.arc_parser",
@@ -40,7 +40,7 @@ _CLASSES = {
     "CRF": "trellis.models.crf",
     "CoDL": "trellis.learn.codl",
     "DMV": "trellis.models.dmv",
-    "Extractor": "trellis.tasks.extract",
+    "Extractor": "trellis.apps.extract.extractor",
     "GraphPairs": "trellis.models.matching.graph_pairs",
     "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
@@ -48,7 +48,7 @@ _CLASSES = {
     "LCLR": "trellis.learn.margin.lclr",
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
-    "Matcher": "trellis.tasks.match",
+    "Matcher": "trellis.apps.match.matcher",
     "MaxEnt": "trellis.models.maxent",
     "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
@@ -57,12 +57,12 @@ _CLASSES = {
     "SemiCRF": "trellis.models.semi_crf",
     "StringPairs": "trellis.models.matching.string_pairs",
     "UEM": "trellis.learn.uem",
-    "Parser": "trellis.tasks.parse",
-    "Relater": "trellis.tasks.relate",
+    "Parser": "trellis.apps.parse.parser",
+    "Relater": "trellis.apps.relate.relater",
     "RelationModel": "trellis.models.relation_model",
-    "Transfer": "trellis.tasks.transfer",
-    "Tagger": "trellis.tasks.tag",
-    "TreeInducer": "trellis.tasks.induce_trees",
+    "Transfer": "trellis.apps.parse.transfer",
+    "Tagger": "trellis.apps.parse.tagger",
+    "TreeInducer": "trellis.apps.parse.tree_inducer",
     "VoteHMM": "trellis.models.vote_hmm",
 }
 """Class -> module, of everything that ``load_model`` brings back."""

@@ -41,15 +41,15 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
         features for learners of such, with ``gold`` labels, and of views a list of what each sees
     history : rounds of a run; None: those that the model keeps
     """
-    from trellis.report.alignment_page import alignment_page
-    from trellis.report.fields_page import fields_page
+    from trellis.apps.aggregate.section import votes_page
+    from trellis.apps.align.section import alignment_page
+    from trellis.apps.extract.section import fields_page
+    from trellis.apps.match.section import matches_page
+    from trellis.apps.parse.section import trees_page
+    from trellis.apps.relate.section import relations_page
     from trellis.report.labels_page import labels_page, tags_page
     from trellis.report.margins_page import margins_page
-    from trellis.report.matches_page import matches_page
-    from trellis.report.relations_page import relations_page
-    from trellis.report.trees_page import trees_page
     from trellis.report.views_page import views_page
-    from trellis.report.votes_page import votes_page
 
     kinds: dict[str, Callable[..., Page]] = {
         "Aligner": alignment_page, "Extractor": fields_page, "Parser": trees_page, "TreeInducer": trees_page,

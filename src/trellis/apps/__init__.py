@@ -1,0 +1,1 @@
+"""Applications, one folder each: estimator, features, commands and report section of a task."""

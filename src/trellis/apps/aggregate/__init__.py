@@ -1,0 +1,1 @@
+"""Weak labels: one labelling from the votes of several labelling functions."""

@@ -1,0 +1,233 @@
+"""``trellis aggregate``: one labelling with probabilities from the guesses of several labelling functions.
+
+As many results come out as texts went in, of all files in order. Results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import json as _json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.checks import check_files, flags, refuse_beside
+from trellis.cli.console import plain_console, visible
+from trellis.cli.options import (
+    DECODING,
+    GAMMA,
+    KNOWLEDGE,
+    ROUNDS,
+    Engine,
+    Force,
+    History,
+    Json,
+    Output,
+    Quiet,
+    Save,
+    SomeModel,
+    Threads,
+    file_option,
+    flag,
+    jobs,
+    name_option,
+    number_option,
+    wants_json,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.apps.aggregate.aggregator import Aggregator
+    from trellis.data.ragged import FloatArray
+    from trellis.data.voted import VotedText
+
+ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
+TRAINING = flags(
+    "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "rounds",
+    "gamma", "history",
+)  # fmt: skip
+"""Options that training alone reads."""
+
+
+def aggregate(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES", help="Texts with votes: a WRENCH folder or .json, .jsonl, or columns (.tsv)."),
+    ],
+    output: Output = "-",
+    accuracies: Annotated[
+        str | None, file_option("--accuracies", help="Write the estimated accuracy of each function here.")
+    ] = None,
+    save: Save = None,
+    model: SomeModel = None,
+    entity_bias: Annotated[
+        float,
+        number_option("--entity-bias", help="Added to the log-score of every entity.", panel=DECODING),
+    ] = 2.0,
+    no_short_forms: Annotated[
+        bool, flag("--no-short-forms", help="Ignore abbreviations that a text explains.", panel=DECODING)
+    ] = False,
+    rounds: Annotated[int, ROUNDS] = 100,
+    gamma: Annotated[float, GAMMA] = 1.0,
+    rules: Annotated[
+        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
+    ] = None,
+    labels: Annotated[
+        str | None,
+        name_option("--labels", help="Types or labels there are, `A,B`. Default: those voted for.", panel=KNOWLEDGE),
+    ] = None,
+    coarse: Annotated[
+        list[str] | None,
+        name_option("--coarse", help="A vote that means one of several, `NAME=A,B`; repeatable.", panel=KNOWLEDGE),
+    ] = None,
+    accuracy: Annotated[
+        float,
+        number_option(
+            "--accuracy", min=0.0, max=1.0, help="Prior share of right votes of every function.", panel=KNOWLEDGE
+        ),
+    ] = 0.9,
+    prior_strength: Annotated[
+        float,
+        number_option(
+            "--prior-strength",
+            min=0.0,
+            help="Weight of that prior, times the function's votes; 0: plain EM.",
+            panel=KNOWLEDGE,
+        ),
+    ] = 10.0,
+    all_functions: Annotated[
+        bool,
+        flag("--all-functions", help="Use all functions of WRENCH, not only the recommended ones.", panel=KNOWLEDGE),
+    ] = False,
+    json: Json = False,
+    force: Force = False,
+    history: History = None,
+    threads: Threads = None,
+    engine: Engine = None,
+    quiet: Quiet = False,
+) -> None:
+    """Combine the votes of labelling functions into one labelling.
+
+    `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels
+    the texts; `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.
+    """
+    from trellis.apps.aggregate.aggregator import Aggregator
+    from trellis.data.files import text_of
+    from trellis.data.voted_files import read_voted
+    from trellis.engine.progress import Progress
+
+    if model is not None:
+        refuse_beside(context, "--model", "labels without training", TRAINING)
+    read = {"files": files, "--rules": rules, "--model": model}
+    written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
+    check_files(read, written, labels=("--output",), force=force)
+    kinds, meanings = _listed(labels), _coarse(coarse or [])
+    with Progress("reading", None, not quiet) as progress:
+        texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
+    if not texts:
+        raise DataError("there is no text in " + ", ".join(files))
+    if model is not None:
+        made = Aggregator.load(model, n_jobs=jobs(threads))
+        with Progress("labelling", 2, not quiet) as progress:
+            progress.advance(0, "labels")
+            found = made.predict(texts)
+            progress.advance(1, "probabilities")
+            probabilities = made.predict_proba(texts)
+            progress.advance(2)
+    else:
+        own = None if rules is None else text_of(rules)
+        made = Aggregator(
+            kinds, coarse=meanings, accuracy=accuracy, prior_strength=prior_strength, entity_bias=entity_bias,
+            short_forms=not no_short_forms, rules=own, rules_path=rules or "rules", gamma=gamma, max_iter=rounds,
+            n_jobs=jobs(threads), engine=engine, verbose=not quiet,
+        ).fit(texts)  # fmt: skip
+        found, probabilities = made.labels_, made.probabilities_
+        if save is not None:
+            made.save(save)
+        if history is not None:
+            made.history_.save(history)
+    on_screen = output == "-" and sys.stdout.isatty()  # a bar between the labels would spoil both
+    with Progress("writing", len(texts), not quiet and not on_screen) as progress:
+        rows = zip(texts, found, probabilities, strict=True)
+        _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
+    if accuracies is not None:
+        _write_accuracies(accuracies, made, json)
+    elif not quiet and model is None:
+        _show_accuracies(made)
+
+
+def _listed(names: str | None) -> list[str] | None:
+    if names is None:
+        return None
+    parts = [part.strip() for part in names.split(",")]
+    if not all(parts):
+        raise DataError(f"--labels takes names with commas between them, `A,B`, but got {names!r}")
+    return parts
+
+
+def _coarse(given: Sequence[str]) -> dict[str, list[str]]:
+    found = {}
+    for one in given:
+        name, equals, parts = one.partition("=")
+        own = _listed(parts) if equals and name.strip() and parts else None
+        if own is None:
+            raise DataError(f"--coarse takes a name and what it may mean, `NAME=A,B`, but got {one!r}")
+        found[name.strip()] = own
+    return found
+
+
+def _write(
+    output: str, found: Iterable[tuple[VotedText, Sequence[str], FloatArray]], names: Sequence[str], json: bool
+) -> None:  # fmt: skip
+    from trellis.data.columns import write_columns
+    from trellis.data.files import writing
+    from trellis.data.sentence import Sentence
+
+    number = {name: k for k, name in enumerate(names)}
+
+    def sure() -> Iterator[tuple[VotedText, Sequence[str], list[float]]]:
+        for text, own, node in found:
+            yield text, own, [round(float(node[t, number[label]]), 6) for t, label in enumerate(own)]
+
+    if json:
+        with writing(output) as out:
+            for text, own, share in sure():
+                record = {"tokens": text.tokens, "labels": own, "probability": share}
+                out.write(_json.dumps(record, ensure_ascii=False) + "\n")
+        return
+    rows = (
+        Sentence(text.tokens, tuple(own), {"probability": tuple(f"{p:.4f}" for p in share)})
+        for text, own, share in sure()
+    )
+    write_columns(output, rows, columns={"probability": 2}, keep_empty=True)
+
+
+def _write_accuracies(path: str, made: Aggregator, json: bool) -> None:
+    from trellis.data.files import writing
+
+    with writing(path) as out:
+        if json or path.lower().endswith(".json"):
+            table: dict[str, Any] = {
+                name: {"accuracy": a.accuracy, "votes": a.votes, "coverage": a.coverage}
+                for name, a in made.accuracies_.items()
+            }
+            out.write(_json.dumps(table, ensure_ascii=False, indent=1) + "\n")
+            return
+        out.write("function\taccuracy\tvotes\tcoverage\n")
+        for name, a in made.accuracies_.items():
+            out.write(f"{visible(name)}\t{_shown(a.accuracy)}\t{a.votes}\t{a.coverage:.4f}\n")
+
+
+def _show_accuracies(made: Aggregator) -> None:
+    """The table on standard error: standard output may hold the labels."""
+    console = plain_console(stderr=True, soft_wrap=True)
+    width = max(len("function"), *(len(visible(name)) for name in made.accuracies_))
+    console.print(f"{'function':<{width}}  accuracy   votes  coverage")
+    for name, a in made.accuracies_.items():
+        console.print(f"{visible(name):<{width}}  {_shown(a.accuracy):>8}  {a.votes:6d}  {a.coverage:8.4f}")
+
+
+def _shown(accuracy: float | None) -> str:
+    return "-" if accuracy is None else f"{accuracy:.4f}"

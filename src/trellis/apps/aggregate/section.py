@@ -1,0 +1,48 @@
+"""The page of an aggregator: what is estimated of each function, and the tokens on which it is least sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from trellis.apps.aggregate.aggregator import Aggregator
+from trellis.data.voted import VotedText
+from trellis.report.page import Page, heat, percent, table, text
+
+SHOWN = 4
+LONGEST = 20
+
+
+def votes_page(aggregator: Aggregator, texts: Sequence[VotedText], _: Any) -> Page:
+    """See :func:`trellis.report.pages.report`."""
+    page = Page("Weak labels", f"{len(texts)} texts, {len(aggregator.accuracies_)} functions")
+    rows = [
+        (name, "" if one.accuracy is None else percent(one.accuracy), one.votes, percent(one.coverage))
+        for name, one in aggregator.accuracies_.items()
+    ]
+    page.add(
+        "What is estimated of each function",
+        text("Without a gold label, in expectation under the model."),
+        table(("function", "right", "votes", "tokens voted on"), rows),
+    )
+    names = list(aggregator.label_names_)
+    posteriors = aggregator.predict_proba(texts)
+    doubt = [
+        float((1.0 - p.max(axis=1)).sum()) if 0 < len(p) <= LONGEST else -1.0 for p in posteriors
+    ]  # fmt: skip
+    pieces = []
+    for n in sorted(range(len(texts)), key=lambda n: (-doubt[n], n))[:SHOWN]:
+        if doubt[n] < 0:
+            break
+        used = [k for k in range(len(names)) if posteriors[n][:, k].max() > 0.05]
+        pieces.append(
+            heat([names[k] for k in used], list(texts[n].tokens), np.asarray(posteriors[n])[:, used].T, "labels")
+        )
+        votes = {f: [v or "" for v in own] for f, own in texts[n].votes.items() if any(own)}
+        cells = "".join(f"<li>{escape(f)}: {escape(' '.join(v or '·' for v in own))}</li>" for f, own in votes.items())
+        pieces.append(f"<ul>{cells}</ul>" if cells else "")
+    page.add("Where it is least sure", *pieces)
+    return page

@@ -1,0 +1,434 @@
+"""Word alignment, whole: texts in, links out.
+
+>>> from trellis.apps.align.aligner import Aligner
+>>> pairs = [
+...     ("the house", "la maison"),
+...     ("the blue house", "la maison bleue"),
+...     ("the flower", "la fleur"),
+...     ("blue", "bleue"),
+...     ("a flower", "une fleur"),
+...     ("a house", "une maison"),
+...     ("blue flower", "fleur bleue"),
+... ]
+>>> aligner = Aligner(n_jobs=1).fit(pairs)
+>>> aligner.align([("the blue flower", "la fleur bleue")])[0].pharaoh()
+'0-0 1-2 2-1'
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
+from typing import Any, Self, TypedDict, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.align.decoding import (
+    SYMMETRIZE,
+    Decoding,
+    Links,
+    WriteLinks,
+    decode,
+    link_posteriors,
+    links_of_pairs,
+)
+from trellis.apps.align.hints import Hint, check_links, hints_of_pieces
+from trellis.apps.align.word_links import count_word_links
+from trellis.constraints import Constraint, backward, each, forward, trusted
+from trellis.data.bitext import LONGEST, Bitext
+from trellis.data.checks import check_list
+from trellis.data.files import FilePath
+from trellis.data.storage import Storage, bytes_of
+from trellis.engine import Piece, Placed, engine_for, place_batch
+from trellis.engine.chunks import cut
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
+from trellis.learn.history import History, Round
+from trellis.learn.loop import EStep
+from trellis.learn.training import Training
+from trellis.learn.uem import UEM
+from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
+from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
+from trellis.models.alignment.model import each_pair
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.projection import Item, ShardAnswer
+
+T = TypeVar("T")
+
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "none": (),
+    "agreement": (forward.links == backward.links,),
+    "bijective": (forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+    "both": (forward.links == backward.links, forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+}
+HINT_PRICE = 12.0
+"""What a unit of violation of given links costs, in nats."""
+SMALLEST_GAMMA = 0.05
+"""Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences. At it, the projection is
+within γ · log(number of alignments) of the linear program of γ = 0 (docs/decisions)."""
+THRESHOLD = 0.4
+"""Least posterior of a link of "posterior", where none is given."""
+LEAST_LINK = 1e-3
+"""Links less likely than this are left out of the table of whole words."""
+
+Text = str | Sequence[str]
+THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
+CHUNK = 5_000
+CHUNK_CELLS = 4_000_000
+"""Pairs of new text, and cells of them, that are held at a time."""
+WORTH_PRUNING = 0.75
+"""Share of the table that may stay, at most, where a round's ruling out is acted on."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    threshold: float
+    model: InnerHeader
+
+
+@dataclass(eq=False, repr=False)
+class Aligner(SavedEstimator):
+    """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
+
+    constraint : "both", "agreement", "bijective" or "none", in training
+    decode_constraint : the same at decoding time; None: as in training
+    gamma : temperature of the projection, 0.05 to 10; 1 is posterior regularization, 0.05 close to LP-EM
+    model1_iter, max_iter : rounds of Model 1 and of the HMM
+    symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
+        of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
+        "grow-diag-final-and"
+    threshold : least posterior of a link, the mean of both directions; None: 0.4 of "posterior", and none of the others
+    prefix : letters by which words are told apart, None: all
+    p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
+    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
+        words
+    priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
+    reliability : least expected share of given links that hold
+    projection_tol, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
+        evaluation more
+    random_state : accepted as everywhere; nothing here is random
+    n_jobs : threads, −1: every core
+    memory : what training may use, bytes or such as "4G", None: half of what is free; a text that takes more than a
+        quarter of it is kept on disk, with the same result
+
+    Learned: ``model_``, ``history_``, ``threshold_``.
+    """
+
+    constraint: str = "both"
+    _: KW_ONLY
+    decode_constraint: str | None = None
+    gamma: float = 1.0
+    model1_iter: int = 4
+    max_iter: int = 2
+    symmetrize: str = "posterior"
+    threshold: float | None = None
+    prefix: int | None = 5
+    p_null: float = 0.3
+    concentration: float = 0.15
+    reach: float = 40.0
+    variational: bool = True
+    alike: float = 1.0
+    priors: Mapping[tuple[str, str], float] | None = None
+    reliability: float = 0.9
+    projection_tol: float = 0.05
+    max_evaluations: int = 3
+    random_state: int | None = None
+    n_jobs: int | None = -1
+    engine: Any = None
+    memory: int | str | None = None
+    verbose: bool = False
+
+    not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
+    learned_names = _Names
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def fit(
+        self, pairs: Iterable[tuple[Text, Text]], y: object = None, *, hints: Sequence[Sequence[Hint]] | None = None
+    ) -> Self:
+        """Train on pairs of sentences (strings of words, or lists of them).
+
+        hints : for each pair, links (i, j) that a person or another aligner gave
+        """
+        self._train(pairs, hints)
+        return self
+
+    def fit_align(
+        self,
+        pairs: Iterable[tuple[Text, Text]],
+        *,
+        hints: Sequence[Sequence[Hint]] | None = None,
+        tune: Sequence[GoldLinks] = (),
+    ) -> Iterator[Links]:
+        """Train at once, then give the links of each training pair, in order: what ``align`` gives, in less time.
+
+        tune : gold links of the first pairs, on which the threshold is chosen
+        """
+        if tune and self.symmetrize != "posterior":
+            raise DataError(
+                f"gold links choose the threshold of symmetrize='posterior', and symmetrize is {self.symmetrize!r}: "
+                "leave them out, or give the threshold itself"
+            )
+        first: list[tuple[Text, Text]] = []
+        bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
+        if tune:
+            self.tune_threshold(first, tune)
+        return self._links(bitext, placed, given)
+
+    def _train(
+        self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
+    ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
+        """The text, its shards where they were worked on, and hints by piece."""
+        self._check()
+        hints = None if hints is None else check_links(hints)
+        model = self._new_model()
+        bitext, batch = model.encode_fit(_then_compiling(pairs, hints), storage=Storage(self.memory))
+        given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
+        training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
+        past: list[Round] = []
+        step: EStep | None = None
+        for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
+            if rounds == 0:
+                continue
+            model.kind = kind
+            # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
+            learner = UEM(
+                model, self._constraints(self.constraint, given), gamma=self.gamma if kind == "hmm" else 1.0,
+                start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol,
+                max_evaluations=self.max_evaluations, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
+            )  # fmt: skip
+            with warnings.catch_warnings():
+                # Few evaluations per pair are meant: see docs/alignment.md.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                step = learner.step_of(training) if step is None else step
+                learner.train(training, step)
+            past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
+        self.history_ = History(past)
+        self.model_ = model.trimmed()
+        self.threshold_ = THRESHOLD if self.threshold is None else self.threshold
+        assert step is not None  # there is at least one round
+        return bitext, step.placed[0], given
+
+    def _new_model(self) -> AlignmentModel:
+        return AlignmentModel(
+            p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
+            prefix=self.prefix, alike=self.alike, priors=self.priors,
+        )  # fmt: skip
+
+    def align(
+        self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None
+    ) -> list[Links]:
+        """Links of each pair; an empty side gives none."""
+        return list(self.align_stream(pairs, hints=hints))
+
+    def predict(self, X: Iterable[tuple[Text, Text]]) -> list[Links]:
+        """The same as :meth:`align`, under scikit-learn's name."""
+        return self.align(X)
+
+    def score(self, X: Iterable[tuple[Text, Text]], y: Sequence[GoldLinks]) -> float:
+        """1 − AER of the links found against gold links."""
+        return 1.0 - score_links(self.align(X), y).aer
+
+    def align_stream(
+        self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None
+    ) -> Iterator[Links]:
+        """The same one after the other, holding a few thousand pairs at a time."""
+        self._check()
+        hints = None if hints is None else check_links(hints)
+        compile_ahead("align-model")
+        done = 0
+        for chunk in _chunks(pairs):
+            bitext, batch = self._model().look_up(chunk)
+            given = None if hints is None else hints[done : done + len(chunk)]
+            known = hints_of_pieces(bitext, given) if given and any(given) else None
+            yield from self._links(bitext, self._placed(batch), known)
+            done += len(chunk)
+
+    def posteriors(self, pairs: Iterable[tuple[Text, Text]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Of each pair the link posteriors (I, J) of both directions under the decoding constraints.
+
+        A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
+        """
+        bitext, batch = self._model().look_up(list(each_pair(pairs)))
+        grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
+        pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
+        placed = self._placed(batch)
+        for shard, posteriors in zip(placed.shards, self._decoded(placed, None, link_posteriors), strict=True):
+            base = batch.offsets[shard.instances.start]
+            for piece in shard.instances:
+                pair = int(pair_of[piece])
+                i, i_end = bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[bitext.pieces[pair]]
+                j, j_end = bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[bitext.pieces[pair]]
+                cells = slice(batch.offsets[piece] - base, batch.offsets[piece + 1] - base)
+                for grid, link in zip(grids[pair], posteriors, strict=True):
+                    grid[i:i_end, j:j_end] = link[cells].reshape(i_end - i, j_end - j)
+        return grids
+
+    def tune_threshold(self, pairs: Iterable[tuple[Text, Text]], gold: Sequence[GoldLinks]) -> float:
+        """Set ``threshold_`` to the one with the least AER on a small gold set, and return it."""
+        rows = []
+        for ahead, back in self.posteriors(pairs):
+            mean = 0.5 * (ahead.astype(np.float64) + back)
+            rows.append({(int(i), int(j)): float(mean[i, j]) for i, j in np.argwhere(mean >= THRESHOLDS[0])})
+        self.threshold_ = best_threshold(precision_recall_curve(rows, gold, THRESHOLDS))
+        return self.threshold_
+
+    def translations(
+        self, pairs: Iterable[tuple[Text, Text]] | None = None, *, least: float = 1e-4
+    ) -> Iterator[tuple[str, str, float, float]]:
+        """(source, target, t(target | source), t(source | target)) of word pairs with either at least ``least``.
+
+        pairs : sentence pairs, such as the training text. Then words are whole words, and t is the share of a word's
+            expected links in these pairs. None: the model's own tables; these have only the first ``prefix`` letters of
+            words, by which the model tells words apart
+        """
+        if pairs is not None:
+            counted = count_word_links(_chunks(pairs), self.posteriors, LEAST_LINK)
+            yield from counted.translations(least)
+            return
+        model = self._model()
+        rows, columns, pair = model.table_.sources(), model.table_.row_targets, model.tables_.pair
+        for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)):
+            yield (
+                model.source_codes_.names[rows[k]],
+                model.target_codes_.names[columns[k]],
+                float(pair[k, 0]),
+                float(pair[k, 1]),
+            )
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        header, arrays = to_archive(self._model())
+        return {"threshold": self.threshold_, "model": header}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check()
+        self.model_, self.threshold_ = from_archive(names["model"], arrays, AlignmentModel), names["threshold"]
+        if not 0 < self.threshold_ <= 1:
+            raise DataError(f"the learned threshold must lie between 0 and 1 but is {self.threshold_}")
+
+    @classmethod
+    def load(cls, path: FilePath, **overrides: Any) -> Self:
+        """The aligner of a file; parameters that concern decoding or threads may be given anew."""
+        aligner = super().load(path, **overrides)
+        if "threshold" in overrides:
+            aligner.threshold_ = THRESHOLD if aligner.threshold is None else aligner.threshold
+        elif aligner.threshold == THRESHOLD:
+            aligner.threshold = None  # once the default, and of "posterior" alone
+        return aligner
+
+    def _model(self) -> AlignmentModel:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this aligner has not been trained; call fit first")
+        return self.model_
+
+    def _check(self) -> None:
+        if self.symmetrize not in SYMMETRIZE:
+            raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
+        if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
+            raise DataError(f"the threshold must lie between 0 and 1 but is {self.threshold}")
+        for name in ("model1_iter", "max_iter"):
+            if getattr(self, name) < 0:
+                raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
+        if self.model1_iter + self.max_iter == 0:
+            raise DataError("there must be at least one round of training")
+        if not isinstance(self.gamma, Real):
+            raise DataError(f"gamma must be a number (1: posterior regularization) but is {self.gamma!r}")
+        if not SMALLEST_GAMMA <= self.gamma <= 10.0:
+            nearest = f"; nearest to LP-EM, which is γ = 0, is {SMALLEST_GAMMA}" if self.gamma == 0 else ""
+            raise DataError(f"gamma must be between {SMALLEST_GAMMA} and 10 but is {self.gamma}{nearest}")
+        if not 0.0 < self.reliability < 1.0:
+            raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
+        if not 1 <= self.max_evaluations <= 10**9:
+            raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
+        if not self.projection_tol > 0.0:
+            raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
+        bytes_of(self.memory)
+        for name in (self.constraint, self.decode_constraint or "none"):
+            if name not in CONSTRAINTS:
+                raise UnknownNameError("constraint", name, CONSTRAINTS)
+        self._new_model().check()
+
+    def _constraints(self, kind: str, given: Sequence[Sequence[Hint]] | None) -> list[Constraint]:
+        hints = [] if given is None else [trusted(links=given, at_least=self.reliability).penalty(HINT_PRICE)]
+        return [*CONSTRAINTS[kind], *hints]
+
+    def _decoded(
+        self,
+        placed: Placed[Any],
+        given: list[list[Hint]] | None,
+        then: Callable[[Item, ShardAnswer], T],
+    ) -> Iterator[T]:
+        """What ``then`` makes of each shard's posterior under the decoding constraints."""
+        kind = self.decode_constraint or self.constraint
+        constraints = [self._constraints(kind, None)] * len(placed)
+        if given is not None:
+            runs = [shard.instances for shard in placed.shards]
+            constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
+        model = self._model().bare()
+        asked = Decoding(model, self.gamma, self.projection_tol, self.max_evaluations + 1, then)
+        return placed.run(decode, asked, constraints)
+
+    def _links(
+        self,
+        bitext: Bitext,
+        placed: Placed[Any],
+        given: list[list[Hint]] | None,
+    ) -> Iterator[Links]:
+        least = self.threshold_ if self.symmetrize == "posterior" else self.threshold or 0.0
+        write = WriteLinks(SYMMETRIZE[self.symmetrize], least)
+        return links_of_pairs(bitext, self._decoded(placed, given, write))
+
+    def _placed(self, batch: SentencePairs) -> Placed[Piece]:
+        return place_batch(engine_for(self.n_jobs, self.engine), batch)  # type: ignore[arg-type]
+
+
+class _Pruning(Training):
+    """A training whose model drops pairs that a round has ruled out."""
+
+    def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
+        super().update(statistics, free)
+        if isinstance(statistics, AlignmentStatistics):
+            statistics.pairs = np.zeros((0, 2), np.float32)  # as large as the model, and of no use any more
+        self.model.prune(least=WORTH_PRUNING)  # type: ignore[attr-defined]
+
+
+def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
+    """Pairs in runs that are small enough to be held; where a run ends changes nothing in the result."""
+
+    def cells(pair: tuple[Sequence[str], Sequence[str]]) -> int:
+        lengths = len(pair[0]), len(pair[1])
+        return min(lengths[0] * lengths[1], LONGEST * max(lengths))
+
+    return cut(each_pair(pairs), cells, CHUNK_CELLS, CHUNK)
+
+
+def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, Text]]) -> Iterator[tuple[Text, Text]]:
+    """The same pairs, the first n of which are put aside on their way."""
+    for pair in pairs:
+        if len(kept) < n:
+            kept.append(pair)
+        yield pair
+    if len(kept) < n:
+        raise DataError(f"there is gold for {n} pairs but there are only {len(kept)} pairs")
+
+
+def _then_compiling(
+    pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
+) -> Iterator[tuple[Text, Text]]:
+    """The same pairs; when all are read and nothing is wrong with them, kernels are compiled."""
+    n = 0
+    for n, pair in enumerate(check_list(pairs, "sentence pairs"), start=1):  # noqa: B007  how many there were
+        yield pair
+    if hints is not None and len(hints) != n:
+        raise DataError(f"there are hints for {len(hints)} pairs but {n} pairs")
+    compile_ahead("align")
+
+
+def _shapes(bitext: Bitext) -> list[tuple[int, int]]:
+    lengths = [np.diff(offsets[bitext.pieces]).tolist() for offsets in (bitext.source_offsets, bitext.target_offsets)]
+    return list(zip(*lengths, strict=True))

@@ -1,0 +1,146 @@
+"""From an alignment model and sentence pairs to posteriors or links, as pure work on shards (:mod:`trellis.engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.align.kernels import symmetrize as kernel
+from trellis.constraints import Constraint, compile_constraints
+from trellis.constraints.rows import Rows
+from trellis.data.bitext import Bitext
+from trellis.data.ragged import IntArray
+from trellis.engine import Piece
+from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.projection import Item, Projector, ShardAnswer
+
+SYMMETRIZE = {
+    "posterior": kernel.POSTERIOR,
+    "forward": kernel.FORWARD,
+    "backward": kernel.BACKWARD,
+    "intersection": kernel.INTERSECTION,
+    "union": kernel.UNION,
+    "grow-diag": kernel.GROW_DIAG,
+    "grow-diag-final": kernel.GROW_DIAG_FINAL,
+    "grow-diag-final-and": kernel.GROW_DIAG_FINAL_AND,
+}
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of one pair, by source and then target place.
+
+    pairs : (n, 2) places (i, j);  scores : (n,) mean of both directions' posteriors
+    """
+
+    pairs: NDArray[np.int32]
+    scores: NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((int(i), int(j)) for i, j in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def shifted(self, by: int) -> Links:
+        """The same links with all places counted from ``by``."""
+        return Links(self.pairs + np.int32(by), self.scores)
+
+    def pharaoh(self, *, scores: bool = False) -> str:
+        """``0-0 1-2``, or with scores ``0-0:0.98 1-2:0.71``."""
+        if scores:
+            return " ".join(
+                f"{i}-{j}:{p:.4g}" for (i, j), p in zip(self.pairs.tolist(), self.scores.tolist(), strict=True)
+            )
+        return " ".join([f"{i}-{j}" for i, j in self.pairs.tolist()])
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What is asked of every shard of pairs that is aligned.
+
+    then : what is made of a shard's posterior
+    """
+
+    model: AlignmentModel
+    gamma: float
+    projection_tol: float
+    evaluations: int
+    then: Callable[[Item, ShardAnswer], Any]
+
+
+def decode(asked: Decoding, item: Piece, state: Any, constraints: Sequence[Constraint]) -> tuple[Any, Any]:
+    """Project a shard under the model onto constraints and hand the posterior to ``asked.then``."""
+    model, part = asked.model, item.data
+    rows = Rows.none(part.parts)
+    if constraints:
+        rows = compile_constraints(constraints, part, model.label_names_, part.parts)
+    projector = Projector(rows, data=[part], tolerance=asked.projection_tol, most_evaluations=asked.evaluations)
+    return projector.run(model.scores, asked.gamma, then=asked.then, warn=False).results[0], state
+
+
+def link_posteriors(item: Item, answer: ShardAnswer) -> list[NDArray[np.float32]]:
+    """Of both directions, (n_cells,)."""
+    return [member.link.astype(np.float32) for member in answer.posterior.members]
+
+
+@dataclass(frozen=True)
+class ShardLinks:
+    """Links of the pairs of a shard, one after the other.
+
+    offsets : (n_pairs + 1,);  pairs : (n, 2) places within each pair;  scores : (n,)
+    """
+
+    offsets: IntArray
+    pairs: NDArray[np.int32]
+    scores: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WriteLinks:
+    """Makes links of posteriors; method : one of SYMMETRIZE;  threshold : least posterior of a link."""
+
+    method: int
+    threshold: float
+
+    def __call__(self, item: Item, answer: ShardAnswer) -> ShardLinks:
+        part: SentencePairs = item.data
+        posteriors, best = link_posteriors(item, answer), [np.zeros(0, np.int32)] * 2
+        if self.method != kernel.POSTERIOR:
+            best = list(item.rows.q_scores(answer).argmax().outputs)
+        n_cells, offsets = part.n_slots, np.zeros(len(part) + 1, np.int64)
+        rows, columns, scores = np.empty(n_cells, np.int32), np.empty(n_cells, np.int32), np.empty(n_cells)
+        kernel.write_links(
+            part.source_offsets, part.target_offsets, part.offsets, *posteriors, *best, self.method, self.threshold,
+            offsets, rows, columns, scores,
+        )  # fmt: skip
+        n = int(offsets[-1])
+        return ShardLinks(offsets, np.stack((rows[:n], columns[:n]), axis=1), scores[:n].copy())
+
+
+def links_of_pairs(bitext: Bitext, found: Iterator[ShardLinks]) -> Iterator[Links]:
+    """The links of each pair from those of its pieces, shard by shard."""
+    starts = bitext.source_offsets, bitext.target_offsets
+    pending: list[Links] = []
+    pair, piece = 0, 0
+    last = bitext.pieces[1:].tolist()
+    for shard in found:
+        cuts = shard.offsets.tolist()
+        for start, stop in pairwise(cuts):
+            places, first = shard.pairs[start:stop], int(bitext.pieces[pair])
+            if piece > first:
+                places = places + np.array([at[piece] - at[first] for at in starts], np.int32)
+            pending.append(Links(places, shard.scores[start:stop]))
+            piece += 1
+            if piece == last[pair]:
+                yield pending[0] if len(pending) == 1 else _joined(pending)
+                pending, pair = [], pair + 1
+
+
+def _joined(parts: list[Links]) -> Links:
+    return Links(np.concatenate([p.pairs for p in parts]), np.concatenate([p.scores for p in parts]))

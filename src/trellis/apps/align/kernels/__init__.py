@@ -1,0 +1,5 @@
+"""Compiled loops of word alignment."""
+
+from trellis.engine.kernel_cache import guard
+
+guard()

@@ -1,0 +1,1 @@
+"""Field extraction from rules, a few labelled texts and many unlabelled ones."""

@@ -1,0 +1,87 @@
+"""``trellis check``: what the rules of a file would do in texts, before any training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.apps.extract.commands.token_checks import warn_of_tokens
+from trellis.cli.checks import check_files
+from trellis.cli.console import console_for, need_text, print_lines, visible
+from trellis.cli.options import Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trellis.apps.extract.check import RuleCheck
+
+SHOWN = 4
+"""So many words of a rule are shown."""
+
+
+def check(
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
+    text: Annotated[str, typer.Argument(help="Texts: raw, .tsv or .jsonl, with labels or without; `-`: stdin.")] = "-",
+    output: Output = "-",
+    examples: Examples = 3,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show where each rule applies in texts, which never does, and which the labels break, and where.
+
+    `trellis check rules.toml text.txt` needs no model.
+    """
+    from json import dumps
+
+    from trellis.apps.extract.check import check_rules
+    from trellis.apps.extract.rules import label_names
+    from trellis.constraints import parse_rules
+    from trellis.data.files import text_of
+    from trellis.data.text_files import read_either
+
+    check_files({"rules": rules, "text": text}, {"--output": output})
+    parsed = parse_rules(text_of(rules), rules)
+    texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
+    need_text(text, texts)
+    warn_of_tokens(texts, parsed.tokeniser, rules)
+    found = check_rules(parsed, texts, label_names(parsed, texts), examples=examples)
+    if wants_json(output, json):
+        print_lines(output, (dumps(_record(one), ensure_ascii=False) for one in found))
+        return
+    with console_for(output) as console:
+        _print(console, found, len(texts))
+
+
+def _record(one: RuleCheck) -> dict[str, Any]:
+    """A rule as JSON; texts are numbered from 1."""
+    at = [{**vars(place), "text": None if place.text is None else place.text + 1} for place in one.broken_at]
+    first = None if one.first is None else one.first + 1
+    return {**vars(one), "words": dict(one.words), "first": first, "broken_at": at}
+
+
+def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{len(found)} rules in {n_texts} texts", title_justify="left")
+    for name in ("rule", "places", "texts", "broken by labels", "at"):
+        table.add_column(name, justify="left" if name in ("rule", "at") else "right")
+    for one in found:
+        words = [f"{word} ({n})" if n > 1 else word for word, n in one.words[:SHOWN]]
+        more = ["..."] if len(one.words) > SHOWN else []
+        broken = "" if one.broken is None else f"{one.broken} of {one.tested}"
+        table.add_row(visible(one.name), str(one.places), str(one.texts), broken, visible("  ".join([*words, *more])))
+    console.print(table)
+    for one in found:
+        if one.broken:
+            n = f"{one.broken} place{'s' if one.broken > 1 else ''}"
+            console.print(visible(f"{one.name}: the labels break it in {n}"), soft_wrap=True)
+        for place in one.broken_at:
+            console.print(visible(f"  {place}"), soft_wrap=True)
+        if one.broken is not None and one.broken > len(one.broken_at):
+            console.print(f"  ... and {one.broken - len(one.broken_at)} more")
+    never = [one.name for one in found if not one.places]
+    if never:
+        console.print(visible(f"Never applies: {', '.join(never)}"), soft_wrap=True)

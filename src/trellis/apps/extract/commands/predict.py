@@ -1,0 +1,232 @@
+"""``trellis predict``: fields of new texts, as columns, as JSON lines with character spans, or coloured for reading.
+
+As many results come out as texts went in. A text that cannot be read has an empty one, a text that cannot obey the
+rules breaks as little of them as can be; JSON lines say so beside it (``odd``, ``relaxed``), and how many there were is
+told at the end. Fields come with their probability in JSON and for reading, but for texts whose rules were relaxed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.apps.extract.commands.token_checks import PredictedTokens
+from trellis.cli.checks import check_files
+from trellis.cli.console import Few, plain_console, visible
+from trellis.cli.options import (
+    DECODING,
+    FORMAT,
+    RUN,
+    Beam,
+    Force,
+    Json,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    WordColumn,
+    flag,
+    jobs,
+    name_option,
+    wants_json,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trellis.apps.extract.extractor import Extractor
+    from trellis.data.text_files import Extracted
+    from trellis.data.tokens import Text
+
+ANSWERS = {
+    "--rules": "they are obeyed unless --no-rules is given: leave it out",
+    "--format json": "say --json",
+}
+
+
+class Format(StrEnum):
+    """How extracted fields are written."""
+
+    AUTO = "auto"
+    COLUMNS = "columns"
+    VIEW = "view"
+
+
+COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green", "bright_magenta")
+
+
+def predict(
+    model: Model,
+    text: Annotated[
+        str, typer.Argument(help="Texts, one per line; .tsv and .jsonl are read as such; `-`: stdin.")
+    ] = "-",
+    output: Output = "-",
+    no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
+    beam: Beam = None,
+    word_column: WordColumn = 0,
+    format: Annotated[
+        Format,
+        name_option(
+            "--format", help=f"{FORMAT} One of: columns, view, auto (by the name; on a terminal a view)", panel=RUN
+        ),
+    ] = Format.AUTO,
+    bio: Annotated[
+        bool, flag("--bio", help="Write BIO labels in columns. B- begins a field, I- continues it.", panel=RUN)
+    ] = False,
+    json: Json = False,
+    force: Force = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Extract the fields of texts with a trained model.
+
+    `trellis predict -m fields.trellis new.txt -o fields.jsonl`
+    """
+    from trellis.apps.extract.extractor import Extractor
+    from trellis.data.files import shown
+    from trellis.data.text_files import check_labels_writable, kind_of, texts_or_errors, write_extracted
+
+    kind = _kind(output, format, json)
+    if bio and kind != "columns":
+        raise DataError("--bio goes with columns: write to a .tsv file, or say --format columns")
+    labels = () if kind == "view" else ("--output",)
+    check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
+    settings: dict[str, Any] = {"n_jobs": jobs(threads)}
+    if beam is not None:
+        settings["beam"] = beam
+    extractor = Extractor.load(model, **settings)
+    check_labels_writable(extractor.label_names_, kind)
+    texts = texts_or_errors(text, word_column=word_column, tokeniser=extractor.tokeniser_)
+    told = Told(PredictedTokens(extractor, is_cut=kind_of(text) == "text"))
+    results = _extracted(extractor, texts, kind, not no_rules, told)
+    if kind == "view":
+        _view(output, results, extractor.label_names_.names)
+    else:
+        write_extracted(output, results, kind, bio)
+    if not told.n_texts:
+        typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
+    told.tokens.warn(shown(text))
+    more = " (--json marks every one)"
+    told.odd.tell(f"Warning: {told.odd.n} of {told.n_texts} texts could not be read and got an empty result", more)
+    told.relaxed.tell(
+        f"Warning: {told.relaxed.n} of {told.n_texts} texts cannot obey these rules, which were relaxed", more
+    )
+
+
+@dataclass
+class Told:
+    """What is told at the end."""
+
+    tokens: PredictedTokens
+    n_texts: int = 0
+    odd: Few = field(default_factory=Few)
+    relaxed: Few = field(default_factory=Few)
+
+
+def _extracted(
+    extractor: Extractor, given: Iterable[Text | DataError], kind: str, constrained: bool, told: Told
+) -> Iterator[Extracted]:
+    """Results of the texts, a run of which is held at a time."""
+    from trellis.apps.extract.confidence import field_probabilities
+    from trellis.apps.extract.relaxed import predict_relaxed
+    from trellis.data.text_files import Extracted, no_tokens, unwritable
+    from trellis.engine import chunks
+
+    for chunk in chunks(given, extractor.n_jobs, lambda one: 0 if isinstance(one, DataError) else len(one)):
+        odd: dict[int, str] = {}
+        texts: list[Text] = []
+        for one in chunk:
+            text = no_tokens("", one.path, one.line) if isinstance(one, DataError) else one
+            reason = str(one) if isinstance(one, DataError) else unwritable(text, kind)
+            if reason is not None:
+                odd[len(texts)] = reason
+            texts.append(text if reason is None else _emptied(text))
+        told.tokens.look_at(texts)
+        found = predict_relaxed(extractor, texts, constrained=constrained)
+        for number, reason in found.lost.items():
+            odd[number] = _place(texts[number], told.n_texts + number) + reason
+            texts[number] = _emptied(texts[number])
+        relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
+        sure: dict[int, list[float]] = {}
+        if kind != "columns":
+            fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
+            some = [texts[number] for number in fine], [found.labels[number] for number in fine]
+            sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=constrained), strict=True))
+        for number, text in enumerate(texts):
+            remarks: dict[str, Any] = {"odd": odd[number]} if number in odd else {}
+            if number in relaxed:
+                remarks = {"relaxed": list(relaxed[number])}
+            yield Extracted(text, found.labels[number], remarks, sure.get(number))
+        why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
+        for number in sorted(odd):
+            told.odd.add(odd[number])
+        for number in sorted(why):
+            told.relaxed.add(_place(texts[number], told.n_texts + number) + why[number])
+        told.n_texts += len(texts)
+
+
+def _kind(output: str, format: Format, json: bool) -> str:
+    """ "columns", "json" or "view"."""
+    from trellis.data.text_files import kind_of
+
+    if json or (format is Format.AUTO and wants_json(output, json)):
+        return "json"
+    if format is not Format.AUTO:
+        return format.value
+    if output == "-":
+        return "view" if sys.stdout.isatty() else "columns"
+    return "view" if kind_of(output) == "text" else "columns"
+
+
+def _emptied(text: Text) -> Text:
+    from trellis.data.text_files import no_tokens
+
+    return no_tokens(text.text, text.sentence.path, text.sentence.line)
+
+
+def _place(text: Text, number: int) -> str:
+    sentence = text.sentence
+    return f"text {number + 1}: " if sentence.path is None else f"{sentence.path}, line {sentence.line}: "
+
+
+def _view(output: str, results: Iterable[Extracted], names: tuple[str, ...]) -> None:
+    from trellis.data.files import writing
+
+    if output == "-":
+        _show_all(plain_console(soft_wrap=True), results, names)
+        return
+    with writing(output) as out:
+        _show_all(plain_console(file=out, soft_wrap=True, color_system=None), results, names)
+
+
+def _show_all(console: Console, results: Iterable[Extracted], names: tuple[str, ...]) -> None:
+    for result in results:
+        _show(console, result.text, result.labels, names, result.probabilities)
+        for kind, why in result.remarks.items():
+            said = why if kind == "odd" else f"relaxed: {', '.join(why)}"
+            console.print(visible(f"({said})"), style="dim")
+        console.print()
+
+
+def _show(
+    console: Console, text: Text, labels: Sequence[str], names: tuple[str, ...], sure: Sequence[float] | None
+) -> None:
+    """A field per line, its label before it and its probability after it."""
+    from rich.text import Text as Styled
+
+    from trellis.data.bio import told
+    from trellis.data.tokens import fields_of
+
+    width = max((len(visible(name)) for name in names), default=0)
+    colours = {told(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+    for number, one in enumerate(fields_of(text, labels)):
+        colour = colours[one.label]
+        label, content = visible(one.label), visible(text.text[one.start : one.end])
+        share = "" if not sure else f"  {100 * sure[number]:.0f} %"
+        console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour), (share, "dim")))

@@ -1,0 +1,88 @@
+"""Warnings about tokens that differ from how rules cut raw text: a model of the ones knows little of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from trellis.cli.console import visible
+
+if TYPE_CHECKING:
+    from trellis.apps.extract.extractor import Extractor
+    from trellis.data.tokens import OtherTokens, Text, Tokeniser
+
+FEW = 0.01
+"""A model whose known words differ by less than this share was trained on tokens as its rules cut them."""
+
+
+def warn_of_tokens(texts: Iterable[Text], tokeniser: Tokeniser, rules: str) -> None:
+    """Warn if labelled tokens are not those that the rules file's tokeniser would give; name the line to add."""
+    from trellis.data.tokens import other_tokens
+
+    found = other_tokens(texts, tokeniser)
+    if found is None:
+        return
+    if found.instead is None:
+        remedy = f"Label tokens that `trellis tokens --rules {rules}` cuts, or give a token_pattern in {rules}"
+    else:
+        remedy = f'Add this line at the top of {rules}: tokens = "{found.instead}"'
+    _warn(f"{_said(found)} from how {rules} cuts raw text: {_example(found)}. {remedy}")
+
+
+class PredictedTokens:
+    """Compares the texts of a prediction with the tokens that the model was trained on.
+
+    is_cut : whether the texts are raw, and were cut by the model's own tokeniser
+    """
+
+    def __init__(self, extractor: Extractor, is_cut: bool) -> None:
+        self.tokeniser, self.is_cut = extractor.tokeniser_, is_cut
+        words = sorted(extractor.classes_of_words_.common)
+        self.trained = _of_words(words, self.tokeniser)
+        if self.trained is not None and self.trained.n < FEW * self.trained.total:
+            self.trained = None
+        self.found: OtherTokens | None = None
+
+    def look_at(self, texts: Iterable[Text]) -> None:
+        """See whether texts that were given as tokens differ; once one was found, no more are looked at."""
+        from trellis.data.tokens import other_tokens
+
+        if not self.is_cut and self.trained is None and self.found is None:
+            self.found = other_tokens(texts, self.tokeniser)
+
+    def warn(self, text: str) -> None:
+        """Say so on standard error."""
+        if self.is_cut and self.trained is not None:
+            kind = self.trained.instead
+            line = "a token_pattern" if kind is None else f'tokens = "{kind}"'
+            _warn(
+                f"the model was trained on other tokens than its rules cut {text} into: {_example(self.trained)}. "
+                f"Train it again with {line} in the rules file, or predict from tokens like those it was trained on"
+            )
+        elif self.found is not None:
+            _warn(
+                f"{_said(self.found)} from those that the model was trained on: {_example(self.found)}. "
+                "Give raw text, or cut it by `trellis tokens` with the model's rules file"
+            )
+
+
+def _of_words(words: list[str], tokeniser: Tokeniser) -> OtherTokens | None:
+    from trellis.data.sentence import Sentence
+    from trellis.data.tokens import joined, other_tokens
+
+    return other_tokens([joined(Sentence((word,))) for word in words], tokeniser)
+
+
+def _said(found: OtherTokens) -> str:
+    return f"{found.n} of {found.total} tokens differ"
+
+
+def _example(found: OtherTokens) -> str:
+    where = "" if found.path is None or found.line is None else f" ({found.path}, line {found.line})"
+    return f"{found.word!r}{where} would be {' '.join(map(repr, found.pieces))}"
+
+
+def _warn(message: str) -> None:
+    typer.echo(visible(f"Warning: {message}"), err=True)

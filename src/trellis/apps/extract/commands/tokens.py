@@ -1,0 +1,69 @@
+"""``trellis tokens``: raw text cut into columns, ready for labels to be written beside the tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import print_lines
+from trellis.cli.options import Force, Json, Output, file_option, flag, name_option, number_option, wants_json
+from trellis.data.files import shown
+from trellis.errors import DataError
+
+
+def tokens(
+    text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
+    output: Output = "-",
+    lines: Annotated[
+        int | None, number_option("--lines", "-n", min=1, help="Cut only this many texts, from the first on.")
+    ] = None,
+    rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.")] = None,
+    by: Annotated[
+        str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
+    ] = None,
+    plain: Annotated[
+        bool, flag("--plain", help="Write one text per line, tokens separated by blanks, as `align` reads.")
+    ] = False,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Cut texts into tokens, one per line with `_` for its label, to be filled in.
+
+    `trellis tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. A way of cutting that the rules file
+    does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut raw text by it.
+    """
+    from dataclasses import replace
+    from itertools import chain, islice
+
+    from trellis.data.columns import write_columns
+    from trellis.data.jsonlines import write_jsonlines
+    from trellis.data.text_files import stream_texts
+    from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
+
+    check_files({"text": text, "--rules": rules}, {"--output": output}, labels=("--output",), force=force)
+    if rules is not None and by is not None:
+        raise DataError("--rules and --by both say how texts are cut: give one of them")
+    tokeniser = WORDS
+    if rules is not None:
+        from trellis.constraints import read_rules  # with the compiler, a second
+
+        tokeniser = read_rules(rules).tokeniser
+    if by is not None:
+        tokeniser = Tokeniser(by) if by in TOKENISERS else Tokeniser("pattern", by)
+    texts, blank = stream_texts(text, tokeniser=tokeniser), []
+    for first in texts:
+        blank.append(first)
+        if len(first):
+            break
+    else:
+        raise DataError("there is no text in it", path=shown(text))
+    every = chain(blank, texts)
+    some = islice((t.sentence for t in every if len(t)), lines)
+    if plain:
+        print_lines(output, (" ".join(t.sentence.words) for t in islice(every, lines)))
+    elif wants_json(output, json):
+        write_jsonlines(output, (replace(s, labels=(None,) * len(s), columns={}) for s in some))
+    else:
+        write_columns(output, (replace(s, labels=None, columns={}) for s in some))

@@ -1,0 +1,242 @@
+"""``trellis train``: an extractor of fields from a rules file, a few labelled texts and many unlabelled ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.apps.extract.commands.token_checks import warn_of_tokens
+from trellis.cli.console import SHOWN, Few
+from trellis.cli.options import (
+    BEAM,
+    GAMMA,
+    LABELLED,
+    LEARNING,
+    METHOD,
+    MIN_COUNT,
+    ROUNDS,
+    SAVE,
+    SEED,
+    UNLABELLED,
+    Engine,
+    History,
+    LabelColumn,
+    Memory,
+    Quiet,
+    Threads,
+    WordColumn,
+    file_option,
+    flag,
+    jobs,
+    name_option,
+    number_option,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.constraints import RulesFile
+    from trellis.data.tokens import Text
+    from trellis.data.vocabulary import Vocabulary
+
+
+ANSWERS = {
+    "--model": "that reads a model, and train writes one: say --save",
+    "-m": "that reads a model, and train writes one: say --save",
+    "-o": "what train writes is a model: say --save",
+    "--output": "what train writes is a model: say --save",
+}
+
+
+class ModelKind(StrEnum):
+    """What is learned."""
+
+    CRF = "crf"
+    SEMI_CRF = "semi-crf"
+    HMM = "hmm"
+
+
+class Method(StrEnum):
+    """How unlabelled text is learned from."""
+
+    CODL = "codl"
+    PR = "pr"
+    UEM = "uem"
+    HARD_EM = "hard-em"
+    EM = "em"
+    SUPERVISED = "supervised"
+
+
+def train(
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
+    save: Annotated[str, SAVE],
+    labelled: Annotated[list[str] | None, LABELLED] = None,
+    unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
+    method: Annotated[
+        Method | None,
+        name_option(
+            "--method",
+            help=f"{METHOD} One of: pr, codl, uem, hard-em, em, supervised. Default: pr; with --k-best codl",
+            panel=LEARNING,
+        ),
+    ] = None,
+    model_kind: Annotated[
+        ModelKind | None,
+        name_option(
+            "--model-kind",
+            help="Model to learn. One of: crf, semi-crf, hmm. Default: crf, or semi-crf where labels show fields of "
+            "one kind side by side.",
+            panel=LEARNING,
+        ),
+    ] = None,
+    rounds: Annotated[int, ROUNDS] = 5,
+    gamma: Annotated[float | None, GAMMA] = None,
+    beta: Annotated[
+        float,
+        number_option(
+            "--beta", min=0.0, max=1.0, help="Weight of the labelled texts' parameters in each round.", panel=LEARNING
+        ),
+    ] = 0.7,
+    hard: Annotated[
+        bool, flag("--hard", help='Treat rules of strength "learned" as hard where possible.', panel=LEARNING)
+    ] = False,
+    k_best: Annotated[
+        int,
+        number_option(
+            "--k-best", min=1, help="Learn from this many best outputs per text (codl, hard-em).", panel=LEARNING
+        ),
+    ] = 1,
+    min_count: Annotated[int | None, MIN_COUNT] = None,
+    dev: Annotated[
+        str | None,
+        file_option("--dev", help="Development set; its accuracy is shown. After each round.", panel=LEARNING),
+    ] = None,
+    seed: Annotated[int, SEED] = 0,
+    beam: Annotated[int, BEAM] = 50,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
+    history: History = None,
+    threads: Threads = None,
+    engine: Engine = None,
+    memory: Memory = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
+
+    `trellis train rules.toml -l few.tsv -u text.txt --save fields.trellis`
+
+    Texts are columns (.tsv: token TAB label, a blank line between texts), JSON lines (.jsonl) or, without labels, raw
+    text, one per line. `--seed` counts where nothing is labelled, `--gamma` for `--method uem`.
+    """
+    from trellis.apps.extract.extractor import Extractor
+    from trellis.cli.checks import check_files
+    from trellis.constraints import parse_rules
+    from trellis.data.files import text_of
+    from trellis.data.text_files import read_labelled, stream_texts
+
+    text = text_of(rules)
+    parsed = parse_rules(text, rules)  # a fault in the rules is told before files are read
+    extractor = Extractor(
+        text,
+        rules_path=rules,
+        model_kind=None if model_kind is None else model_kind.value,
+        method=None if method is None else method.value,
+        gamma=gamma,
+        beta=beta,
+        max_iter=rounds,
+        hard=hard,
+        k_best=k_best,
+        beam=beam,
+        min_count=min_count,
+        random_state=seed,
+        n_jobs=jobs(threads),
+        engine=engine,
+        memory=memory,
+        verbose=not quiet,
+    )
+    named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
+    read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "dictionary": named}
+    check_files(read, {"--save": save, "--history": history})
+    if not labelled and not unlabelled:
+        raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
+    columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
+    few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
+    n_many = 0
+
+    def many() -> Iterator[Text]:
+        nonlocal n_many
+        for path in unlabelled or ():
+            for text in stream_texts(path, **columns):
+                n_many += 1
+                yield text
+
+    judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
+    if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
+        raise DataError(
+            f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "
+            "least"
+        )
+    if labelled and not few:
+        raise DataError(f"{', '.join(labelled)}: there is no text in it")
+    warn_of_tokens(few, parsed.tokeniser, rules)
+    extractor.fit(few, unlabelled=many(), dev=judged)
+    extractor.save(save)
+    if history is not None:
+        extractor.ccm_.history_.save(history)
+    n_labelled = sum(t.sentence.labels is not None and None not in t.sentence.labels for t in few)
+    if not quiet:
+        typer.echo(
+            f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + n_many - n_labelled} other texts, "
+            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {extractor.method_}: {save}",
+            err=True,
+        )
+    if unlabelled and not n_many:
+        typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
+    _warn_of_unseen(extractor.label_names_.names, few)
+    _tell_of_rules(parsed, few, extractor.label_names_, quiet)
+
+
+def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: bool) -> None:
+    """Rules that the labels contradict, each with a place, and those that they never test.
+
+    A rule is contradicted if it is hard and broken at all, or broken in half of its places or more.
+    """
+    from trellis.apps.extract.check import check_rules
+    from trellis.constraints.strength import Kind
+
+    whole = [t for t in few if len(t) and t.sentence.labels is not None and None not in t.sentence.labels]
+    if not whole or not len(rules):
+        return
+    broken = Few()
+    untested = []
+    for rule, one in zip(rules, check_rules(rules, whole, names, examples=1), strict=True):
+        is_hard = rule.strength.kind == Kind.HARD
+        if one.broken and (is_hard or 2 * one.broken >= one.tested):
+            kind = "strict rule" if is_hard else "rule"
+            broken.add(f"{kind} {one.name!r} in {one.broken} of {one.tested} places, first {one.broken_at[0]}")
+        elif not one.tested:
+            untested.append(repr(one.name))
+    broken.tell(
+        "Warning: the labelled texts break these rules. Correct the labels or the rule, or let its price be learned "
+        '(strength = "learned"); `trellis check` lists the places'
+    )
+    if untested and not quiet:
+        shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
+        typer.echo(f"Note: no labelled text tests the rules {shown}: labels say nothing about them.", err=True)
+
+
+def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:
+    """Labels that no example shows are found by rules alone, or not at all."""
+    from trellis.data.bio import unmarked
+
+    seen = {label for t in few for label in unmarked(t.sentence.labels or (), names)}
+    unseen = [name for name in names if name not in seen]
+    if few and unseen:
+        shown = ", ".join(unseen[:8]) + (f" and {len(unseen) - 8} more of the labels" if len(unseen) > 8 else "")
+        typer.echo(
+            f"Note: no labelled text shows {shown}; label one, or give a rule whose words name it.",
+            err=True,
+        )

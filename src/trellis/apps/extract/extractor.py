@@ -1,0 +1,501 @@
+"""Field extraction, whole: rules, a few labelled texts and many unlabelled ones in, fields with their places out.
+
+>>> from dataclasses import replace
+>>> from trellis.data.tokens import tokenise
+>>> from trellis.apps.extract.extractor import Extractor
+>>> rules = '''
+... labels = ["NAME", "YEAR"]
+... [[rule]]
+... name = "years"
+... if_word_matches = '^(19|20)\\\\d\\\\d$'
+... then_label = "YEAR"
+... strength = "hard"
+... '''
+>>> few = tokenise("Ann Lee 1999")
+>>> few = replace(few, sentence=replace(few.sentence, labels=("NAME", "NAME", "YEAR")))
+>>> many = [tokenise(line) for line in ("Bob Ray 2001", "Cy Fox 1987")]
+>>> extractor = Extractor(rules, max_iter=2).fit([few], unlabelled=many)
+>>> [(f.label, text.text[f.start : f.end]) for text, fields in extractor.extract(many[1:]) for f in fields]
+[('NAME', 'Cy Fox'), ('YEAR', '1987')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Self, TypedDict, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.extract.features import EDGES, TokenFeatures, boundary_features
+from trellis.apps.extract.rules import ExtractionRules, RulesLike, label_names
+from trellis.apps.extract.usual_fields import usual_fields
+from trellis.apps.extract.word_classes import OTHER, WordClasses
+from trellis.constraints.compilation import named
+from trellis.constraints.expression import Written
+from trellis.constraints.penalties import check_penalties
+from trellis.constraints.rules.features import TextFeature
+from trellis.data.batch import Batch
+from trellis.data.bio import Labels, told, unmarked, where_needed
+from trellis.data.checks import check_names
+from trellis.data.corpus import Corpus, corpus_of
+from trellis.data.files import FilePath, shown
+from trellis.data.on_demand import OnDemand
+from trellis.data.ragged import LabelArray
+from trellis.data.sentence import Sentence
+from trellis.data.storage import UNBOUNDED, Storage
+from trellis.data.tokens import WORDS, Field, Text, TextLike, as_texts, each_text, fields_of, joined
+from trellis.data.vocabulary import Vocabulary
+from trellis.engine import by_chunks
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import DataError, InfeasibleError, UnknownNameError
+from trellis.learn.ccm import CCM
+from trellis.learn.history import History
+from trellis.models import CRF, HMM, SemiCRF
+from trellis.models.features import FeatureFunction
+from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
+from trellis.models.semi_crf import codes_of
+from trellis.models.views import Views
+from trellis.search import Labelling
+from trellis.search.methods import WIDEST_BEAM
+
+SEEN = "seen"
+"""The column that the model emits; rules look at the words themselves."""
+MARKS = "mark"
+"""The column that says after which mark a label comes."""
+
+MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
+PSEUDO_LABELLED = 0.3
+"""Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
+
+
+class _Names(TypedDict):
+    """What a file keeps beside the constructor's arguments and the model's arrays."""
+
+    rules: str | list[Written]
+    rules_path: str
+    without: list[str]
+    usual: dict[str, float]
+    files: dict[str, str]
+    labels: list[str]
+    common: list[str]
+    penalties: dict[str, float]
+    duals: dict[str, float]
+    history: list[dict[str, Any]]
+    model: dict[str, Any]
+
+
+@dataclass(eq=False, repr=False)
+class Extractor(SavedEstimator):
+    """Extracts fields from texts: models of label sequences under rules.
+
+    rules : the path of a rules file (docs/rules.md), its text, or a list of constraints (docs/constraints.md). A string
+        is a path if it has one line and ends in ".toml" or names an existing file. A file is read by :meth:`fit`
+    labels : the labels, where rules do not declare them; None: those of the labelled texts
+    rules_path : for rules given as text: their name in messages; dictionaries are looked for in its folder
+    files : contents of the dictionary files that the rules name; None: :meth:`fit` reads them
+    model_kind : "crf", with the features of :mod:`trellis.apps.extract.features`, learned from the labels given and
+        from pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart;
+        "hmm" over word classes, learned by ``method``; or None: "semi-crf" if labelled texts have fields of one label
+        side by side, else "crf"
+    features : a function (sentence, position) -> more features of a token, for a CRF
+    method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
+        and "codl" where there is a k_best, or no round
+    min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
+    transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
+        their forms and whose transitions do not look at the mark before them
+    usual_fields : whether a text should have the fields that all labelled ones have, see usual_fields.py
+    random_state : of the start where nothing is labelled
+    memory : what training may use, bytes or such as "4G", None: half of what is free. Text, and what rules make of it
+        (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
+        same result; the features of a CRF are always in memory
+
+    Unlabelled texts are labelled by the product of two models under the rules: an HMM learned from all texts by
+    ``method``, and a CRF learned from the labelled texts alone. The HMM learns from the rules what labels do not show,
+    but may drift; the CRF cannot. Labels that no labelled text shows come from the HMM alone.
+
+    Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_`` and
+    ``kind_``, the kind of model.
+    """
+
+    rules: RulesLike
+    _: KW_ONLY
+    labels: Sequence[str] | None = None
+    rules_path: str = "rules"
+    files: Mapping[str, str] | None = None
+    model_kind: str | None = None
+    features: FeatureFunction | None = None
+    method: str | None = None
+    gamma: float | None = None
+    beta: float | None = 0.7
+    max_iter: int = 5
+    hard: bool = False
+    k_best: int = 1
+    smoothing: float = 0.5
+    beam: int = 50
+    min_count: int | None = None
+    transition_prior: float = 1.01
+    emission_prior: float = 1.001
+    back_off: float = 1.0
+    usual_fields: bool = True
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    engine: Any = None
+    memory: int | str | None = None
+    verbose: bool = False
+
+    learned_names = _Names
+    not_saved = (*SavedEstimator.not_saved, "rules", "rules_path")  # a file holds what was read
+    tokeniser_ = WORDS
+    told_ = cast("tuple[TextFeature, ...]", ())
+
+    @classmethod
+    def from_file(cls, path: FilePath, **settings: Any) -> Self:
+        """An extractor with the rules of a file; the same as ``Extractor(Path(path), ...)``."""
+        return cls(Path(shown(path)), **settings)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ccm_")
+
+    # learning
+
+    def fit(
+        self,
+        X: Iterable[TextLike],
+        y: Iterable[Sequence[str | None] | None] | None = None,
+        *,
+        unlabelled: Iterable[TextLike] = (),
+        dev: Iterable[TextLike] | None = None,
+        without: Sequence[str] = (),
+    ) -> Self:
+        """Learn from texts (strings, lists of tokens, or texts that were read with their labels).
+
+        y : labels of the tokens of each text, None where none is known, or of a single token
+        unlabelled : more texts, which may come one by one;  dev : accuracy on these goes into the history
+        without : names of rules that are left out
+        """
+        self._check_settings()
+        without = check_names(without, "without")
+        self._take_rules(ExtractionRules.read(self.rules, self.rules_path, self.files))
+        labelled = self.texts(X, y)
+        some = (text for text in chain(labelled, each_text(unlabelled, self.tokeniser_)) if len(text))
+        first = next(some, None)
+        if first is None:
+            raise DataError("there is no text to learn from: give labelled or unlabelled texts")
+        self.label_names_ = names = label_names(self.rules_.parsed, labelled, self.labels)
+        self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
+        self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
+        self.kind_ = self.model_kind or ("semi-crf" if self._side_by_side(labelled) else "crf")
+        told, corpus = self._learning_corpus(chain([first], some))
+        texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
+        free = np.flatnonzero(~corpus.batch.complete)
+        with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
+            self.ccm_ = self._ccm(self._hmm()).fit(
+                corpus, dev=None if dev is None else (self._corpus(self.texts(dev)), None)
+            )
+        if self.kind_ != "hmm":
+            self._learn_crf(texts)
+        return self
+
+    def _side_by_side(self, labelled: Sequence[Text]) -> bool:
+        """Whether a field begins right after another one of its label in some text."""
+        names = self.label_names_
+        return any(
+            own != plain
+            for text in labelled
+            if (labels := text.sentence.labels) is not None
+            for own, plain in zip(where_needed(labels, names), unmarked(labels, names), strict=True)
+        )
+
+    def _take_rules(self, rules: ExtractionRules) -> None:
+        self.rules_ = rules
+        self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
+
+    def _learning_corpus(self, texts: Iterable[Text]) -> tuple[dict[int, Text], Corpus]:
+        """Texts to learn from as they come, with the classes of their words; and those of them that have labels."""
+        told: dict[int, Text] = {}
+
+        def sentences() -> Iterator[Sentence]:
+            for number, text in enumerate(texts):
+                known = text.sentence.labels
+                if known is not None:
+                    told[number] = text
+                yield replace(text.sentence, labels=self._labels(known, again=False), columns={})
+
+        storage = Storage(self.memory)
+        try:
+            corpus = corpus_of(sentences(), label_names=self.label_names_, storage=storage)
+        except UnknownNameError as error:
+            raise _hinted(error, list(told.values()), self.label_names_) from None
+        words = corpus.batch.column("word")
+        occurs = np.bincount(words.codes, minlength=len(words.vocabulary)).tolist()
+        counts = dict(zip(words.vocabulary.names, occurs, strict=True))
+        self.classes_of_words_ = WordClasses.of(counts, self.min_count)
+        return told, corpus.with_columns(self.classes_of_words_.columns, storage)
+
+    def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Text]:
+        """Texts in any of their forms, strings cut as the rules say."""
+        return as_texts(X, y, self.tokeniser_)
+
+    @property
+    def method_(self) -> str:
+        """How it learns."""
+        return self.method or ("pr" if self.k_best == 1 and self.max_iter > 0 else "codl")
+
+    def _hmm(self) -> HMM:
+        return HMM(
+            list(self.label_names_), min_count=1, unknown=OTHER, emits=SEEN, transition_prior=self.transition_prior,
+            emission_prior=self.emission_prior, back_off=self.back_off, after=MARKS if self.back_off else None,
+        )  # fmt: skip
+
+    def _crf(self, kind: type[CRF], texts: Sequence[Text], weights: Any = None) -> CRF:
+        """A CRF, or one over segments, learned from labelled texts."""
+        own: dict[str, Any] = {"edge_features": EDGES}
+        if kind is SemiCRF:
+            own = {
+                "boundaries": boundary_features,
+                "dictionaries": {one.name: one.phrases for one in self.told_ if one.phrases},
+            }
+        model = kind(
+            list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
+        )
+        return model.fit(self._corpus(texts, again=kind is SemiCRF), sample_weight=weights)
+
+    def _features(self) -> TokenFeatures:
+        missing = missing_function(self.features)
+        if missing is not None:
+            raise DataError(
+                f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
+                "load_model(path, features=...) with that function"
+            )
+        return TokenFeatures(self.features, self.told_)
+
+    def _ccm(self, model: Any) -> CCM:
+        return self._like(CCM, model=model, constraints=self.constraints_, method=self.method_)
+
+    def _learn_crf(self, texts: Sequence[Text]) -> None:
+        """Learn the CRF from labelled texts, and from the others with pseudo-labels."""
+        kind, hmm = cast("type[CRF]", MODEL_KINDS[self.kind_]), self.ccm_.model_
+        known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
+        labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
+        others = [t for t, complete in zip(texts, known, strict=True) if not complete]
+        if self.method_ == "supervised" or not others:
+            if labelled:
+                self.ccm_.model_ = self._crf(kind, labelled)
+            return
+        first = self._crf(CRF, labelled) if labelled else None
+        seen = {str(label) for t in labelled for label in unmarked(t.sentence.labels or (), self.label_names_)}
+        work = partial(self._pseudo_labels, hmm, first, seen)
+        pairs = zip(others, by_chunks(work, others, self.n_jobs), strict=True)
+        pseudo = [_completed(text, labels) for text, labels in pairs]
+        weights = np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(pseudo)])
+        self.ccm_.model_ = self._crf(kind, [*labelled, *pseudo], weights)
+
+    def _pseudo_labels(self, hmm: HMM, crf: CRF | None, seen: Set[str], texts: Sequence[Text]) -> list[list[str]]:
+        """Labels by the product of both models; labels that no labelled text shows, by the HMM alone."""
+        constrained = self.method_ not in ("em", "hard-em")
+        models: list[Any] = [hmm] if crf is None or not set(self.label_names_) <= seen else []
+        models += [] if crf is None else [Views([crf, hmm])]
+        found = [self._named(self._decode(texts, model, constrained).labels, texts) for model in models]
+        if len(found) == 1:
+            return found[0]
+        return [[a if a not in seen else b for a, b in zip(*own, strict=True)] for own in zip(*found, strict=True)]
+
+    def corpus(self, texts: Iterable[TextLike], *, labels: bool = True, again: bool = False) -> Corpus:
+        """Encode texts as the model takes them.
+
+        labels : keep the labels that the texts have.
+        again : labels mark where a field begins right after another one of the same label.
+        """
+        self._check_fitted()
+        return self._corpus(self.texts(texts), labels=labels, again=again)
+
+    def _corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
+        sentences = (
+            replace(t.sentence, labels=self._labels(t.sentence.labels, again) if labels else None, columns={})
+            for t in texts
+        )
+        known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
+        try:
+            corpus = corpus_of(sentences, label_names=known)
+        except UnknownNameError as error:
+            raise _hinted(error, texts, self.label_names_) from None
+        return corpus.with_columns(self.classes_of_words_.columns, Storage(UNBOUNDED))
+
+    def _labels(self, labels: Labels | None, again: bool) -> tuple[str | None, ...] | None:
+        """Labels of tokens as they are worked with; with B- only where it is asked for."""
+        if labels is None:
+            return None
+        return (where_needed if again else unmarked)(labels, self.label_names_)
+
+    def batch(self, texts: Iterable[TextLike], *, labels: bool = True) -> Batch:
+        """Encode texts with the vocabularies of the trained model."""
+        self._check_fitted()
+        return self._coded(self.texts(texts), self.ccm_.model_, labels=labels)
+
+    def _coded(self, texts: Sequence[Text], model: Any, *, labels: bool) -> Batch:
+        corpus = self._corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
+        found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
+        return found
+
+    # prediction
+
+    def predict(self, texts: Iterable[TextLike], *, constrained: bool = True) -> list[list[str]]:
+        """Return a label for every token of every text.
+
+        texts : strings, lists of tokens, sentences or texts, in a list or any other iterable.
+        """
+        self._check_fitted()
+        known = self.texts(texts)
+        return self._named(self.decode(known, constrained=constrained).labels, known)
+
+    def _named(self, labels: LabelArray, texts: Sequence[Text]) -> list[list[str]]:
+        """Labels of the tokens of all texts, by name and text."""
+        codes = codes_of(list(self.label_names_))
+        names = [codes[code] for code in labels.tolist()]
+        ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
+        return [names[low:high] for low, high in pairwise(ends)]
+
+    def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
+        """Labels that it has predicted, as numbers."""
+        numbers = {name: code for code, name in enumerate(codes_of(list(self.label_names_)))}
+        return np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
+
+    def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
+        """Labels as numbers, with what is known about the search."""
+        self._check_fitted()
+        texts = self.texts(texts)
+        if constrained:
+            compile_ahead("predict")
+        return self._decode(texts, self.ccm_.model_, constrained)
+
+    def _decode(self, texts: Sequence[Text], model: Any, constrained: bool) -> Labelling:
+        ccm = copy(self.ccm_)
+        ccm.model_ = model
+        with _naming(texts):
+            return ccm.decode(self._coded(texts, model, labels=False), constrained=constrained)
+
+    def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
+        """Each text with its fields."""
+        texts = self.texts(texts)
+        for text, labels in zip(texts, self.predict(texts, constrained=constrained), strict=True):
+            yield text, fields_of(text, labels)
+
+    def score(
+        self,
+        X: Iterable[TextLike],
+        y: Iterable[Sequence[str | None] | None] | None = None,
+        *,
+        constrained: bool = True,
+    ) -> float:
+        """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
+        texts = self.texts(X, y)
+        found = self.predict(texts, constrained=constrained)
+        right = [
+            told(a)[1] == told(b)[1]
+            for t, labels in zip(texts, found, strict=True)
+            for a, b in zip(t.sentence.labels or (), labels, strict=False)
+            if a is not None
+        ]
+        if not right:
+            raise DataError("no label is known, so there is no accuracy")
+        return float(np.mean(right))
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        header, arrays = to_archive(self.ccm_.model_)
+        names = _Names(
+            rules=self.rules_.to_json(self.label_names_.names),
+            rules_path=self.rules_.path,
+            without=self.without_,
+            usual=self.usual_,
+            files=dict(self.rules_.parsed.files),
+            labels=list(self.label_names_),
+            common=sorted(self.classes_of_words_.common),
+            penalties=self.ccm_.penalties_,
+            duals=self.ccm_.duals_,
+            # without times: the same data gives the same file
+            history=[{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
+            model=header,
+        )
+        return {**names}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        self.files = dict(names["files"])
+        self._take_rules(ExtractionRules.from_json(names["rules"], names["rules_path"], self.files))
+        self.rules, self.rules_path = self.rules_.given, self.rules_.path
+        self.without_ = list(names["without"])
+        self.label_names_ = Vocabulary(names["labels"], kind="label")
+        self.usual_ = {label: float(price) for label, price in names["usual"].items()}
+        for label, price in self.usual_.items():
+            if label not in self.label_names_ or not 0.0 <= price < np.inf:
+                raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
+        self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
+        self.classes_of_words_ = WordClasses(frozenset(names["common"]))
+        # an HMM is what is left where there was nothing to learn a CRF from
+        kinds = CRF if self.model_kind is None else MODEL_KINDS[self.model_kind]
+        model = from_archive(names["model"], arrays, (kinds, HMM))
+        self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
+        if model.label_names_ != self.label_names_:
+            raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
+        if isinstance(model, CRF):
+            model.features = self._features()
+        if isinstance(model, SemiCRF):
+            model.boundaries = boundary_features
+        penalties = check_penalties(names["penalties"], named(self.constraints_))
+        self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
+        self.ccm_.model_ = model
+        self.ccm_.penalties_, self.ccm_.duals_ = penalties, dict(names["duals"])
+        self.ccm_.history_ = History.from_json(names["history"])
+
+    def _check_settings(self) -> None:
+        if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
+            raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
+        self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
+        self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
+
+
+def _completed(text: Text, labels: Sequence[str]) -> Text:
+    """The text with these labels where its own are not known."""
+    given = text.sentence.labels or (None,) * len(text)
+    known = tuple(b if a is None else a for a, b in zip(given, labels, strict=True))
+    return replace(text, sentence=replace(text.sentence, labels=known))
+
+
+def _hinted(error: UnknownNameError, texts: Sequence[Text], names: Vocabulary) -> UnknownNameError:
+    """An unknown label is sometimes a word: then the columns are swapped."""
+    swapped = any(word in names for t in texts if t.sentence.labels is not None for word in t.sentence.words)
+    made = UnknownNameError(error.kind, error.name, names, path=error.path, line=error.line)
+    if swapped and error.kind == "label":
+        made.add_note(
+            "(there are labels in the column of the tokens: are the columns swapped? Try --word-column 1 "
+            "--label-column 0)"
+        )
+    else:
+        made.add_note(
+            "(labels are declared in the rules file, labels = [...], or in Extractor(labels=[...]): add it there)"
+        )
+    return made
+
+
+@contextmanager
+def _naming(texts: Sequence[Text]) -> Iterator[None]:
+    """Say of an instance without an output where its text stands and how it begins."""
+    try:
+        yield
+    except InfeasibleError as error:
+        if error.instances and error.instances[0] < len(texts):
+            text = texts[error.instances[0]]
+            place = f"{text.sentence.path}, line {text.sentence.line}: " if text.sentence.path else ""
+            error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
+            error.add_note('(soft rules: strength = "learned" or penalty = 5 in a rules file, .penalty(5) in Python)')
+        raise

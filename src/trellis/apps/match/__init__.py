@@ -1,0 +1,1 @@
+"""Matching of names and sentences from yes/no answers."""

@@ -1,0 +1,277 @@
+"""``trellis match train`` and ``trellis match predict``: do two texts belong together, and why?"""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import Few, warning_if_empty
+from trellis.cli.habits import answering
+from trellis.cli.options import (
+    KNOWLEDGE,
+    LEARNING,
+    METHOD,
+    ROUNDS,
+    SAVE,
+    SEED,
+    History,
+    Json,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    jobs,
+    name_option,
+    number_option,
+    wants_json,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.apps.match.matcher import Match, Matcher
+    from trellis.data.pair_files import PairLine
+
+match = typer.Typer(
+    help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
+)
+WORDS_OF_NAMES = 3
+"""Texts with more words on average are hardly names."""
+
+
+class Kind(StrEnum):
+    """What the texts are."""
+
+    NAMES = "names"
+    SENTENCES = "sentences"
+
+
+class Method(StrEnum):
+    """How alignments and weights are learned."""
+
+    JOINT = "joint"
+    APPROXIMATE = "approximate"
+    TWO_STAGE = "two-stage"
+
+
+@match.command(cls=answering())
+def train(
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; names without answers all match.")],
+    save: Annotated[str, SAVE],
+    kind: Annotated[Kind, name_option("--kind", help="What is learned. One of: names, sentences")] = Kind.NAMES,
+    dev: Annotated[
+        str | None, file_option("--dev", help="Development set; its accuracy is shown. Pairs with answers.")
+    ] = None,
+    method: Annotated[
+        Method, name_option("--method", help=f"{METHOD} One of: joint, approximate, two-stage", panel=LEARNING)
+    ] = Method.JOINT,
+    cost: Annotated[
+        float | None,
+        number_option("--cost", help="Price of a mistake in training. Default: 10, of sentences 0.1 (two-stage 0.05).",
+                      panel=LEARNING),
+    ] = None,
+    negatives: Annotated[
+        int, number_option("--negatives", min=1, help="Random pairs per name, if there are no answers.", panel=LEARNING)
+    ] = 25,
+    segment: Annotated[
+        int, number_option("--segment", min=1, max=8, help="Most characters aligned as one unit.", panel=LEARNING)
+    ] = 1,
+    rounds: Annotated[int, ROUNDS] = 10,
+    seed: Annotated[int, SEED] = 0,
+    wordnet: Annotated[
+        str, name_option("--wordnet", help="Folder of WordNet's files, `auto` or `none`.", panel=KNOWLEDGE)
+    ] = "auto",
+    parser: Annotated[
+        str | None,
+        file_option("--parser", help="Edges of sentences from this parser (`trellis parse train`).", panel=KNOWLEDGE),
+    ] = None,
+    tagger: Annotated[
+        str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)
+    ] = None,
+    history: History = None,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Learn from pairs that match and pairs that do not.
+
+    `trellis match train pairs.tsv --kind names --save m.trellis`
+    """
+    from trellis.apps.match.matcher import Matcher
+    from trellis.apps.parse.parser import Parser
+    from trellis.apps.parse.tagger import Tagger
+    from trellis.data.pair_files import read_pairs
+
+    check_files(
+        {"pairs": pairs, "--dev": dev, "--parser": parser, "--tagger": tagger},
+        {"--save": save, "--history": history},
+    )
+    given = read_pairs(pairs, longest=_longest(kind.value))
+    held = None if dev is None else _answered(dev, read_pairs(dev, longest=_longest(kind.value)))
+    answers = None if given[0].answer is None else _answered(pairs, given)[1]
+    made = Matcher(
+        kind.value, method=method.value, C=cost, negatives=negatives, longest=segment, wordnet=wordnet,
+        parser=None if parser is None else Parser.load(parser), tagger=None if tagger is None else Tagger.load(tagger),
+        max_iter=rounds, random_state=seed, n_jobs=jobs(threads), verbose=not quiet,
+    )  # fmt: skip
+    made.fit([(one.left, one.right) for one in given], answers)
+    made.save(save)
+    words = sum(len(side.split()) for one in given for side in (one.left, one.right)) / (2 * len(given))
+    if kind is Kind.NAMES and words > WORDS_OF_NAMES:
+        typer.echo(
+            f"Warning: the texts have {words:.1f} words on average and were compared as names, character by character: "
+            "--kind sentences compares words",
+            err=True,
+        )
+    if history is not None:
+        made.history_.save(history)
+    if held is not None:
+        typer.echo(f"{'accuracy':<12}{100 * made.score(*held):.2f} of {len(held[1])} pairs")
+
+
+@match.command(cls=answering())
+def predict(
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are compared with; `-`: stdin.")],
+    model: Model,
+    output: Output = "-",
+    rank: Annotated[
+        int | None,
+        number_option("--rank", min=1, help="Rank all right sides for each left one. Print the best N.",
+                      show_default=False),
+    ] = None,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Answer for each pair whether it matches, with the alignment that says why.
+
+    `trellis match predict pairs.tsv --model m.trellis`
+    """
+    from trellis.apps.match.matcher import Matcher
+    from trellis.data.files import writing
+    from trellis.data.pair_files import pairs_or_errors
+
+    check_files({"pairs": pairs, "--model": model}, {"--output": output})
+    made = Matcher.load(model, n_jobs=jobs(threads))
+    seen = Seen()
+    read = seen.passing(warning_if_empty(pairs, pairs_or_errors(pairs, longest=_longest(made.kind))))
+    rows = _matched(made, read, seen) if rank is None else _ranked(made, read, rank)
+    as_json = wants_json(output, json)
+    with writing(output) as out:
+        for row in rows:
+            out.write((_json.dumps(row, ensure_ascii=False) if as_json else _line(row)) + "\n")
+    seen.odd.tell(f"{seen.odd.n} of {seen.n} pairs could not be read and got an empty result")
+    if seen.answers:
+        typer.echo(f"{'accuracy':<12}{100 * seen.right / seen.answers:.2f} of {seen.answers} pairs", err=True)
+
+
+@dataclass
+class Seen:
+    """What is told of the pairs at the end.
+
+    n, odd : all lines, and those that could not be read;  answers, right : known answers, and those found again
+    """
+
+    n: int = 0
+    odd: Few = field(default_factory=Few)
+    answers: int = 0
+    right: int = 0
+
+    def passing(self, pairs: Iterable[PairLine | DataError]) -> Iterator[PairLine | DataError]:
+        """The same pairs; if none could be read, the first error is raised at the end."""
+        first = None
+        for one in pairs:
+            self.n += 1
+            if isinstance(one, DataError):
+                first = first or one
+                self.odd.add(str(one))
+            yield one
+        if first is not None and self.n == self.odd.n:
+            raise first
+
+
+def _longest(kind: str) -> int:
+    """Characters of a text at most."""
+    from trellis.models.matching import string_pairs
+
+    return string_pairs.MOST if kind == Kind.NAMES else 10_000
+
+
+def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], list[int]]:
+    """Pairs and answers of a file that has both kinds."""
+    answers = [one.answer for one in given if one.answer is not None]
+    if len(answers) != len(given):
+        raise DataError("has no answers: a third column with 1 or 0 says which pairs match", path=path, line=1)
+    if len(set(answers)) == 1:
+        what = "match" if answers[0] > 0 else "do not match"
+        raise DataError(
+            f"all pairs {what}, from the first, line {given[0].line}, to the last, line {given[-1].line}: give pairs "
+            "of both kinds; without the third column all names match, and random pairs are made that do not",
+            path=path, line=given[0].line,
+        )  # fmt: skip
+    return [(one.left, one.right) for one in given], answers
+
+
+def _matched(made: Matcher, read: Iterable[PairLine | DataError], seen: Seen) -> Iterator[dict[str, Any]]:
+    """A record for every line, those of odd ones empty; some of the pairs are held at a time."""
+    from trellis.engine import chunks
+
+    def letters(one: PairLine | DataError) -> int:
+        return 0 if isinstance(one, DataError) else len(one.left) + len(one.right)
+
+    for chunk in chunks(read, made.n_jobs, letters):
+        given = [(one.left, one.right) for one in chunk if not isinstance(one, DataError)]
+        found = iter(made.match(given) if given else ())
+        for one in chunk:
+            if isinstance(one, DataError):
+                yield {"odd": str(one)}
+                continue
+            own = next(found)
+            if one.answer is not None:
+                seen.answers += 1
+                seen.right += own.is_match == (one.answer > 0)
+            yield _record(one.left, one.right, own)
+
+
+def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> Iterator[dict[str, Any]]:
+    """Records of the best candidates for each left side; how well they are ranked is told."""
+    import numpy as np
+
+    from trellis.metrics.ranking import score_ranking
+
+    given = [one for one in read if not isinstance(one, DataError)]
+    together = {(one.left, one.right) for one in given if one.answer != -1}
+    left = list(dict.fromkeys(one.left for one in given))
+    right = list(dict.fromkeys(one.right for one in given))
+    table = made.rank(left, right)
+    is_right = np.array([[(a, b) in together for b in right] for a in left], np.bool_).reshape(table.shape)
+    asked = is_right.any(axis=1)
+    if asked.any():
+        scores = score_ranking(table[asked], is_right[asked])
+        typer.echo(f"{'accuracy':<12}{100 * scores.accuracy:.2f} of {scores.n} ranked", err=True)
+        typer.echo(f"{'MRR':<12}{100 * scores.mrr:.2f}", err=True)
+    for a, row in zip(left, table, strict=True):
+        best = [right[j] for j in np.argsort(-row, kind="stable")[:rank].tolist()]
+        for place, (b, found) in enumerate(zip(best, made.match([(a, b) for b in best]), strict=True), start=1):
+            yield {"rank": place, **_record(a, b, found)}
+
+
+def _record(left: str, right: str, found: Match) -> dict[str, Any]:
+    return {
+        "left": left, "right": right, "match": found.is_match, "score": round(found.score, 6),
+        "alignment": found.alignment, "worth": [round(worth, 6) for worth in found.worth],
+    }  # fmt: skip
+
+
+def _line(row: dict[str, Any]) -> str:
+    """left, right, answer, score and what stands side by side, with TABs between them."""
+    if "odd" in row:
+        return "\t\t\t\t"
+    aligned = " ".join(f"{a}:{b}" for a, b in row["alignment"])
+    cells = [row["left"], row["right"], "1" if row["match"] else "0", f"{row['score']:.4f}", aligned]
+    return "\t".join([*([str(row["rank"])] if "rank" in row else []), *cells])

@@ -1,0 +1,311 @@
+"""Matcher: do two texts belong together? Answered through the best alignment of the two (Chang 2011, chapter 5).
+
+    f(x) = max_h w · Φ(x, h) / κ(x) + bias,       yes if f(x) ≥ 0                                        (eq. 5.1)
+
+kind         structure                                             features
+"names"      characters side by side, none crossing                :mod:`trellis.models.matching.string_pairs`
+"sentences"  words and edges of two graphs, mapped or deleted      :mod:`trellis.models.matching.graph_pairs`
+
+Learned are the weights, by LCLR (:mod:`trellis.learn.margin.lclr`), from yes/no answers alone; the alignment comes with
+the answer and says why.
+
+What tells a good alignment need not be what tells a match: of sentences with as many words in common, those with whole
+phrases in common match less often. So alignments of sentences are learned from another question first, whose answers
+cost nothing: pairs that were given, whether they match or not, against random pairs of their sentences (Chang 2011,
+sec. 6.1). That alignment is the guess that is kept while the answers are learned (``keep_guess``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.parse.parser import Parser
+from trellis.apps.parse.tagger import Tagger
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import tokenise
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.margin.indirect import both_signs, signs
+from trellis.learn.margin.lclr import LCLR
+from trellis.learn.margin.negatives import random_pairs
+from trellis.learn.margin.scorer import sizes_of
+from trellis.metrics.ranking import RankingScores, score_ranking
+from trellis.models.estimator import generator
+from trellis.models.matching import GraphPairs, StringPairs
+from trellis.models.matching.pair_model import Pair, check_pairs
+from trellis.models.matching.word_pairs import SentenceGraph, split_word
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+
+KINDS = ("names", "sentences")
+DEFAULTS = {"names": (10.0, 1e-3, 0.05), "sentences": (0.1, 1e-4, 0.002)}
+"""C, ``tol`` and ``inner_tol``, chosen on training data: docs/matching.md."""
+TWICE = 0.5
+"""Of C, for two stages of sentences with the first guess's features: each stands twice, which doubles C."""
+ALIGNED = 1000
+"""Pairs of sentences, at most, from which their alignment is learned,"""
+UNRELATED = 2
+"""against so many random pairs for each of them,"""
+ALIGNING: dict[str, Any] = {"C": 0.1, "max_iter": 6, "tol": 1e-3, "inner_tol": 0.01}
+"""by LCLR with these settings."""
+PAIRS_AT_ONCE = 20_000
+"""Pairs that are scored together when candidates are ranked."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The answer for a pair: whether it matches, how clearly, and the alignment that says why.
+
+    score : f(x), from 0 on a match
+    alignment : what stands side by side, "" where it stands beside nothing
+    worth : what each of these adds to the score (edges, the first guess's alignment and the bias add the rest)
+    """
+
+    is_match: bool
+    score: float
+    alignment: list[Pair]
+    worth: list[float]
+
+
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays."""
+
+    learner: InnerHeader
+    parser: InnerHeader
+    tagger: InnerHeader
+
+
+@dataclass(eq=False, repr=False)
+class Matcher(SavedEstimator):
+    """Learns from pairs that match and pairs that do not whether two texts belong together.
+
+    kind : "names" (or other short strings) or "sentences"
+    method : "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
+    C : price of mistakes; None: 10 for names and 0.1 for sentences (0.05 for two stages, whose features stand twice
+        where the guess is kept)
+    negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
+        not
+    longest : characters of a segment at most
+    wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`; where the guess is kept, all methods but
+        two stages learn a better one before they learn from the answers
+    one_sided : of sentences, likewise; None: where alignments are learned and the guess is kept
+    parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
+        and not of each word to the next
+    max_iter, tol, inner_tol : rounds of LCLR, and how closely all and each are solved; None: 0.001 and 0.05 for
+        names, 0.0001 and 0.002 for sentences, where rounds gain little
+    random_state : of random pairs;  n_jobs : threads
+
+    Learned: ``learner_``, ``history_``.
+
+    >>> pairs = [
+    ...     ("dana", "דנה"),
+    ...     ("nadia", "נדיה"),
+    ...     ("dina", "דינה"),
+    ...     ("anna", "אנה"),
+    ...     ("nina", "נינה"),
+    ...     ("ada", "עדה"),
+    ... ]
+    >>> matcher = Matcher("names", negatives=3).fit(pairs)
+    >>> [match.is_match for match in matcher.match([("nadin", "נדין"), ("adina", "נינה")])]
+    [True, False]
+    >>> matcher.match([("adina", "עדינה")])[0].alignment
+    [('a', 'ע'), ('d', 'ד'), ('i', 'י'), ('n', 'נ'), ('a', 'ה')]
+    """
+
+    kind: str = "names"
+    _: KW_ONLY
+    method: str = "joint"
+    C: float | None = None
+    negatives: int = 25
+    longest: int = 1
+    wordnet: str = "auto"
+    first_guess: str = "words"
+    keep_guess: bool = True
+    one_sided: bool | None = None
+    parser: Any = None
+    tagger: Any = None
+    max_iter: int = 10
+    tol: float | None = None
+    inner_tol: float | None = None
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
+    learned_names = _Names
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "learner_")
+
+    def fit(self, X: Iterable[Pair], z: Any = None) -> Self:
+        """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match."""
+        self._check_settings()
+        pairs = check_pairs(X)
+        if z is None:
+            if self.kind != "names":
+                raise DataError("sentences need answers: whether the two of a pair match is not to be made up")
+            made = self._unrelated(pairs, self.negatives, self.random_state)
+            pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
+        else:
+            answers = both_signs(z, len(pairs))
+        model: Any = StringPairs(longest=self.longest)
+        if self.kind == "sentences":
+            one_sided = self._aligns if self.one_sided is None else self.one_sided
+            model = GraphPairs(
+                wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided
+            )
+        batch = self._guessed(model, pairs, answers)
+        C, tol, inner_tol = (
+            usual if given is None else given
+            for given, usual in zip((self.C, self.tol, self.inner_tol), DEFAULTS[self.kind], strict=True)
+        )
+        if self.C is None and self.kind == "sentences" and self.method == "two-stage" and self.keep_guess:
+            C *= TWICE
+        self.learner_ = LCLR(
+            model, C=C, method=self.method, start="model", max_iter=self.max_iter, tol=tol, inner_tol=inner_tol,
+            n_jobs=self.n_jobs, verbose=self.verbose,
+        ).fit(batch, answers)  # fmt: skip
+        self.history_ = self.learner_.history_
+        return self
+
+    @property
+    def _aligns(self) -> bool:
+        """Whether alignments are learned before the answers."""
+        return self.kind == "sentences" and self.keep_guess and self.method != "two-stage"
+
+    def _guessed(self, model: Any, pairs: list[Pair], answers: IntArray) -> Any:
+        """The pairs as a batch; the model has weights of a first guess, by rule or learned without the answers."""
+        rng = generator(self.random_state)
+        some = np.sort(rng.permutation(len(pairs))[: ALIGNED if self._aligns else 0]).tolist()
+        unrelated = self._unrelated([pairs[i] for i in some], UNRELATED, rng)
+        prepared = self._prepared([*pairs, *unrelated])
+        batch = model.encode(prepared[: len(pairs)], fit=True)
+        model.guess(batch.take(np.flatnonzero(answers > 0)))
+        if unrelated:
+            asked = model.encode([*(prepared[i] for i in some), *prepared[len(pairs) :]])
+            related = np.repeat([1, -1], [len(some), len(unrelated)])
+            learner = LCLR(model, start="model", n_jobs=self.n_jobs, verbose=self.verbose, **ALIGNING)
+            batch = model.take_as_guess(learner.fit(asked, related).model_.weights_, batch)
+            model.guess(batch)
+        return batch
+
+    def _unrelated(self, pairs: Sequence[Pair], per_pair: int, random_state: Any) -> list[Pair]:
+        """Random pairs of what is given, as many as asked for or as there are."""
+        left, right = ({pair[side] for pair in pairs} for side in (0, 1))
+        n = min(per_pair * len(pairs), len(left) * len(right) - len(set(pairs)))
+        return random_pairs(pairs, n, random_state=random_state)
+
+    def decision_function(self, X: Iterable[Pair]) -> FloatArray:
+        """f(x) of each pair (n,)."""
+        return self._learner().decision_function(self._prepared(check_pairs(X)))
+
+    def predict(self, X: Iterable[Pair]) -> IntArray:
+        """1 where a pair matches, −1 where it does not."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    def score(self, X: Iterable[Pair], z: Any) -> float:
+        """Share of the answers that ``predict`` gives."""
+        pairs = check_pairs(X)
+        if not pairs:
+            raise DataError("there are no pairs, so there is no accuracy")
+        return float(np.mean(self.predict(pairs) == signs(z, len(pairs))))
+
+    def match(self, X: Iterable[Pair]) -> list[Match]:
+        """The answer for each pair, with the alignment that it rests on."""
+        learner = self._learner()
+        batch = learner.model_.encode(self._prepared(check_pairs(X)))
+        scores, aligned, sizes = (
+            learner.decision_function(batch),
+            learner.best_structures(batch),
+            sizes_of(learner.model_, batch),
+        )
+        return [
+            Match(score >= 0.0, score, [(a, b) for a, b, _ in own], [worth / size for _, _, worth in own])
+            for score, own, size in zip(scores.tolist(), aligned, sizes.tolist(), strict=True)
+        ]
+
+    def rank(self, left: Sequence[str], candidates: Sequence[str]) -> FloatArray:
+        """f of every left text beside every candidate: (n_left, n_candidates)."""
+        learner, rows = self._learner(), max(1, PAIRS_AT_ONCE // max(len(candidates), 1))
+        table = [np.zeros((0, len(candidates)))]
+        for start in range(0, len(left), rows):
+            some = left[start : start + rows]
+            pairs = self._prepared([(text, candidate) for text in some for candidate in candidates])
+            table.append(learner.decision_function(pairs).reshape(len(some), len(candidates)))
+        return np.concatenate(table)
+
+    def score_ranking(self, X: Iterable[Pair]) -> RankingScores:
+        """Rank all right sides for each left one: how often, and how far up, is one that belongs to it?"""
+        pairs = check_pairs(X)
+        left, right = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
+        together = set(pairs)
+        return score_ranking(self.rank(left, right), [[(a, b) in together for b in right] for a in left])
+
+    def _learner(self) -> LCLR:
+        self._check_fitted()
+        self.learner_.n_jobs = self.n_jobs
+        return self.learner_
+
+    def _prepared(self, pairs: list[Pair]) -> Any:
+        """Pairs as the model reads them: with a parser, graphs of their trees."""
+        if self.kind == "names" or self.parser is None:
+            return pairs
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        graphs = dict(zip(texts, self._parsed(texts), strict=True))
+        return [(graphs[one], graphs[two]) for one, two in pairs]
+
+    def _parsed(self, texts: Sequence[str]) -> list[SentenceGraph]:
+        tokens = [tokenise(text).sentence.words for text in texts]
+        words = [[word for token in own for word in (split_word(token) or [token])] for own in tokens]
+        tagged = self.tagger.predict(Sentence(tuple(own)) for own in words)
+        return [_graph(tree) for tree in self.parser.predict(tagged)]
+
+    def _check_settings(self) -> None:
+        if self.kind not in KINDS:
+            raise UnknownNameError("kind", self.kind, KINDS)
+        self._check_whole(negatives=1)
+        if (self.parser is None) != (self.tagger is None):
+            raise DataError("a parser reads tagged words: give a parser and a tagger, or neither")
+        for name, wanted in (("parser", Parser), ("tagger", Tagger)):
+            found = getattr(self, name)
+            if found is not None and not isinstance(found, wanted):
+                raise DataError(f"{name} must be a {wanted.__name__}, not a {type(found).__name__}")
+        if self.parser is not None and self.kind == "names":
+            raise DataError("names have no trees: a parser is for sentences")
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        return members_to_archive({"learner": self.learner_, "parser": self.parser, "tagger": self.tagger})
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        made = members_from_archive(names, arrays, {"learner": LCLR, "parser": Parser, "tagger": Tagger})
+        if made["learner"] is None:
+            raise DataError("it has no learner")
+        self.learner_, self.parser, self.tagger = made["learner"], made["parser"], made["tagger"]
+        self._check_settings()
+        expected = StringPairs if self.kind == "names" else GraphPairs
+        if not isinstance(self.learner_.model_, expected):
+            raise DataError(f"a matcher of {self.kind} holds a model of the class {expected.__name__}")
+        self.history_ = self.learner_.history_
+
+
+def _graph(tree: Sentence) -> SentenceGraph:
+    """The words of a tree that are no punctuation, with the edges between them."""
+    kept = [at for at, word in enumerate(tree.words) if any(c.isalnum() for c in word)]
+    number = {at: new for new, at in enumerate(kept)}
+    edges = []
+    for at in kept:
+        head = int(tree.columns["head"][at]) - 1
+        if head in number:
+            edges.append(((number[head], number[at]), tree.columns["deprel"][at]))
+    tags = tree.labels or ()
+    return SentenceGraph(
+        tuple(tree.words[at] for at in kept), tuple(str(tags[at]) for at in kept),
+        tuple(edge for edge, _ in edges), tuple(relation for _, relation in edges),
+    )  # fmt: skip

@@ -1,0 +1,50 @@
+"""The page of a matcher: names or sentences side by side, the surest and the least sure, and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trellis.apps.match.figure import matches_figure
+from trellis.apps.match.matcher import Match, Matcher
+from trellis.data.pair_files import PairLine
+from trellis.report.page import Page, percent, picture, table, text
+
+SHOWN = 4
+MOST = 12
+
+
+def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
+    """See :func:`trellis.report.pages.report`."""
+    found = matcher.match([(line.left, line.right) for line in lines])
+    answered = [n for n, line in enumerate(lines) if line.answer is not None]
+    page = Page("Matches", f"{len(lines)} pairs, {len(answered)} of them with an answer; {matcher.kind}")
+    wrong = [n for n in answered if found[n].is_match != (lines[n].answer == 1)]
+    if answered:
+        right = 1.0 - len(wrong) / len(answered)
+        page.add("Against the answers", table(("pairs", "right"), [(len(answered), percent(right))]))
+    by_sureness = np.argsort([-abs(one.score) for one in found], kind="stable").tolist()
+    chosen = [*by_sureness[:SHOWN], *by_sureness[-SHOWN:]] if len(found) > 2 * SHOWN else by_sureness
+    names = matcher.kind == "names"
+    said = text("The surest answers first, then the least sure. A score from 0 on is a match.")
+    page.add(
+        "What stands side by side", said, picture(matches_figure([found[n] for n in chosen])) if names else "",
+        _table(lines, found, chosen),
+    )  # fmt: skip
+    page.add(
+        "Worst errors", _table(lines, found, sorted(wrong, key=lambda n: -abs(found[n].score))[:MOST]) if wrong else ""
+    )
+    return page
+
+
+def _table(lines: Sequence[PairLine], found: Sequence[Match], numbers: Sequence[int]) -> str:
+    rows = [
+        (
+            lines[n].left, lines[n].right, "match" if found[n].is_match else "no match", f"{found[n].score:+.2f}",
+            " ".join(f"{a}:{b}" for a, b in found[n].alignment),
+        )
+        for n in numbers
+    ]  # fmt: skip
+    return table(("left", "right", "answer", "score", "side by side"), rows, words=(0, 1, 2, 4))

@@ -1,0 +1,1 @@
+"""Dependency parsing: taggers, parsers, tree induction and transfer between languages."""

@@ -1,0 +1,99 @@
+"""``trellis parse train`` and ``trellis parse predict``: dependency trees in CoNLL-U."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import need_text, warning_if_empty
+from trellis.cli.habits import answering
+from trellis.cli.options import (
+    LEARNING,
+    MIN_COUNT,
+    SAVE,
+    SEED,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    jobs,
+    number_option,
+)
+from trellis.errors import DataError
+
+parse = typer.Typer(help="Dependency trees: learn a parser from a treebank, and parse with it.", no_args_is_help=True)
+
+
+@parse.command(cls=answering())
+def train(
+    trees: Annotated[str, typer.Argument(help="Treebank, CoNLL-U: tags in UPOS, trees in HEAD and DEPREL.")],
+    save: Annotated[str, SAVE],
+    dev: Annotated[
+        str | None,
+        file_option("--dev", help="Development set; its accuracy is shown. A treebank.", panel=LEARNING),
+    ] = None,
+    passes: Annotated[int, number_option("--passes", min=1, help="Passes over the trees.", panel=LEARNING)] = 5,
+    min_count: Annotated[int, MIN_COUNT] = 2,
+    bits: Annotated[
+        int, number_option("--bits", min=4, max=26, help="Size of the feature table, as a power of 2.", panel=LEARNING)
+    ] = 22,
+    seed: Annotated[int, SEED] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a parser from a treebank.
+
+    `trellis parse train train.conllu --dev dev.conllu --save parser.trellis`
+    """
+    from trellis.apps.parse.parser import Parser
+
+    check_files({"trees": trees, "--dev": dev}, {"--save": save})
+    held = None if dev is None else _read(dev)
+    parser = Parser(max_iter=passes, min_count=min_count, bits=bits, random_state=seed).fit(_read(trees))
+    parser.save(save)
+    left_out = parser.arcs_.n_left_out_
+    if left_out and not quiet:
+        typer.echo(f"{left_out} sentences with crossing arcs, or without a whole tree, were left out", err=True)
+    if held is not None:
+        scores = parser.attachment(held).plain
+        typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
+
+
+@parse.command(cls=answering())
+def predict(
+    text: Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")],
+    model: Model,
+    output: Output = "-",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Parse sentences: HEAD and DEPREL are filled, the other columns stay.
+
+    `trellis parse predict text.conllu --model parser.trellis -o trees.conllu`
+    """
+    from trellis.apps.parse.parser import Parser
+    from trellis.apps.parse.transfer import Transfer
+    from trellis.apps.parse.tree_inducer import TreeInducer
+    from trellis.data.conllu import NAMES, read_conllu, write_conllu
+    from trellis.engine import by_chunks
+    from trellis.models import load_model
+
+    check_files({"text": text, "--model": model}, {"--output": output})
+    parser = load_model(model)
+    if not isinstance(parser, Parser | TreeInducer | Transfer):
+        raise DataError(f"holds {type(parser).__name__!r}, not a parser", path=model)
+    parser.n_jobs = jobs(threads)
+    others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
+    sentences = warning_if_empty(text, read_conllu(text, columns=others))
+    write_conllu(output, by_chunks(parser.predict, sentences, parser.n_jobs))
+
+
+def _read(path: str) -> list:  # type: ignore[type-arg]
+    from trellis.apps.parse.parser import COLUMNS
+    from trellis.data.conllu import read_conllu
+
+    sentences = list(read_conllu(path, columns=COLUMNS))
+    need_text(path, sentences)
+    return sentences

@@ -1,0 +1,103 @@
+"""Arcs of one language projected to another through word links, and which are trusted (Ganchev et al. 2010, sec. 7.1).
+
+An arc from p to c of the source tree becomes an arc from p' to c' for every p' linked to p and c' linked to c. Links
+may be many to many: a word may be given several heads. The word under the source root gives an arc from the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trellis.apps.parse.tree_text import Stripped
+from trellis.errors import DataError
+
+ALIKE = (
+    ("NOUN", "PROPN", "PRON", "NUM", "SYM"), ("VERB", "AUX"), ("ADJ", "ADV", "NUM", "DET"), ("DET", "PRON"),
+    ("ADP", "SCONJ", "PART"), ("ADV", "SCONJ"), ("CCONJ", "SCONJ"), ("VERB", "ADJ"), ("INTJ", "ADV"), ("PART", "ADV"),
+)  # fmt: skip
+"""Universal tags that words which translate each other may have beside equal ones."""
+PREDICATES = ("VERB", "AUX")
+"""A sentence without one of these is taken for a fragment."""
+
+_PAIRS = {(a, b) for group in ALIKE for a in group for b in group}
+
+Link = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence pair without punctuation: tagged words, the source tree, and links (i, j) between places from 0.
+
+    relations : of the source words to their heads, None where unknown
+    """
+
+    source: list[tuple[str, str]]
+    heads: list[int]
+    target: list[tuple[str, str]]
+    links: list[Link]
+    relations: Sequence[str | None] | None = None
+
+
+def strip_pair(
+    source: Stripped,
+    heads: Sequence[int | None],
+    target: Stripped,
+    links: Iterable[Link],
+    number: int,
+    relations: Sequence[str | None] | None = None,
+) -> SentencePair | None:
+    """A pair with links between stripped words; None where a side has no words or the source no whole tree.
+
+    relations : of all words of the source sentence
+    """
+    ahead, back = ({place: k for k, place in enumerate(side.places)} for side in (source, target))
+    kept = []
+    for i, j in links:
+        if not (0 <= i < source.length and 0 <= j < target.length):
+            raise DataError(
+                f"pair {number} has {source.length} and {target.length} words, so it has no link {i}-{j}"
+            )  # fmt: skip
+        if i in ahead and j in back:
+            kept.append((ahead[i], back[j]))
+    whole = [head for head in heads if head is not None]
+    if not source.words or not target.words or len(whole) != len(heads):
+        return None
+    own = None if relations is None else [relations[place] for place in source.places]
+    return SentencePair(source.words, whole, target.words, kept, own)
+
+
+def is_fragment(pair: SentencePair) -> bool:
+    """Whether a side has no verb."""
+    return not all(any(tag in PREDICATES for _, tag in side) for side in (pair.source, pair.target))
+
+
+def projected(pair: SentencePair) -> list[tuple[int, int]]:
+    """The projected arcs (head, child) of a pair, words from 1, through links between words of like tags."""
+    return sorted(projected_relations(pair))
+
+
+def projected_relations(pair: SentencePair) -> dict[tuple[int, int], str | None]:
+    """The projected arcs (head, child) of a pair, and the relation that each has in the source tree."""
+    links = [(i, j) for i, j in pair.links if _alike(pair.source[i][1], pair.target[j][1])]
+    targets: dict[int, list[int]] = {}
+    for i, j in links:
+        targets.setdefault(i, []).append(j)
+    found: dict[tuple[int, int], str | None] = {}
+    for i, j in links:
+        head, relation = pair.heads[i], None if pair.relations is None else pair.relations[i]
+        if head == 0:
+            found.setdefault((0, j + 1), relation)
+        for k in targets.get(head - 1, ()) if head else ():
+            if k != j:
+                found.setdefault((k + 1, j + 1), relation)
+    return found
+
+
+def coverage(pair: SentencePair) -> float:
+    """The share of target words that a projected arc gives a head."""
+    return len({child for _, child in projected_relations(pair)}) / len(pair.target)
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or (one, other) in _PAIRS

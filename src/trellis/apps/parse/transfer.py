@@ -1,0 +1,270 @@
+"""Transfer: a parser for a language without a treebank (Ganchev et al. 2010, sec. 7).
+
+The source side of a bitext is parsed, its arcs are projected through word links, and the parser of the target language
+learns under one constraint: in every sentence the expected share of words that keep a projected head is at least η.
+Arcs are so trusted as a group and not one by one.
+
+"margin"       the edge-factored model. A parser of tags alone, learned from the source trees (tags are the same in
+               both languages), gives the posterior that is projected; the trees with the most arcs right in expectation
+               under the projection teach the next round's parser of tags, and after the last round the parser of the
+               target language, by margin steps: the mean of parsers that met the trees in different orders.
+"likelihood"   the same, but the projection itself is learned from (soft trees), and rounds go on with the new parser.
+"dmv"          the generative model with valence: one of the source trees, and rounds under the constraint from there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from trellis.apps.align.hints import check_links
+from trellis.apps.parse.conserved import ETAS, conserved, loosest
+from trellis.apps.parse.parser import tagged
+from trellis.apps.parse.projected_arcs import Link, SentencePair, coverage, is_fragment, projected, strip_pair
+from trellis.apps.parse.transferred_relations import learn_relations
+from trellis.apps.parse.tree_task import TreeTask
+from trellis.apps.parse.tree_text import strip
+from trellis.constraints import Constraint, arcs, compile_constraints
+from trellis.data.batch import Batch
+from trellis.data.columns import FILLER
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
+from trellis.engine import Piece, engine_for, shards_of
+from trellis.engine.engine import summed
+from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.learn import UEM
+from trellis.models.arc_parser import ArcParser
+from trellis.models.dmv import DMV
+from trellis.projection import Item, Projector, ShardAnswer
+from trellis.structures import Structure
+
+ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
+"""Rounds of each model unless it is told how many."""
+AUTO = "auto"
+ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
+"""Of each model unless it is told: what "auto" finds on Europarl, English to Spanish."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Transfer(TreeTask):
+    """A parser of the target language of a bitext.
+
+    model : "margin", "likelihood" or "dmv"
+    eta : least expected share of words, among those that are given heads, that keep one of them; None: 0.95, and 1 of
+        "dmv"; "auto": found by what half of the pairs teaches about the other (:mod:`trellis.apps.parse.conserved`), at
+        four times the work
+    gamma : temperature of the projection: 1 is posterior regularization, 0 takes best trees under the constraint
+    max_iter : rounds of learning; None: 2 of "margin", 1 of the others
+    steps : of L-BFGS in each round of "likelihood"
+    longest : target sentences of more words, punctuation aside, are left out
+    max_pairs : learn from at most this many pairs, those in which most target words are given a head
+    l2 : strength of the prior of "likelihood"
+    passes, learning_rate : of margin steps;  orders : in which the trees are met, by a parser each
+    lexical : whether the target parser looks at words, or at tags alone
+    bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
+    n_jobs, engine : where the work is done
+
+    Learned: ``model_``, ``labeller_`` (of relations; None if the source trees have none), ``eta_``, ``n_pairs_`` and
+    ``conserved_``, the share of words with given heads that keep one in predicted trees.
+    """
+
+    model: str = "margin"
+    eta: float | str | None = None
+    gamma: float = 1.0
+    max_iter: int | None = None
+    steps: int = 20
+    longest: int = 30
+    max_pairs: int = 10_000
+    l2: float = 40.0
+    passes: int = 1
+    learning_rate: float = 0.01
+    orders: int = 4
+    lexical: bool = True
+    bits: int = 20
+    min_count: int = 2
+    source_passes: int = 3
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
+
+    kinds = (ArcParser, DMV)
+
+    def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
+        """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
+        self._check_settings()
+        return self.fit_pairs(self.best_pairs(usable_pairs(source, target, links, self.longest)))
+
+    def best_pairs(self, pairs: Sequence[SentencePair]) -> list[SentencePair]:
+        """The pairs that are learned from, in their order."""
+        covered = np.array([coverage(pair) for pair in pairs])
+        return [pairs[k] for k in np.sort(np.argsort(-covered, kind="stable")[: self.max_pairs])]
+
+    def fit_pairs(self, pairs: Sequence[SentencePair], start: ArcParser | None = None) -> Self:
+        """Learn from pairs without punctuation; ``start`` : a parser of tags in place of one of the source trees."""
+        self._check_settings()
+        if not pairs:
+            raise DataError("no sentence pair is left: they are too long, have no verb, or no arc can be projected")
+        if self.model == "dmv":
+            start = None
+        elif start is None:
+            start = self.source_model(pairs)
+        given_eta = ETA[self.model] if self.eta is None else self.eta
+        self.eta_ = self._found_eta(pairs, start) if given_eta == AUTO else float(given_eta)
+        text = [pair.target for pair in pairs]
+        given = [projected(pair) for pair in pairs]
+        self.model_ = self._arc_parser(text, given, start) if start is not None else self._dmv(pairs, text, given)
+        self.n_pairs_ = len(pairs)
+        self.model_.n_jobs = self.n_jobs
+        trees = self.model_.predict(text)
+        kept, words = conserved(pairs, trees)
+        self.conserved_ = float(kept.sum() / max(words.sum(), 1))
+        self.labeller_ = learn_relations(self.model_, pairs, trees, self.min_count)
+        return self
+
+    def _found_eta(self, pairs: Sequence[SentencePair], start: ArcParser | None) -> float:
+        half, rest = pairs[::2], pairs[1::2]
+        if not rest:
+            raise DataError('eta "auto" needs two sentence pairs that can be learned from, got one: give a number')
+        kept = {}
+        for eta in ETAS:
+            learner = type(self)(**{**self.get_params(deep=False), "eta": eta}).fit_pairs(half, start)
+            kept[eta], words = conserved(rest, learner.model_.predict([pair.target for pair in rest]))
+        return loosest(kept, words)
+
+    def _rule(self, given: Sequence[Sequence[tuple[int, int]]]) -> Constraint:
+        return (arcs(given, share=True) >= self.eta_).named("projected arcs are kept")
+
+    def _dmv(
+        self, pairs: Sequence[SentencePair], text: Sequence[Sequence[tuple[str, str]]],
+        given: list[list[tuple[int, int]]],
+    ) -> DMV:  # fmt: skip
+        both = [*text, *(pair.source for pair in pairs)]
+        model = DMV(decoding="posterior").fit(both, [*(None for _ in text), *(pair.heads for pair in pairs)])
+        rule = self._rule(_attainable(model, model.encode(text), given))
+        learned: DMV = self._learned(model, text, rule, "model", self.max_iter or ROUNDS["dmv"])
+        return learned
+
+    def _arc_parser(
+        self, text: Sequence[Sequence[tuple[str, str]]], given: list[list[tuple[int, int]]], start: ArcParser
+    ) -> ArcParser:
+        batch = start.encode(text)
+        rule = self._rule(_attainable(start, batch, given))
+        rounds = self.max_iter or ROUNDS[self.model]
+        if self.model == "margin":
+            for left in range(rounds - 1, -1, -1):
+                posteriors = self._projected(start, start.scores, batch, rule)
+                heads = np.concatenate([start.uniform(shard).likeliest(q) for shard, q in posteriors])
+                trees = start.decode(batch, heads)
+                if left:
+                    start = ArcParser(lexical=False, bits=self.bits, solver="adagrad", max_iter=1).fit(text, trees)
+                    batch = start.encode(text)
+            return self.taught(text, trees)
+        model = ArcParser(
+            **self._features, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs,
+            engine=self.engine,
+        )  # fmt: skip
+        model.encode(text, fit=True)
+        found = self._projected(start, start.scores, batch, rule)
+        placed = engine_for(self.n_jobs, self.engine).place([Piece(shard) for shard, _ in found])
+        model.update(summed(model.collect(shard, q) for shard, q in found), shards=[placed])
+        if rounds > 1:
+            model = self._learned(model, text, rule, "model", rounds - 1)
+        return model
+
+    def taught(self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]) -> ArcParser:
+        """What given trees teach by margin steps: the mean of parsers that met them in different orders."""
+        settings = {"max_iter": self.passes, "learning_rate": self.learning_rate, "n_jobs": self.n_jobs}
+        orders = engine_for(self.n_jobs, self.engine).near.place(range(self.orders))
+        made = list(orders.run(_in_order, ({**self._features, **settings}, text, trees)))
+        made[0].set_parameters({"weights": np.mean([one.weights_ for one in made], axis=0)})
+        return made[0]
+
+    @property
+    def _features(self) -> dict[str, Any]:
+        return {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
+
+    def _projected(
+        self, model: ArcParser | DMV, scores: Callable[[Batch], Structure], batch: Batch, rule: Constraint
+    ) -> list[tuple[Batch, Any]]:
+        """Shards of a batch, and posteriors there, projected."""
+        rows = compile_constraints([rule], batch, model.label_names_, model.parts(batch))
+        shards = [shard.of(batch) for shard in shards_of(batch)]
+        bounds = np.array([0, *np.cumsum([len(shard) for shard in shards])])
+        found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs, self.engine)).run(
+            scores, self.gamma, then=_posterior
+        )
+        return list(zip(shards, found.results, strict=True))
+
+    def _learned(self, model: Any, text: Any, rule: Constraint, start: str, rounds: int) -> Any:
+        learner = UEM(
+            model, [rule], gamma=self.gamma, start=start, max_iter=rounds, tol=0.0, n_jobs=self.n_jobs,
+            engine=self.engine, track_likelihood=False, verbose=self.verbose,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # few steps in each round are meant
+            learner.fit(text)
+        return learner.model_
+
+    def source_model(self, pairs: Sequence[SentencePair]) -> ArcParser:
+        """A parser of tags alone, from the trees of the source side."""
+        parser = ArcParser(
+            lexical=False, bits=self.bits, solver="adagrad", learning_rate=0.05, max_iter=self.source_passes,
+        )  # fmt: skip
+        return parser.fit([pair.source for pair in pairs], [pair.heads for pair in pairs])
+
+    def _check_settings(self) -> None:
+        if self.model not in ROUNDS:
+            raise UnknownNameError("model", self.model, ROUNDS)
+        self._check_whole(
+            max_iter=1, steps=1, longest=2, max_pairs=1, passes=1, orders=1, bits=4, min_count=1, source_passes=1
+        )
+        self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26))
+        if self.eta != AUTO:
+            self._check_within(eta=(0.0, 1.0))
+
+
+def _in_order(given: tuple[dict[str, Any], Any, Any], seed: int, state: Any) -> tuple[ArcParser, Any]:
+    """A parser that met the trees in one order."""
+    settings, text, trees = given
+    return ArcParser(**settings, random_state=seed).fit(text, trees), state
+
+
+def _posterior(item: Item, answer: ShardAnswer) -> Any:
+    return answer.posterior
+
+
+def usable_pairs(
+    source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]], longest: int
+) -> list[SentencePair]:
+    """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
+    source, target, links = as_sentences(source), as_sentences(target), check_links(links)
+    if not len(source) == len(target) == len(links):
+        raise DataError(f"there are {len(source)} and {len(target)} sentences and links of {len(links)} pairs")
+    made = []
+    sides = zip(source, tagged(source), target, tagged(target), links, strict=True)
+    for number, (one, own, other, theirs, linked) in enumerate(sides, start=1):
+        left = strip(one, own)
+        relations = [None if r == FILLER else r for r in one.columns["deprel"]] if "deprel" in one.columns else None
+        pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number, relations)
+        if pair is not None and len(pair.target) <= longest and not is_fragment(pair) and projected(pair):
+            made.append(pair)
+    return made
+
+
+def _attainable(
+    model: ArcParser | DMV, batch: Any, given: Sequence[Sequence[tuple[int, int]]]
+) -> list[list[tuple[int, int]]]:
+    """Given arcs without those to words that cannot keep one beside the others (arcs cross, or run in a circle)."""
+    parts = model.parts(batch)
+    numbers = np.array([parts.arc_within(i, h, c) for i, own in enumerate(given) for h, c in own], dtype=np.int64)
+    heads = model.uniform(batch).flat().add(numbers, np.ones(len(numbers))).argmax().outputs
+    kept = []
+    for i, own in enumerate(given):
+        tree, pairs = heads[batch.offsets[i] : batch.offsets[i + 1]], set(own)
+        able = {c for _, c in own if (int(tree[c - 1]), c) in pairs}
+        kept.append([(h, c) for h, c in own if c in able])
+    return kept

@@ -1,0 +1,100 @@
+"""TreeInducer: dependency trees from tagged text alone, or from text and a few rules about arcs.
+
+The model is the dependency model with valence (:mod:`trellis.models.dmv`), trained by EM from Klein and Manning's
+start; rules are constraints on expected counts of arcs over the corpus, in the E-step (posterior regularization).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.parse.parser import tagged
+from trellis.apps.parse.tree_task import SavedTrees, TreeTask
+from trellis.apps.parse.tree_text import strip
+from trellis.constraints import Constraint, parse_rules
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
+from trellis.errors import DataError
+from trellis.learn import UEM
+from trellis.models.dmv import DMV
+
+
+class _Names(SavedTrees, total=False):
+    files: dict[str, str]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TreeInducer(TreeTask):
+    """Dependency trees without a treebank.
+
+    rules : text of a rules file about arcs, or "" for none
+    rules_path : what messages call it, and the folder in which it looks for files that rules name
+    files : contents of the files that the rules name, by name; then none is opened
+    longest : sentences of more words, punctuation aside, are not learned from
+    max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
+    prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
+    n_jobs, engine : where the work is done
+
+    >>> from trellis.data.sentence import Sentence
+    >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
+    >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
+    >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
+    ('2', '0', '2')
+    """
+
+    rules: str = ""
+    rules_path: str = "rules.toml"
+    files: Mapping[str, str] | None = None
+    longest: int = 10
+    max_iter: int = 40
+    gamma: float = 1.0
+    prior: float = 1.0
+    harmonic: float | None = 1.0
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
+
+    kinds = (DMV,)
+    learned_names = _Names
+
+    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
+        """Learn from tagged sentences; trees that they may have are not looked at."""
+        self._check_settings()
+        given = as_sentences(X)
+        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
+        text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
+        if not text:
+            raise DataError(f"no sentence has 1 to {self.longest} words, punctuation aside: raise longest")
+        model = DMV(
+            root_prior=self.prior, child_prior=self.prior, stop_prior=self.prior, harmonic=self.harmonic
+        )  # fmt: skip
+        learner = UEM(
+            model, self._constraints(), gamma=self.gamma, start="uniform", max_iter=self.max_iter, tol=0,
+            n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
+        ).fit(text)  # fmt: skip
+        self.model_, self.history_ = learner.model_, learner.history_
+        self.n_sentences_ = len(text)
+        return self
+
+    def _constraints(self) -> list[Constraint]:
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = dict(rules.files)
+        return list(rules.constraints)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names, arrays = super().learned()
+        return {**names, "files": self.files_}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(names, arrays)
+        self.files = dict(names.get("files", {}))
+        self._constraints()
+
+    def _check_settings(self) -> None:
+        self._check_whole(longest=1, max_iter=1)
+        self._check_within(gamma=(0.0, np.inf), prior=(1.0, 1e9), harmonic=(0.0, 1e9))

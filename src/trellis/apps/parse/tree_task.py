@@ -1,0 +1,75 @@
+"""What tasks share that learn a model of trees without punctuation: whole sentences parsed, and one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NotRequired, TypedDict
+
+from numpy.typing import NDArray
+
+from trellis.apps.parse.parser import ScoresTrees, tagged
+from trellis.apps.parse.transferred_relations import relations_of
+from trellis.apps.parse.tree_text import strip, with_heads
+from trellis.data.sentence import Sentence
+from trellis.data.tokens import as_sentences
+from trellis.models.arc_labeller import ArcLabeller
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.tree_pieces import warn_of_long
+
+
+class SavedTrees(TypedDict):
+    """What a file keeps beside the arrays."""
+
+    model: InnerHeader
+    labeller: NotRequired[InnerHeader]
+
+
+class TreeTask(ScoresTrees, SavedEstimator):
+    """Subclasses learn ``model_``, which is one of ``kinds``, and perhaps ``labeller_``, which names relations."""
+
+    learned_names: ClassVar[Any] = SavedTrees
+    kinds: ClassVar[tuple[type, ...]]
+    n_jobs: int | None
+    model_: Any
+    labeller_: ArcLabeller | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+        """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root.
+
+        Sentences of more than 500 words, punctuation aside, are parsed in pieces, with a warning.
+        """
+        self._check_fitted()
+        given = as_sentences(sentences)
+        self.model_.n_jobs = self.n_jobs
+        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
+        batch = self.model_.encode([own.words for own in stripped])
+        warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
+        trees = self.model_.decode(batch, self.model_._heads(batch))
+        relations = self._relations([own.words for own in stripped], trees)
+        return [
+            with_heads(s, own.whole(heads), None if named is None else own.whole_relations(named))
+            for s, own, heads, named in zip(given, stripped, trees, relations, strict=True)
+        ]
+
+    def _relations(
+        self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]
+    ) -> Sequence[Sequence[str] | None]:
+        """The relations of the words of each sentence to their heads; None where they are unknown."""
+        if self.labeller_ is None:
+            return [None] * len(text)
+        return relations_of(self.labeller_, self.model_, text, trees)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        return members_to_archive({"model": self.model_, "labeller": self.labeller_})
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        made = members_from_archive(names, arrays, {"model": self.kinds, "labeller": ArcLabeller})
+        self.model_, self.labeller_ = made["model"], made["labeller"]
+
+    def _check_settings(self) -> None:
+        """Refuse settings that cannot be."""

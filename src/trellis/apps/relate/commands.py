@@ -1,0 +1,187 @@
+"""``trellis relate train``, ``predict`` and ``explain``: entities and the relations between them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trellis.cli.checks import check_files
+from trellis.cli.console import need_text, print_lines, visible, warning_if_empty
+from trellis.cli.habits import answering
+from trellis.cli.options import (
+    DECODING,
+    GAMMA,
+    KNOWLEDGE,
+    LABELLED,
+    LEARNING,
+    METHOD,
+    MIN_COUNT,
+    ROUNDS,
+    SAVE,
+    UNLABELLED,
+    Engine,
+    History,
+    Json,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    file_option,
+    flag,
+    jobs,
+    name_option,
+    wants_json,
+)
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.apps.relate.relater import Relater
+    from trellis.data.related import RelatedText
+
+relate = typer.Typer(
+    help="Entities and relations: learn them from rules and sentences, and find them.", no_args_is_help=True
+)
+
+
+class Method(StrEnum):
+    """How to learn."""
+
+    UEM = "uem"
+    PR = "pr"
+    CODL = "codl"
+    SUPERVISED = "supervised"
+
+
+@relate.command(cls=answering())
+def train(
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/relations.md.")],
+    save: Annotated[str, SAVE],
+    labelled: Annotated[list[str] | None, LABELLED] = None,
+    unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
+    method: Annotated[
+        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, codl, supervised", panel=LEARNING)
+    ] = Method.UEM,
+    rounds: Annotated[int, ROUNDS] = 4,
+    gamma: Annotated[float, GAMMA] = 0.5,
+    exact: Annotated[
+        bool, flag("--exact", help="Make rules hold in every output, not only in expectation.", panel=LEARNING)
+    ] = False,
+    min_count: Annotated[int, MIN_COUNT] = 2,
+    no_finder: Annotated[
+        bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=DECODING)
+    ] = False,
+    tagger: Annotated[
+        str | None,
+        file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE),
+    ] = None,
+    history: History = None,
+    threads: Threads = None,
+    engine: Engine = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn types of mentions and relations between them from rules, labelled and unlabelled sentences.
+
+    `trellis relate train rules.toml -l few.jsonl -u many.jsonl --save relations.trellis`
+
+    Sentences are JSON lines (.jsonl: tokens, mentions with their places, relations between mentions) or the columns of
+    CoNLL04. Mentions that unlabelled sentences do not have are found.
+    """
+    from trellis.apps.parse.tagger import Tagger
+    from trellis.apps.relate.relater import Relater
+
+    check_files(
+        {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--tagger": tagger},
+        {"--save": save, "--history": history},
+    )
+    few = _read(labelled or ())
+    if not few:
+        raise DataError(
+            f"{', '.join(labelled)}: there is no text in it" if labelled
+            else "there are no labelled sentences to learn from: give some with --labelled"
+        )  # fmt: skip
+    relater = Relater.from_file(
+        rules, method=method.value, gamma=gamma, max_iter=rounds, exact=exact, min_count=min_count,
+        finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger),
+        n_jobs=jobs(threads), engine=engine, verbose=not quiet,
+    )  # fmt: skip
+    relater.fit(few, _read(unlabelled or ()))
+    relater.save(save)
+    if history is not None:
+        relater.history_.save(history)
+
+
+@relate.command(cls=answering())
+def predict(
+    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
+    model: Model,
+    output: Output = "-",
+    no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find the types of mentions and the relations between them, with a probability for each.
+
+    `trellis relate predict text.jsonl -m relations.trellis -o out.jsonl`
+
+    Mentions are found where a sentence has none. The output is JSON lines, or columns where its name ends in .txt or
+    .tsv.
+    """
+    from trellis.data.related import read_related, write_related
+    from trellis.engine import by_chunks
+
+    check_files({"text": text, "--model": model}, {"--output": output})
+    relater = _load(model, threads)
+    texts = warning_if_empty(text, read_related(text))
+    found = by_chunks(
+        lambda some: relater.predict(some, constrained=not no_rules), texts, relater.n_jobs, lambda one: len(one.tokens)
+    )
+    write_related(output, found, columns=False if json else None)
+
+
+@relate.command(cls=answering())
+def explain(
+    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
+    model: Model,
+    output: Output = "-",
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show what the rules say, and which of them changed what in the model's own answers.
+
+    `trellis relate explain text.jsonl -m relations.trellis`
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    check_files({"text": text, "--model": model}, {"--output": output})
+    relater = _load(model, threads)
+    texts = relater.with_mentions(_read([text]))
+    need_text(text, [one.tokens for one in texts])
+    changes = relater.explain(texts)
+    if wants_json(output, json):
+        print_lines(output, [dumps(asdict(change), ensure_ascii=False) for change in changes])
+        return
+    lines = [f"{rule.name}: {rule.describe()}" for rule in relater.constraints_]
+    lines += ["", f"{len(changes)} changes in {len({c.sentence for c in changes})} of {len(texts)} sentences"]
+    for change in changes:
+        own = texts[change.sentence]
+        what = " , ".join(own.text_of((own.mentions or ())[m]) for m in change.what)
+        why = ", ".join(change.rules) or "follows from the others"
+        lines.append(f"sentence {change.sentence + 1}: {what}: {change.before} -> {change.after}  ({why})")
+    print_lines(output, [visible(line) for line in lines])
+
+
+def _load(path: str, threads: int | None) -> Relater:
+    from trellis.apps.relate.relater import Relater
+
+    return Relater.load(path, n_jobs=jobs(threads))
+
+
+def _read(paths: list[str] | tuple[()]) -> list[RelatedText]:
+    from trellis.data.related import read_related
+
+    return [text for path in paths for text in read_related(path)]

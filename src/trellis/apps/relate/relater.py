@@ -1,0 +1,461 @@
+"""Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out.
+
+>>> from trellis.data.related import Mention, RelatedText, Relation
+>>> from trellis.apps.relate.relater import Relater
+>>> rules = '''
+... [[rule]]
+... name = "one lives in a place"
+... if_relation = "Live_In"
+... then_first = "Peop"
+... then_second = "Loc"
+... '''
+>>> def said(text, *mentions, relations=()):
+...     return RelatedText(tuple(text.split()), mentions, tuple(relations))
+>>> few = [
+...     said("Ann lives in Ely", Mention(0, 1, "Peop"), Mention(3, 4, "Loc"), relations=[Relation(0, 1, "Live_In")]),
+...     said("Bob left Hull", Mention(0, 1, "Peop"), Mention(2, 3, "Loc")),
+... ]
+>>> relater = Relater(rules, min_count=1, max_iter=1, finder=False).fit(few)
+>>> found = relater.predict([said("Cy lives in Ware", Mention(0, 1), Mention(3, 4))])[0]
+>>> [m.type for m in found.mentions], [(r.first, r.second, r.type) for r in found.relations]
+(['Peop', 'Loc'], [(0, 1, 'Live_In')])
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.apps.parse.tagger import Tagger
+from trellis.apps.relate.mentions import MentionFinder
+from trellis.constraints import Constraint, RulesFile, parse_rules
+from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
+from trellis.constraints.rows import Rows
+from trellis.data.batch import Batch
+from trellis.data.files import FilePath, text_of
+from trellis.data.ragged import IntArray, LabelArray
+from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
+from trellis.data.sentence import Sentence
+from trellis.engine import engine_for
+from trellis.engine.compiling import compile_ahead
+from trellis.errors import DataError, UnknownNameError
+from trellis.learn.codl import CoDL
+from trellis.learn.history import History
+from trellis.learn.training import Training
+from trellis.learn.uem import UEM
+from trellis.metrics.relations import RelationScores, score_relations
+from trellis.models.crf import CRF
+from trellis.models.model import rows_of
+from trellis.models.relation_model import MOST_SUMMED, RelationModel
+from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.projection import project
+from trellis.search import decode
+
+METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
+"""Names of methods and their γ; None: as it is given, or there is none."""
+MOST_EVALUATIONS = 40
+"""Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
+ANY_NUMBER = 2**30
+"""Of mentions: an argmax is exact whatever their number."""
+MOST_MENTIONS = 100
+"""Mentions of a sentence that are read together: pairs, and their features, grow with the square of them."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What rules changed in a sentence.
+
+    what : a mention's place, or those of two;  before, after : its type or their relation
+    rules : names of the rules that the model alone breaks there; none: a consequence of others
+    """
+
+    sentence: int
+    what: tuple[int, ...]
+    before: str
+    after: str
+    rules: tuple[str, ...]
+
+
+class _Names(TypedDict, total=False):
+    """What a file keeps beside the arrays."""
+
+    files: dict[str, str]
+    shares: list[dict[str, float] | None]
+    within: list[dict[str, float] | None]
+    history: list[dict[str, Any]]
+    model: InnerHeader
+    finder: InnerHeader | None
+    tagger: InnerHeader | None
+
+
+@dataclass(eq=False, repr=False)
+class Relater(SavedEstimator):
+    """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
+
+    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
+    rules_path : what messages call it, and the folder in which it looks for dictionaries
+    files : contents of the files that the rules name, by name; then none is opened
+    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output
+        of every sentence under the rules teaches), or "supervised": labelled sentences alone
+    exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
+    max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
+    finder : whether to learn to find mentions too, for sentences that come without
+    tagger : a :class:`~trellis.apps.parse.tagger.Tagger` for sentences that come without tags; None: tags are used
+        where they are given
+    projection_tol : by how much rules may be off while it learns, shares of the corpus too: they are small numbers
+
+    Learned: ``model_``, ``constraints_``, ``finder_``, ``tagger_``, ``history_``.
+    """
+
+    rules: str
+    _: KW_ONLY
+    rules_path: str = "rules"
+    files: Mapping[str, str] | None = None
+    method: str = "uem"
+    gamma: float = 0.5
+    max_iter: int = 4
+    exact: bool = False
+    l2: float = 0.3
+    min_count: int = 2
+    finder: bool = True
+    tagger: Any = None
+    projection_tol: float = 1e-4
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: bool = False
+
+    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
+    learned_names = _Names
+
+    @classmethod
+    def from_file(cls, path: FilePath, **settings: Any) -> Self:
+        """A relater with the rules of a file."""
+        return cls(text_of(path), rules_path=os.fspath(path), **settings)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    # learning
+
+    def fit(self, labelled: Iterable[SentenceLike], unlabelled: Iterable[SentenceLike] = ()) -> Self:
+        """Learn from sentences with types and relations, and from others, whose mentions are found if not given.
+
+        Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
+        """
+        self._check_settings()
+        if self.method != "uem" and self.gamma != type(self).gamma:
+            raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
+        rules = parse_rules(self.rules, self.rules_path, self.files)
+        few = _with_tags([text for text in as_related(labelled) if text.tokens], self.tagger)
+        whole = [text for text in few if text.labelled]
+        if not whole:
+            raise DataError("there are no sentences with all types and relations known to learn from")
+        compile_ahead("relate")
+        constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
+        finder = MentionFinder().fit(whole) if self.finder else None
+        many = [] if self.method == "supervised" else [text for text in as_related(unlabelled) if text.tokens]
+        many = _with_tags(many, self.tagger)
+        texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
+        model = RelationModel(
+            _declared(rules, "entities"), _declared(rules, "relations"), l2=self.l2, min_count=self.min_count,
+            tied=self._tied_in_training(), both_ways=_both_ways(constraints),
+        )  # fmt: skip
+        training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
+        rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are told of now
+        if len(training.free):
+            learner = self.learner(constraints)
+            learner.train(training)
+            self.history_ = learner.history_
+        else:
+            training.learn_supervised()
+            self.history_ = History()
+        self.model_, self.constraints_, self.finder_, self.tagger_ = model, constraints, finder, self.tagger
+        self.files_ = dict(rules.files)
+        return self
+
+    def _tied_in_training(self) -> int:
+        """Mentions up to which rules hold in every output while it learns."""
+        return ANY_NUMBER if self.method == "codl" else MOST_SUMMED if self.exact else 0
+
+    def learner(self, constraints: Sequence[Constraint]) -> UEM | CoDL:
+        """The learner that these settings ask for."""
+        gamma = METHODS[self.method]
+        if self.method == "codl":
+            return CoDL(
+                None, constraints, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose
+            )  # fmt: skip
+        return UEM(
+            None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
+            tol=0.0, projection_tol=self.projection_tol, max_evaluations=MOST_EVALUATIONS, track_likelihood=False,
+            n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose,
+        )  # fmt: skip
+
+    # prediction
+
+    def predict(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> list[RelatedText]:
+        """Sentences with the type of every mention and the relations that hold, and how probable each is.
+
+        The best output under the rules; those that count over a corpus are left out. Mentions are found where a
+        sentence has none given. Probabilities are of the model under the rules. A sentence with more than 100 mentions
+        is read in runs of 100, with a warning: relations between runs are not looked for.
+        """
+        given = self.with_mentions(texts)
+        if not given:
+            return []
+        pieces, owner = _split_long(given)
+        batch = self._batch(pieces)
+        labels = self._best(batch, constrained=constrained)
+        shares = self._probabilities(batch, constrained=constrained)
+        return _joined(given, _answers(self.model_, batch, pieces, labels, shares), owner)
+
+    def with_mentions(self, texts: Iterable[SentenceLike]) -> list[RelatedText]:
+        """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
+        a tagger."""
+        self._check_fitted()
+        return _with_tags(_with_mentions(as_related(texts), self.finder_), self.tagger_)
+
+    def score(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> RelationScores:
+        """Scores of ``predict`` against what the sentences have; their mentions are given."""
+        gold = as_related(texts)
+        return score_relations(gold, self.predict(gold, constrained=constrained))
+
+    def explain(self, texts: Iterable[SentenceLike]) -> list[Change]:
+        """What the rules change in the model's own best outputs, and which of them; long sentences as in predict."""
+        given = self.with_mentions(texts)
+        if not given:
+            return []
+        pieces, owner = _split_long(given)
+        batch = self._batch(pieces)
+        model = self._tied(ANY_NUMBER)
+        rows = self._rows(model, batch)
+        plain = self._best(batch, constrained=False)
+        changes = _changes(model, batch, rows, plain, self._best(batch, constrained=True))
+        return _changes_of_whole(changes, pieces, owner)
+
+    def _batch(self, texts: Sequence[RelatedText]) -> Batch:
+        """The sentences with nothing known."""
+        bare = [_bare(text) for text in texts]
+        return self.model_.encode(bare)
+
+    def _tied(self, most: int) -> RelationModel:
+        """The same model, whose variables factors tie in sentences of up to so many mentions."""
+        made = RelationModel(**{**self.model_.get_params(deep=False), "tied": most})
+        made.types_, made.sides_, made._features = self.model_.types_, self.model_.sides_, self.model_._features
+        made.label_names_ = self.model_.label_names_
+        return made
+
+    def _rows(self, model: RelationModel, batch: Batch) -> Rows:
+        """The rules that concern single sentences."""
+        return rows_of(model, batch, self.constraints_).canonical().local()
+
+    def _best(self, batch: Batch, *, constrained: bool) -> LabelArray:
+        if not constrained:
+            return np.asarray(self.model_.scores(batch).members().argmax().outputs)
+        model = self._tied(ANY_NUMBER)
+        return np.asarray(decode(model.scores(batch), self._rows(model, batch)).outputs)
+
+    def _probabilities(self, batch: Batch, *, constrained: bool) -> Any:
+        """P(label) of every slot: sums within the rules, in expectation for sentences of many mentions."""
+        model = self._tied(MOST_SUMMED if constrained else 0)
+        scores = model.scores(batch)
+        return project(scores, self._rows(model, batch)).posterior if constrained else scores.infer()
+
+    # one file
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._check_fitted()
+        finder = None if self.finder_ is None else self.finder_.crf_
+        headers, arrays = members_to_archive({"model": self.model_, "finder": finder, "tagger": self.tagger_})
+        names: dict[str, Any] = {
+            "files": self.files_,
+            "shares": [dict(c.shares or {}) if isinstance(c, CountsLike) else None for c in self.constraints_],
+            "within": [
+                dict(c.within) if isinstance(c, CountsLike) and isinstance(c.within, Mapping) else None
+                for c in self.constraints_
+            ],
+            "history": [{**entry, "seconds": 0.0} for entry in self.history_.to_json()],
+        }
+        return {**names, **headers}, arrays
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_settings()
+        made = members_from_archive(names, arrays, {"model": RelationModel, "finder": CRF, "tagger": Tagger})
+        if made["model"] is None:
+            raise DataError("it has no model of relations")
+        self.files = self.files_ = dict(names.get("files", {}))
+        rules = list(parse_rules(self.rules, self.rules_path, self.files))
+        if len(rules) != len(names["shares"]):
+            raise DataError(f"it has {len(names['shares'])} rules, but its text has {len(rules)}")
+        bands = names.get("within", [None] * len(rules))
+        self.constraints_ = [
+            _counted(c, own, band) if isinstance(c, CountsLike) else c
+            for c, own, band in zip(rules, names["shares"], bands, strict=True)
+        ]
+        self.model_, self.tagger_ = made["model"], made["tagger"]
+        self.finder_ = None if made["finder"] is None else MentionFinder.of(made["finder"])
+        self.history_ = History.from_json(names["history"])
+
+    def _check_settings(self) -> None:
+        self._check_whole(max_iter=1, min_count=1)
+        if not isinstance(self.tagger, Tagger | None):
+            raise DataError(f"tagger must be a Tagger, got {self.tagger!r:.80}")
+        self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf))
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
+
+
+def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str, float] | None) -> CountsLike:
+    """The rule with what was counted in labelled sentences."""
+    found = counts_like(dict(shares), rule.within if within is None else dict(within))
+    return replace(rule, shares=found.shares, within=found.within)
+
+
+def _declared(rules: RulesFile, kind: str) -> tuple[str, ...] | None:
+    return rules.kinds.get(kind)
+
+
+def _both_ways(constraints: Sequence[Constraint]) -> bool:
+    return any(isinstance(c, OnePerPair) for c in constraints)
+
+
+def _bare(text: RelatedText) -> RelatedText:
+    """Its mentions, of which nothing is known."""
+    mentions = tuple(Mention(m.start, m.end) for m in text.mentions or ())
+    return replace(text, mentions=mentions, relations=None)
+
+
+def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -> list[RelatedText]:
+    """The sentences, those without mentions with the ones that are found."""
+    without = [number for number, text in enumerate(texts) if text.mentions is None]
+    if without and finder is None:
+        text = texts[without[0]]
+        raise DataError(
+            f"sentence {without[0]} has no mentions, and none were learned to be found: give mentions, or learn with "
+            "finder=True",
+            path=text.path,
+            line=text.line,
+        )
+    made = list(texts)
+    if finder is not None and without:
+        for number, text in zip(without, finder.find([texts[n] for n in without]), strict=True):
+            made[number] = text
+    return made
+
+
+def _with_tags(texts: Sequence[RelatedText], tagger: Tagger | None) -> list[RelatedText]:
+    """The sentences, those without tags with the tagger's."""
+    if tagger is None:
+        return list(texts)
+    without = [text for text in texts if text.tags is None]
+    found = iter(tagger.predict(Sentence(text.tokens) for text in without))
+    return [text if text.tags is not None else _tagged_by(text, next(found)) for text in texts]
+
+
+def _tagged_by(text: RelatedText, found: Sentence) -> RelatedText:
+    return replace(text, tags=tuple(map(str, found.labels or ())))
+
+
+def _split_long(texts: Sequence[RelatedText]) -> tuple[list[RelatedText], list[int]]:
+    """Sentences, those with too many mentions as several with a run of these each; and the number of each one's own."""
+    pieces: list[RelatedText] = []
+    owner: list[int] = []
+    for number, text in enumerate(texts):
+        mentions = text.mentions or ()
+        runs = [mentions[a : a + MOST_MENTIONS] for a in range(0, len(mentions), MOST_MENTIONS)] or [mentions]
+        if len(runs) > 1:
+            where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
+            warnings.warn(
+                f"{where} has {len(mentions)} mentions: relations are only looked for within runs of "
+                f"{MOST_MENTIONS} mentions; split the text into sentences",
+                UserWarning,
+                stacklevel=3,
+            )
+        for run in runs:
+            pieces.append(replace(text, mentions=run, relations=None) if len(runs) > 1 else text)
+            owner.append(number)
+    return pieces, owner
+
+
+def _joined(texts: Sequence[RelatedText], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[RelatedText]:
+    """The answer of each sentence from those of its runs of mentions."""
+    if len(pieces) == len(texts):
+        return list(pieces)
+    mentions: list[list[Mention]] = [[] for _ in texts]
+    relations: list[list[Relation]] = [[] for _ in texts]
+    for piece, number in zip(pieces, owner, strict=True):
+        first = len(mentions[number])
+        mentions[number] += piece.mentions or ()
+        relations[number] += [replace(r, first=r.first + first, second=r.second + first) for r in piece.relations or ()]
+    return [
+        replace(text, mentions=tuple(found), relations=tuple(ties))
+        for text, found, ties in zip(texts, mentions, relations, strict=True)
+    ]
+
+
+def _changes_of_whole(changes: Sequence[Change], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[Change]:
+    """Changes in sentences from those in their runs of mentions."""
+    firsts, n_mentions = [], dict.fromkeys(owner, 0)
+    for piece, number in zip(pieces, owner, strict=True):
+        firsts.append(n_mentions[number])
+        n_mentions[number] += len(piece.mentions or ())
+    return [
+        replace(c, sentence=owner[c.sentence], what=tuple(firsts[c.sentence] + place for place in c.what))
+        for c in changes
+    ]
+
+
+def _answers(
+    model: RelationModel, batch: Batch, texts: Sequence[RelatedText], labels: LabelArray, q: Any
+) -> list[RelatedText]:
+    shares, made = model.confidence(batch, labels, q), []
+    for i, (text, (types, ties)) in enumerate(zip(texts, model.decode(batch, labels), strict=True)):
+        n, own = len(types), shares[batch.offsets[i] : batch.offsets[i + 1]]
+        mentions = tuple(
+            Mention(m.start, m.end, kind, float(p)) for m, kind, p in zip(text.mentions or (), types, own, strict=False)
+        )
+        relations = tuple(
+            Relation(a, b, kind, float(own[n + a * (n - 1) + b - (b > a)])) for (a, b), kind in ties.items()
+        )
+        made.append(replace(text, mentions=mentions, relations=relations))
+    return made
+
+
+def _changes(model: RelationModel, batch: Batch, rows: Rows, plain: LabelArray, best: LabelArray) -> list[Change]:
+    """Labels that differ, with the rules that the first output breaks where it is changed."""
+    broken = _broken(model, batch, rows, plain)
+    names = [np.array(own) for own in model.types_]
+    owner = np.repeat(np.arange(len(batch)), batch.lengths)
+    first, second = batch.column("first").codes, batch.column("second").codes
+    made = []
+    for slot in np.flatnonzero(plain != best).tolist():
+        is_pair, i = bool(first[slot] >= 0), int(owner[slot])
+        start = int(batch.offsets[i])
+        what = (int(first[slot]), int(second[slot])) if is_pair else (slot - start,)
+        guilty = broken.get(slot, ())
+        kind = names[1] if is_pair else names[0]
+        made.append(Change(i, what, str(kind[plain[slot]]), str(kind[best[slot]]), tuple(sorted(set(guilty)))))
+    return made
+
+
+def _broken(model: RelationModel, batch: Batch, rows: Rows, outputs: LabelArray) -> dict[int, list[str]]:
+    """Names of the rules that an output breaks, by every slot that they see there."""
+    used = model.parts(batch).of(outputs)
+    found: dict[int, list[str]] = {}
+
+    def blame(name: str, guilty: IntArray) -> None:
+        for slot in model.slots_seen(batch, guilty).tolist():
+            found.setdefault(slot, []).append(name)
+
+    for number, some in zip(rows.forbidden.by, rows.forbidden.sets, strict=True):
+        blame(rows.names[number], used[some.contains(used)])
+    over = np.flatnonzero(rows.excess(rows.evaluate(outputs)) > 1e-9)
+    for r in over.tolist():
+        own = rows.part[rows.start[r] : rows.start[r + 1]]
+        blame(rows.names[int(rows.constraint[r])], own[np.isin(own, used)])
+    return found

@@ -1,1 +1,0 @@
-"""Whole applications made of the layers below: one module a task."""

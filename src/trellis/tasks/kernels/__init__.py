@@ -1,5 +1,0 @@
-"""Compiled loops of tasks."""
-
-from trellis.engine.kernel_cache import guard
-
-guard()
