@@ -1,5 +1,16 @@
-"""The ``trellis`` command: one file a command, put together in :mod:`trellis.cli.app`."""
+"""The ``trellis`` command: its frame and what its commands share. The commands themselves are with the applications."""
 
-from trellis.cli.app import main
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command line, as :func:`trellis.cli.app.main` does."""
+    from trellis.cli import app  # which imports the commands, and they import this package
+
+    app.main(arguments)
+
 
 __all__ = ["main"]
