@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import trellis.report
+import trellis
 from tests.match.test_pictures import MATCH
 from trellis.learn.history import History, Round
 from trellis.metrics.alignment import AlignmentScores, CurvePoint
@@ -30,8 +30,9 @@ GIVEN = {
 
 def functions():
     found = {}
-    for file in Path(trellis.report.__file__).parent.glob("*.py"):
-        module = import_module(f"trellis.report.{file.stem}") if file.stem != "__init__" else trellis.report
+    package = Path(trellis.__file__).parent
+    for file in sorted([*package.glob("report/*.py"), *package.glob("apps/*/figure*.py")]):
+        module = import_module(".".join(("trellis", *file.relative_to(package).with_suffix("").parts)))
         found |= {name: one for name, one in vars(module).items() if name.startswith("plot_")}
     return found
 
