@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from trellis.cli.app import app
 from trellis.data.columns import read_columns
+from trellis.data.conllu import write_conllu
 from trellis.errors import DataError
 
 from .toy import WORDS, sentences
@@ -20,6 +21,7 @@ def folder(tmp_path):
     (tmp_path / "text.txt").write_text("".join(" ".join(words) + "\n" for words in TEXT))
     gold = ("".join(f"{w}\t{t}\n" for w, t in zip(*both, strict=True)) for both in zip(TEXT, TAGS, strict=True))
     (tmp_path / "gold.tsv").write_text("\n".join(gold) + "\n")
+    write_conllu(tmp_path / "gold.conllu", read_columns(tmp_path / "gold.tsv"))
     return tmp_path
 
 
@@ -40,10 +42,17 @@ def test_every_word_gets_a_state(folder, method):
     assert {s for _, states in found for s in states} <= set("0123")
 
 
-def test_columns_and_lines_give_the_same(folder):
-    for name in ("text.txt", "gold.tsv"):
+def test_columns_trees_and_lines_give_the_same(folder):
+    for name in ("text.txt", "gold.tsv", "gold.conllu"):
         run("induce", folder / name, *QUICK, "-o", folder / f"{name}.out")
     assert (folder / "text.txt.out").read_text() == (folder / "gold.tsv.out").read_text()
+    assert (folder / "text.txt.out").read_text() == (folder / "gold.conllu.out").read_text()
+    scores = [
+        run("evaluate", "--induction", folder / gold, folder / "text.txt.out").output
+        for gold in ("gold.tsv", "gold.conllu")
+    ]
+    assert scores[0] == scores[1]
+    assert scores[0].startswith("1-Many")
 
 
 def test_a_saved_model_is_applied_without_training(folder):

@@ -34,7 +34,7 @@ def evaluate(
     output: Output = "-",
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
     fields: Annotated[bool, flag("--fields", help="Labelled tokens (the default): .tsv, .jsonl, .json.")] = False,
-    induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag.")] = False,
+    induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag, or CoNLL-U.")] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
     json: Json = False,
@@ -157,8 +157,11 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
 
 def _tagged(path: str) -> list[Sentence]:
     from trellis.data.columns import read_columns
+    from trellis.data.conllu import is_conllu, read_conllu
     from trellis.data.jsonlines import is_json_lines, read_jsonlines
 
+    if is_conllu(path):
+        return list(read_conllu(path))
     return list(read_jsonlines(path) if is_json_lines(path) else read_columns(path))
 
 

@@ -84,7 +84,10 @@ class Decoding(StrEnum):
 def induce(
     context: typer.Context,
     text: Annotated[
-        str, typer.Argument(help="Sentences, one per line, or columns (.tsv), the word first; `-`: stdin.")
+        str,
+        typer.Argument(
+            help="Sentences, one per line, columns (.tsv), the word first, or CoNLL-U (.conllu); `-`: stdin."
+        ),
     ] = "-",
     states: Annotated[int, number_option("--states", "-k", min=1, help="Number of states.")] = 17,
     output: Output = "-",
@@ -231,8 +234,8 @@ SPARSITY = flags("strength", "em_rounds", "dual_steps")
 def _read(path: str) -> Iterator[Sentence]:
     """Sentences with words, one at a time; a file without any is an error."""
     from trellis.data.columns import read_columns
+    from trellis.data.conllu import read_text
     from trellis.data.files import shown
-    from trellis.data.text import read_text
 
     columns = path.endswith((".tsv", ".tsv.gz", ".conll"))
     n = 0
