@@ -19,7 +19,7 @@ class Kept:
         """The result of this name, made (and timed) where it is not known yet."""
         if name not in self.known:
             begin = time.perf_counter()
-            self.known[name] = {**make(), "seconds": round(time.perf_counter() - begin)}
+            self.known[name] = {**make(), "seconds": round(time.perf_counter() - begin, 1)}
             if self.path is not None:
                 part = self.path.with_suffix(".part")
                 part.write_text(json.dumps(self.known, indent=1))
