@@ -34,7 +34,9 @@ def evaluate(
     output: Output = "-",
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
     fields: Annotated[bool, flag("--fields", help="Labelled tokens (the default): .tsv, .jsonl, .json.")] = False,
-    induction: Annotated[bool, flag("--induction", help="Induced states beside gold tags: word TAB tag, or CoNLL-U.")] = False,
+    induction: Annotated[
+        bool, flag("--induction", help="Induced states beside gold tags: word TAB tag, or CoNLL-U.")
+    ] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
     json: Json = False,
