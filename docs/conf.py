@@ -1,4 +1,4 @@
-"""How `make docs` builds the site: Sphinx, MyST, Furo; why, in docs/decisions/site.md."""
+"""Configuration of the site that `make docs` builds with Sphinx, MyST and Furo (docs/decisions/site.md says why)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 
+from command_reference import reference  # noqa: E402
 from docstrings import as_restructured  # noqa: E402
 
 from trellis import __version__  # noqa: E402
@@ -37,10 +38,19 @@ autodoc_default_options = {"members": True, "exclude-members": "not_saved, learn
 add_module_names = False
 
 
+COMMANDS = "`make docs` lists all commands and options here.\n"
+
+
 def setup(app):  # type: ignore[no-untyped-def]
-    """Our docstrings, in the words of reStructuredText."""
+    """Rewrite docstrings as reStructuredText, and generate the reference of the command line."""
 
     def rewrite(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
         lines[:] = as_restructured(lines)
 
+    def generate(app, name, source):  # type: ignore[no-untyped-def]
+        if name == "command-line":
+            assert COMMANDS in source[0]
+            source[0] = source[0].replace(COMMANDS, reference())
+
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("source-read", generate)

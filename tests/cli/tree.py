@@ -43,19 +43,3 @@ def flags(command):
 def meaning(text):
     """The first sentence of a help text."""
     return text.split(". ")[0].rstrip(".")
-
-
-def rows():
-    """The table of docs/command-line.md, row by row."""
-    by_command = {name: flags(name) for name in COMMANDS}
-    every = {}
-    for own in by_command.values():
-        every = {**own, **every}  # where panels differ, that of the first command
-    every = {name: every[name] for own in by_command.values() for name in own}
-    order = sorted(every, key=lambda name: (PANELS.index(every[name].panel), list(every).index(name)))
-    lines = [["flag", *COMMANDS, "means"], ["---", *[":-:"] * len(COMMANDS), "---"]]
-    for name in order:
-        has = ["●" if name in by_command[command] else "" for command in COMMANDS]
-        spelt = ", ".join(f"`{one}`" for one in every[name].names)
-        lines.append([spelt, *has, every[name].meaning.replace("|", "\\|")])
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
