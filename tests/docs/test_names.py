@@ -19,8 +19,8 @@ import trellis
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "trellis"
-HISTORY = {"CHANGELOG.md"}
-"""Speaks of what was."""
+HISTORY = {"CHANGELOG.md", "history.md"}
+"""Pages that name what no longer exists."""
 PAGES = sorted(
     path
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"))
