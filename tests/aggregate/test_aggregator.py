@@ -12,6 +12,8 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import Aggregator, InfeasibleError, VotedText, load_model
 from trellis.apps.aggregate.majority import majority_vote
 from trellis.errors import DataError, UnknownNameError
+from trellis.models.vote_hmm import VoteHMM
+from trellis.projection import Projector
 
 
 def spans(tokens, **functions):
@@ -271,3 +273,42 @@ def test_shards_may_be_worked_on_elsewhere():
     here, there = (Aggregator(engine=engine).fit(texts) for engine in (None, IsolatingEngine()))
     for a, b in zip(here.probabilities_, there.probabilities_, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_texts_are_encoded_once_and_inference_runs_once_per_call(monkeypatch):
+    calls = {"encode": 0, "run": 0}
+
+    def counted(name, own):
+        def call(*args, **settings):
+            calls[name] += 1
+            return own(*args, **settings)
+
+        return call
+
+    monkeypatch.setattr(VoteHMM, "encode", counted("encode", VoteHMM.encode))
+    monkeypatch.setattr(Projector, "run", counted("run", Projector.run))
+    texts, gold = drawn(30)
+    made = Aggregator().fit(texts)
+    assert calls == {"encode": 1, "run": len(made.history_) + 1}
+    for call in (made.predict, made.predict_proba, made.infer, lambda X: made.score(X, gold)):
+        calls.update(encode=0, run=0)
+        call(texts)
+        assert calls == {"encode": 1, "run": 1}
+
+
+def test_short_forms_vote_as_a_function_with_an_accuracy_of_its_own(tmp_path):
+    explained = spans("nitric oxide ( NO ) rose and NO fell", f=[[0, 2, "DRUG"]])
+    made = Aggregator().fit([explained] * 5)
+    assert made.functions_ == ["f", "short forms"]
+    assert made.accuracies_["short forms"].votes == 10
+    made.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").predict([explained]) == made.labels_[:1]
+    assert Aggregator().fit([spans("a b", f=[[0, 1, "DRUG"]])] * 5).functions_ == ["f"]  # nothing is explained
+    with pytest.raises(DataError, match="cannot be called 'short forms'"):
+        Aggregator().fit([spans("a b", **{"short forms": [[0, 1, "DRUG"]]})])
+
+
+def test_tokens_without_votes_stay_outside_where_functions_contradict_each_other():
+    """Every voted token has votes for two types, so that votes name more entities than there are."""
+    texts = [spans("a b", f=[[0, 1, "X"]], g=[[0, 1, "Y"]])] * 20
+    assert Aggregator(accuracy={"f": 0.95, "g": 0.5}).fit(texts).labels_[0][1] == "O"

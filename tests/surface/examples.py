@@ -381,7 +381,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Aggregator": Example(
         lambda: trellis.Aggregator(max_iter=3, tol=0), (VOTED * 15,), NEW_VOTED, {"tokens": [], "votes": {}}, RECORDS,
-        methods("predict", "predict_proba"),
+        methods("predict", "predict_proba") | {"infer": lambda made, X: list(zip(*made.infer(X), strict=True))},
         {"score": lambda estimator, X: estimator.score(X, [["O", "B-DRUG", "O"], ["O", "O"], ["O"]])},
     ),
     "Relater": Example(

@@ -10,13 +10,13 @@ where the function abstains. Spans become votes in the BIO way: the first token 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, told
-from trellis.data.ragged import BoolArray, FloatArray
+from trellis.data.ragged import BoolArray
 from trellis.errors import DataError
 
 OUTSIDE = NO_FIELD
@@ -33,7 +33,6 @@ class VotedText:
 
     tokens : (n,) strings; a text that is labelled as a whole is one token
     votes : function -> (n,) votes, None where it abstains; a function that is not named abstains everywhere
-    evidence : (n, n_labels) log-scores from elsewhere, which are added to what the votes say; None: there are none
     path, line : where it was read
 
     >>> VotedText(("aspirin", "helps"), {"dictionary": ("B-DRUG", None)}).votes["dictionary"]
@@ -42,7 +41,6 @@ class VotedText:
 
     tokens: tuple[str, ...]
     votes: Mapping[str, tuple[str | None, ...]]
-    evidence: FloatArray | None = field(default=None, compare=False)
     path: str | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -58,6 +56,18 @@ class VotedText:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def begun(text: VotedText) -> VotedText:
+    """The text with an ``I-`` vote that continues nothing read as ``B-``, as conlleval does."""
+    found = {}
+    for function, votes in text.votes.items():
+        before = (None, *votes[:-1])
+        found[function] = tuple(
+            f"{BEGINS}{v[2:]}" if v is not None and v[:2] == GOES_ON and (b is None or b[1:] != v[1:]) else v
+            for b, v in zip(before, votes, strict=False)
+        )
+    return replace(text, votes=found) if found != text.votes else text
 
 
 def votes_of_spans(n_tokens: int, spans: Iterable[Span]) -> tuple[str | None, ...]:

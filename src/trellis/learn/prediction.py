@@ -192,6 +192,10 @@ def _whole(item: Item, answer: ShardAnswer) -> Any:
     return answer.posterior
 
 
+def _best_and_whole(item: Item, answer: ShardAnswer) -> tuple[LabelArray, Any]:
+    return _Best(False)(item, answer), answer.posterior
+
+
 class ProjectedPrediction(Prediction):
     """What a learner that projects predicts."""
 
@@ -245,6 +249,11 @@ class ProjectedPrediction(Prediction):
         best = _Best(decoding == "posterior" or gamma == 0.0)
         outcome = self._projector(batch, constrained).run(self._scores, gamma, then=best)
         return np.concatenate([np.zeros(0, np.int32), *outcome.results])
+
+    def labels_and_posteriors(self, batch: Batch) -> tuple[LabelArray, list[Any]]:
+        """What ``predict`` says, as numbers, and the posteriors of the shards, by one projection."""
+        found = self._projector(batch, True).run(self._scores, self._gamma(True), then=_best_and_whole).results
+        return np.concatenate([np.zeros(0, np.int32), *(labels for labels, _ in found)]), [q for _, q in found]
 
     def _projector(self, batch: Batch, constrained: bool) -> Projector:
         batch = batch.with_labels(None)

@@ -8,7 +8,7 @@ MAP estimates. By maximum likelihood alone EM drifts: it finds two kinds of toke
 a share ``accuracy`` is right:
 
     pseudo-counts[j, v, y] = strength · weight_j · n_jv · P₀(y | v)         P₀(the label voted for | v) = accuracy_j
-    pseudo-transitions = strength · expected transitions of a soft majority vote
+    pseudo-transitions = strength · expected transitions under the prior's emissions
     emission_j[v, y] ∝ weight_j · E_q[count of v with y] + pseudo-counts[j, v, y] + α − 1
 
 P₀(y | abstaining) follows from how many tokens of each label there seem to be. The penalised log-likelihood rises with
@@ -19,33 +19,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.batch import Batch, Column
+from trellis.data.bio import BEGINS
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.voted import OUTSIDE, VotedText, follows
+from trellis.data.voted import VotedText, follows, is_bio
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
-from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel
-from trellis.models.vote_prior import duplicate_weights, first_counts
+from trellis.models.vote_prior import assumed_counts, duplicate_weights
 from trellis.structures import Chain, ChainTables, LabelPosterior
 
 ABSTAIN = ""
 """The vote of a function that says nothing, in columns of a batch."""
 VOTERS = "voters"
 """Column of a batch with the number of functions that vote on a token."""
-FIRST_SHARE = 0.02
-"""Share that the first counts give each label against a whole vote."""
-FIRST_OUTSIDE = 0.97
-"""Share of "O" in them where no function votes."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,7 @@ class VoteStatistics:
 
 
 class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    labels: SavedVocabulary
+    """What a file keeps beside the constructor's arguments and the arrays: nothing."""
 
 
 @dataclass(eq=False, repr=False)
@@ -87,8 +81,8 @@ class VoteHMM(SequenceModel):
     n_jobs : threads of ``predict``; None: one, −1: every core
 
     Learned: ``start_`` (K,), ``transition_`` (K, K), ``emission_`` (n_functions, n_votes, K), which sums to 1
-    over votes; ``weight_`` (n_functions,), ``offset_`` (K,), ``pseudo_counts_``, ``pseudo_transitions_``;
-    ``label_names_`` and ``votes_``, the vocabularies.
+    over votes; ``weight_`` (n_functions,), ``offset_`` (K,); ``label_names_`` and ``votes_``, the vocabularies.
+    ``pseudo_counts_`` and ``pseudo_transitions_`` are the prior; files do not hold them.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
     >>> text = VotedText(("a", "b"), {"f": ("X", None)})
@@ -115,8 +109,6 @@ class VoteHMM(SequenceModel):
         "emission": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1.0),
         "weight": ArrayOf(np.float64, ("functions",), low=0.0, high=1.0),
         "offset": ArrayOf(np.float64, ("labels",), low=-1e3, high=1e3),
-        "pseudo_counts": ArrayOf(np.float64, ("functions", "votes", "labels"), low=0.0, high=1e15),
-        "pseudo_transitions": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1e15),
     }
 
     # texts in
@@ -137,9 +129,7 @@ class VoteHMM(SequenceModel):
         columns = {name: Column(self._codes(texts, name), self.votes_) for name in self.functions}
         voters = np.stack([column.codes > 0 for column in columns.values()], axis=1).sum(axis=1).astype(np.int32)
         columns[VOTERS] = Column(voters, Vocabulary(map(str, range(len(self.functions) + 1)), kind="number of voters"))
-        return Batch(
-            batch.offsets, batch.labels, batch.weights, {**batch.columns, **columns}, self._evidence(texts)
-        )  # fmt: skip
+        return replace(batch, columns={**batch.columns, **columns})
 
     def _learn_names(self) -> None:
         dirichlet.check_prior("prior", self.prior, variational=False)
@@ -171,19 +161,12 @@ class VoteHMM(SequenceModel):
             for vote in own:
                 if vote is not None and vote not in number:
                     made = UnknownNameError("label", vote, self.meanings, path=text.path, line=text.line)
-                    made.add_note(f"(it is a vote of function {function!r})")
+                    made.add_note(
+                        f"(it is a vote of function {function!r}; declare it by labels, or as a coarse label)"
+                    )
                     raise made
                 codes.append(0 if vote is None else number[vote])
         return np.array(codes, dtype=np.int32)
-
-    def _evidence(self, texts: Sequence[VotedText]) -> Any:
-        if all(text.evidence is None for text in texts):
-            return None
-        from scipy.sparse import csr_array
-
-        k = len(self.label_names_)
-        parts = [np.zeros((len(t), k)) if t.evidence is None else t.evidence for t in texts]
-        return csr_array(np.concatenate([np.zeros((0, k)), *parts]))
 
     # the four verbs
 
@@ -196,9 +179,6 @@ class VoteHMM(SequenceModel):
         node = np.outer((patterns > 0).any(axis=1), self.offset_)
         for j in range(len(self.functions)):
             node += self.weight_[j] * table[j][patterns[:, j]]
-        if batch.features is not None:
-            node = node[index] + batch.features.toarray()
-            return Chain.over(ChainTables.of(node, *ends), batch.offsets, first=batch.first)
         return Chain.over(ChainTables.of(node, *ends), batch.offsets, node_index=index, first=batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> VoteStatistics:
@@ -260,37 +240,22 @@ class VoteHMM(SequenceModel):
     def begin(self, batch: Batch) -> None:
         """Weights, pseudo-counts and first parameters from the votes of a batch.
 
-        Transitions are those of a soft majority vote, made valid. A vote that allows several labels is shared among
-        them. Where nobody votes the label is most likely "O", or, where there is no such label, any.
+        Emissions are what the assumed accuracies imply, transitions those of the posterior under them.
         """
         patterns, index = self._patterns(batch)
-        weights = np.repeat(batch.weights, batch.lengths)
-        size = np.bincount(index, weights, minlength=len(patterns)).astype(np.float64)
-        k, allows = len(self.label_names_), self.allows_ / self.allows_.sum(axis=1, keepdims=True)
-        allows[0] = 0.0
-        shares = FIRST_SHARE + sum(allows[patterns[:, j]] for j in range(len(self.functions)))
-        if OUTSIDE in self.label_names_:
-            nobody = (patterns == 0).all(axis=1)
-            shares[nobody] = (1.0 - FIRST_OUTSIDE) / max(k - 1, 1)
-            shares[nobody, self.label_names_.number(OUTSIDE)] = FIRST_OUTSIDE
-        with np.errstate(divide="ignore"):
-            may = np.log(self._follows.astype(np.float64))
-        node = np.log(shares / shares.sum(axis=1, keepdims=True))
-        chain = Chain.over(ChainTables.of(node, may[:-1], may[-1]), batch.offsets, node_index=index, first=batch.first)
-        if OUTSIDE in self.label_names_ and any(name.startswith("B-") for name in self.label_names_.names):
-            begins = np.array([name.startswith("B-") for name in self.votes_.names])
+        size = np.bincount(index, np.repeat(batch.weights, batch.lengths), minlength=len(patterns)).astype(np.float64)
+        if is_bio(self.meanings):
+            begins = np.array([name.startswith(BEGINS) for name in self.votes_.names])
             self.weight_ = duplicate_weights(np.where(begins[patterns], patterns, 0), size)
-        majority = self.collect(batch, chain.infer(weights=batch.weights))
-        self.update(majority)
-        if self.strength > 0.0:
-            self.pseudo_transitions_ = self.strength * majority.transition
-            accuracy = self.accuracy
-            own = [accuracy[name] if isinstance(accuracy, Mapping) else accuracy for name in self.functions]
-            first = self.weight_[:, None, None] * first_counts(
-                patterns, size, self.allows_, self.label_names_.names, np.array(own)
-            )
-            self.pseudo_counts_ = self.strength * first
-            self.emission_ = self._emission(first)
+        accuracy = self.accuracy
+        own = np.array([accuracy[name] if isinstance(accuracy, Mapping) else accuracy for name in self.functions])
+        assumed = assumed_counts(patterns, size, self.allows_, self.label_names_.names, own)
+        tokens = assumed.sum(axis=1).mean(axis=0)
+        assumed *= self.weight_[:, None, None]
+        self.update(VoteStatistics(tokens * self._follows[-1], tokens * self._follows[:-1], assumed))
+        found = self.collect(batch, self.scores(batch).infer(weights=batch.weights))
+        self.pseudo_counts_, self.pseudo_transitions_ = self.strength * assumed, self.strength * found.transition
+        self.update(VoteStatistics(found.start, found.transition, assumed))
 
     def reset(self) -> None:
         """Uniform parameters over what is valid; no prior on votes, no offset."""
@@ -306,7 +271,7 @@ class VoteHMM(SequenceModel):
         self.update(VoteStatistics(drawn[0] * self._follows[-1], drawn[1] * self._follows[:-1], drawn[2]))
 
     def parameters(self) -> dict[str, FloatArray]:
-        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), and those of the prior"""
+        """ "start" (K,), "transition" (K, K), "emission" (n_functions, n_votes, K), "weight" and "offset"""
         self._check_fitted()
         return {name: getattr(self, f"{name}_") for name in self.ARRAYS}
 
@@ -340,14 +305,13 @@ class VoteHMM(SequenceModel):
     # one file
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"labels": vocabulary_to_json(self.label_names_)}, dict(self.parameters())
+        return {}, dict(self.parameters())
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         sizes = {"functions": len(self.functions), "votes": len(self.meanings) + 1, "labels": len(self.labels)}
         arrays = check_arrays(self.ARRAYS, arrays, **sizes)  # before tables of the size that names claim are made
         self._learn_names()
-        if vocabulary_from_json(names["labels"]) != self.label_names_:
-            raise DataError("the labels in it are not those of its settings")
+        self.reset()
         self.set_parameters(arrays)
 
 

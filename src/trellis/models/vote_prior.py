@@ -5,6 +5,7 @@ Counts of votes v of function j with labels y, if each function were right as of
     c[j, v, y] = n_jv · P₀(y | v)       P₀ = accuracy_j for the labels that v allows; of the rest four fifths are "O",
                                         one fifth is shared by the other types
     c[j, abstains, y] = N_y − Σ_v c[j, v, y]         N_y : mean accuracy · tokens on which somebody votes for y
+                                                     N_O : all tokens − mean accuracy · those with votes for entities
 
 An explicit vote for "O" is treated as abstaining is, in proportion to how often the function does either.
 """
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trellis.data.bio import told
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.voted import OUTSIDE
 
@@ -44,7 +46,7 @@ def duplicate_weights(votes: IntArray, size: FloatArray) -> FloatArray:
     return np.array([1.0 / np.count_nonzero(group == own) for own in group])
 
 
-def first_counts(
+def assumed_counts(
     patterns: IntArray, size: FloatArray, allows: BoolArray, labels: Sequence[str], accuracy: FloatArray
 ) -> FloatArray:
     """(n_functions, n_votes, n_labels) counts c; each function's sum over labels is its number of votes.
@@ -55,16 +57,24 @@ def first_counts(
     meant = allows / allows.sum(axis=1, keepdims=True)
     meant[0] = 0.0
     o = labels.index(OUTSIDE) if OUTSIDE in labels else None
-    tokens = float(accuracy.mean()) * size @ np.max([meant[own] for own in patterns.T], axis=0)
+    exact = np.where(allows.sum(axis=1, keepdims=True) == 1, meant, 0.0)
+    voted, coarsely = (np.max([table[own] for own in patterns.T], axis=0) for table in (exact, meant))
+    voted = np.where(voted.any(axis=1, keepdims=True), voted, coarsely)
+    tokens = float(accuracy.mean()) * size @ voted
     if o is None:
         tokens *= size.sum() / max(tokens.sum(), 1e-300)
     else:
-        tokens[o] = 0.0
-        tokens[o] = max(size.sum() - tokens.sum(), LEAST_SILENT * size.sum())
+        entity = np.delete(voted, o, axis=1).any(axis=1)
+        tokens[o] = max(size.sum() - float(accuracy.mean()) * size[entity].sum(), LEAST_SILENT * size.sum())
+    begins = np.array([told(label)[0] for label in labels])
+    others = ~allows & (begins == (allows & begins).any(axis=1, keepdims=True))
     silent = np.arange(len(allows)) == 0
     if o is not None:
-        silent = silent | allows[:, o]
-    wrong = np.array([_wrong(row, labels, o) for row in allows])
+        silent, others[:, o] = silent | allows[:, o], False
+    wrong = others / np.maximum(others.sum(axis=1, keepdims=True), 1)
+    if o is not None:
+        wrong *= WRONG_TYPE
+        wrong[:, o] = 1.0 - wrong.sum(axis=1)
     found = np.zeros((patterns.shape[1], *allows.shape))
     for j, right in enumerate(accuracy):
         votes = np.bincount(patterns[:, j], size, minlength=len(allows))
@@ -72,17 +82,3 @@ def first_counts(
         rest = np.maximum(tokens - found[j, ~silent].sum(axis=0), LEAST_SILENT * tokens)
         found[j, silent] = np.outer(votes[silent], rest / max(rest.sum(), 1e-300))
     return found
-
-
-def _wrong(allowed: BoolArray, labels: Sequence[str], o: int | None) -> FloatArray:
-    """(n_labels,) distribution of the label of a token on which a vote for an entity is wrong."""
-    begins = {label[:2] for label, may in zip(labels, allowed, strict=True) if may}
-    alike = [not begins <= {"B-", "I-"} or label[:2] in begins for label in labels]
-    others = np.array(alike) & ~allowed
-    if o is not None:
-        others[o] = False
-    share: FloatArray = others / max(others.sum(), 1)
-    if o is not None:
-        share = WRONG_TYPE * share
-        share[o] = 1.0 - share.sum()
-    return share

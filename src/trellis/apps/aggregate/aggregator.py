@@ -2,8 +2,9 @@
 
 A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). It is learned by MAP-EM
 from the votes alone: the prior says that each function is right in nine of ten votes, and near-duplicate functions
-count once. Where a text explains an abbreviation, "nitric oxide ( NO )", the short form gets the label of the long form
-if no function votes on it (:mod:`trellis.apps.aggregate.short_forms`).
+count once. Abbreviations that a text explains vote too (:mod:`trellis.apps.aggregate.short_forms`).
+
+    texts ──short forms──▶ votes ──encode──▶ batch ──EM──▶ model ──infer──▶ labels, probabilities
 
 >>> texts = [
 ...     {"tokens": ["aspirin", "helps"], "spans": {"dictionary": [[0, 1, "DRUG"]]}},
@@ -16,17 +17,19 @@ if no function votes on it (:mod:`trellis.apps.aggregate.short_forms`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.apps.aggregate.short_forms import short_form_evidence
-from trellis.constraints import Constraint, RulesFile, parse_rules
-from trellis.data.checks import check_label_lists, check_list
+from trellis.apps.aggregate.short_forms import SHORT_FORMS, with_short_forms
+from trellis.constraints import Constraint, parse_rules
+from trellis.data.batch import Batch
+from trellis.data.bio import BEGINS, GOES_ON
+from trellis.data.checks import check_list
 from trellis.data.ragged import FloatArray
-from trellis.data.voted import ANY, OUTSIDE, VotedText, bio_labels, is_bio, kinds_of
+from trellis.data.voted import ANY, OUTSIDE, VotedText, begun, is_bio, kinds_of
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -34,8 +37,8 @@ from trellis.engine.progress import Progress
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
-from trellis.models.vote_hmm import VoteHMM
+from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.vote_hmm import ABSTAIN, VoteHMM
 
 USUAL_ACCURACY = 0.9
 """Prior accuracy of functions about which nothing is known."""
@@ -58,12 +61,9 @@ class FunctionAccuracy:
 class _Names(TypedDict):
     """What a file keeps beside the constructor's arguments and the arrays."""
 
-    kinds: list[str]
-    bio: bool
     files: dict[str, str]
-    functions: list[str]
     accuracies: list[list[float | None]]
-    model: dict[str, Any]
+    model: InnerHeader
 
 
 @dataclass(eq=False, repr=False)
@@ -76,11 +76,10 @@ class Aggregator(SavedEstimator):
     prior_strength : weight of that prior, in multiples of each function's own votes; 0: plain EM
     entity_bias : added to the log-score of every entity (of BIO votes) once the model is learned: functions leave out
         more entities than they invent
-    short_forms : whether an explained abbreviation gets the label of its long form where no function votes
+    short_forms : whether abbreviations that a text explains vote, as the function "short forms" (of BIO votes)
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : name of the rules in messages, and the folder in which dictionaries are looked for
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    gamma : temperature of the posteriors under rules, 1: posterior regularization
     max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
 
     Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
@@ -97,7 +96,6 @@ class Aggregator(SavedEstimator):
     rules: str | None = None
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
-    gamma: float = 1.0
     max_iter: int = 100
     tol: float = 1e-5
     n_jobs: int | None = None
@@ -109,200 +107,145 @@ class Aggregator(SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
 
-    # learning
-
     def fit(self, X: Iterable[Any], y: object = None) -> Self:
         """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
         self._check_settings()
-        texts = _texts(X)
+        texts = voted_texts(X)
         if not any(len(text) for text in texts):
             raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
-        self._learn_names(texts)
+        functions = list(dict.fromkeys(name for text in texts for name in text.votes))
+        meanings = self._meanings(texts)
         compile_ahead("aggregate")
-        model = self._model()
         with Progress("preparing", 2, self.verbose) as progress:
-            progress.advance(0, "coding votes")
+            progress.advance(0, "short forms")
+            if self.short_forms and is_bio(meanings):
+                texts = [with_short_forms(text) for text in texts]
+                functions += [SHORT_FORMS] if any(SHORT_FORMS in text.votes for text in texts) else []
+            progress.advance(1, "coding votes")
+            model = VoteHMM(
+                list(dict.fromkeys(label for labels in meanings.values() for label in labels)), functions, meanings,
+                accuracy=self._accuracy_of(functions), strength=self.prior_strength, n_jobs=self.n_jobs,
+            )  # fmt: skip
             batch = model.encode(texts, fit=True)
-            progress.advance(1, "counting votes")
             model.begin(batch)
             progress.advance(2)
-        learner = UEM(
-            model, self._constraints(), gamma=self.gamma, start="model", max_iter=self.max_iter, tol=self.tol,
-            n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
-        )  # fmt: skip
-        self.learner_ = learner.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
-        self.model_, self.history_ = model, learner.history_
-        with Progress("labelling", 4, self.verbose) as progress:
-            progress.advance(0, "accuracies of functions")
-            self.accuracies_ = self._accuracies(texts, self.learner_.predict_proba(texts))
-            if self.bio_:
-                model.offset_[[name.startswith("B-") for name in self.label_names_]] = self.entity_bias
-            progress.advance(1, "short forms")
-            texts = self._with_short_forms(texts)
-            progress.advance(2, "labels")
-            self.labels_ = self.learner_.predict(texts)
-            progress.advance(3, "probabilities")
-            self.probabilities_ = self.learner_.predict_proba(texts)
-            progress.advance(4)
+        self._take(model, self._read_rules())
+        self.learner_.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
+        self.history_ = self.learner_.history_
+        with Progress("labelling", 1, self.verbose) as progress:
+            if is_bio(meanings):
+                model.offset_[[name.startswith(BEGINS) for name in self.label_names_]] = self.entity_bias
+            self.labels_, self.probabilities_ = self._infer(batch)
+            self.accuracies_ = _accuracies(model, batch, self.probabilities_)
+            progress.advance(1)
         return self
-
-    def _constraints(self) -> list[Constraint]:
-        return [] if self._rules is None else list(self._rules)
-
-    @staticmethod
-    def texts(X: Iterable[Any]) -> list[VotedText]:
-        """Texts with votes in the one form that everything here takes."""
-        return _texts(X)
 
     # prediction
 
+    def infer(self, X: Iterable[Any]) -> tuple[list[list[str]], list[FloatArray]]:
+        """What :meth:`predict` and :meth:`predict_proba` give, by one inference."""
+        texts = self._seen(X)
+        return self._infer(self.model_.encode(texts))
+
     def predict(self, X: Iterable[Any]) -> list[list[str]]:
         """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
-        seen = self._seen(X)
-        found: list[list[str]] = self.learner_.predict(seen)
-        return found
+        return self.infer(X)[0]
 
     def predict_proba(self, X: Iterable[Any]) -> list[FloatArray]:
         """P(label) of every token, (n_tokens, n_labels) for each text, columns as in ``label_names_``."""
-        seen = self._seen(X)
-        found: list[FloatArray] = self.learner_.predict_proba(seen)
-        return found
+        return self.infer(X)[1]
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that get the label they have in ``y``."""
-        found, gold = self.predict(X), check_label_lists(y) or []
-        if list(map(len, found)) != [len(own or ()) for own in gold]:
-            raise DataError(f"y must have a list of labels for each of {len(found)} texts, one label for each token")
-        pairs = [pair for own, labels in zip(found, gold, strict=True) for pair in zip(own, labels or (), strict=True)]
-        if not pairs:
-            raise DataError("there are no tokens, so there is no accuracy")
-        return sum(one == other for one, other in pairs) / len(pairs)
+        texts = self._seen(X)
+        return self.learner_.score(texts, y)
+
+    def _infer(self, batch: Batch) -> tuple[list[list[str]], list[FloatArray]]:
+        labels, posteriors = self.learner_.labels_and_posteriors(batch)
+        return self.model_.decode(batch, labels), self.model_.probabilities(batch, posteriors)
 
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()
-        return self._with_short_forms(_texts(X))
-
-    def _with_short_forms(self, texts: list[VotedText]) -> list[VotedText]:
-        """Texts with evidence for the short forms that they explain."""
-        if not self.bio_ or not self.short_forms:
-            return texts
-        found = zip(texts, self.learner_.predict(texts), self.learner_.predict_proba(texts), strict=True)
-        return [replace(t, evidence=short_form_evidence(t, own, node, self.label_names_)) for t, own, node in found]
+        texts = voted_texts(X)
+        return [with_short_forms(text) for text in texts] if SHORT_FORMS in self.functions_ else texts
 
     # names
 
-    def _learn_names(self, texts: Sequence[VotedText]) -> None:
-        self._rules: RulesFile | None = None
-        if self.rules is not None:
-            self._rules = parse_rules(self.rules, self.rules_path, self.files)
-        self.files_ = {} if self._rules is None else dict(self._rules.files)
-        self.functions_ = list(dict.fromkeys(name for text in texts for name in text.votes))
+    def _meanings(self, texts: Sequence[VotedText]) -> dict[str, list[str]]:
+        """Every possible vote, and the labels that it may mean."""
         votes = list(dict.fromkeys(vote for text in texts for own in text.votes.values() for vote in own if vote))
         if not votes:
             raise DataError(
                 "no function votes on any token, so there is nothing to put together: is it the right key or column?"
             )
-        for function in self.accuracy if isinstance(self.accuracy, Mapping) else ():
-            if function not in self.functions_:
-                raise UnknownNameError("labelling function", function, self.functions_)
-        self.bio_ = is_bio(votes)
-        self._name_labels(kinds_of(votes, self.coarse or {}) if self.labels is None else list(self.labels))
-        for text in texts:
-            for name, own in text.votes.items():
-                for vote in own:
-                    if vote is not None and vote not in self.meanings_:
-                        raise self._unknown(vote, name, text)
-
-    def _name_labels(self, kinds: list[str]) -> None:
-        """Labels from types, and what every possible vote means."""
-        self.kinds_ = kinds
+        kinds = kinds_of(votes, self.coarse or {}) if self.labels is None else list(self.labels)
         if not kinds:
             raise DataError("every vote is a coarse one or O: name the types that there are, labels=[...] or --labels")
-        self.label_names_ = bio_labels(kinds) if self.bio_ else kinds
-        coarse = {ANY: list(kinds), **{name: list(parts) for name, parts in (self.coarse or {}).items()}}
+        coarse = {ANY: kinds, **{name: list(parts) for name, parts in (self.coarse or {}).items()}}
         for name, parts in coarse.items():
             for part in parts:
                 if part not in kinds:
                     made = UnknownNameError("label", part, kinds)
                     made.add_note(f"(the coarse label {name!r} is said to mean it)")
                     raise made
-        of_kind = {**{kind: [kind] for kind in kinds}, **coarse}
-        if not self.bio_:
-            self.meanings_ = of_kind
-            return
-        self.meanings_ = {OUTSIDE: [OUTSIDE]}
-        for name, parts in of_kind.items():
-            self.meanings_ |= {f"{prefix}-{name}": [f"{prefix}-{part}" for part in parts] for prefix in "BI"}
+        found = {**{kind: [kind] for kind in kinds}, **coarse}
+        if is_bio(votes):
+            found = {
+                OUTSIDE: [OUTSIDE],
+                **{
+                    mark + name: [mark + part for part in parts]
+                    for name, parts in found.items()
+                    for mark in (BEGINS, GOES_ON)
+                },
+            }
+        return found
 
-    def _unknown(self, vote: str, function: str, text: VotedText) -> UnknownNameError:
-        made = UnknownNameError("label", vote, list(self.meanings_), path=text.path, line=text.line)
-        made.add_note(f"(it is a vote of function {function!r}; declare it by labels, or as a coarse label)")
-        return made
+    def _accuracy_of(self, functions: Sequence[str]) -> float | dict[str, float]:
+        if not isinstance(self.accuracy, Mapping):
+            return self.accuracy
+        for name in self.accuracy:
+            if name not in functions:
+                raise UnknownNameError("labelling function", name, functions)
+        return {name: self.accuracy.get(name, USUAL_ACCURACY) for name in functions}
 
-    def _accuracies(self, texts: Sequence[VotedText], found: Sequence[FloatArray]) -> dict[str, FunctionAccuracy]:
-        number = {name: k for k, name in enumerate(self.label_names_)}
-        allowed = {vote: [number[name] for name in names] for vote, names in self.meanings_.items()}
-        n_tokens = sum(map(len, texts))
-        table = {}
-        for function in self.functions_:
-            right, votes, said = 0.0, 0, 0
-            for text, node in zip(texts, found, strict=True):
-                for t, vote in enumerate(text.votes.get(function, ())):
-                    said += vote is not None
-                    if vote is not None and vote != OUTSIDE:
-                        votes += 1
-                        right += float(node[t, allowed[vote]].sum())
-            table[function] = FunctionAccuracy(right / votes if votes else None, votes, said / max(n_tokens, 1))
-        return table
+    def _read_rules(self) -> list[Constraint]:
+        self.files_: dict[str, str] = {}
+        if self.rules is None:
+            return []
+        parsed = parse_rules(self.rules, self.rules_path, self.files)
+        self.files_ = dict(parsed.files)
+        return list(parsed)
 
-    def _model(self) -> VoteHMM:
-        accuracy: Any = self.accuracy
-        if isinstance(accuracy, Mapping):
-            accuracy = {name: accuracy.get(name, USUAL_ACCURACY) for name in self.functions_}
-        return VoteHMM(
-            self.label_names_, self.functions_, self.meanings_, accuracy=accuracy, strength=self.prior_strength,
-            n_jobs=self.n_jobs,
+    def _take(self, model: VoteHMM, constraints: list[Constraint]) -> None:
+        self.model_, self.functions_, self.label_names_ = model, list(model.functions), list(model.labels)
+        self.learner_ = UEM(
+            model, constraints, start="model", max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs,
+            track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
+        self.learner_.model_ = model
 
     # one file
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
         header, arrays = to_archive(self.model_)
-        names = _Names(
-            kinds=self.kinds_,
-            bio=self.bio_,
-            files=self.files_,
-            functions=self.functions_,
-            accuracies=[[a.accuracy, a.votes, a.coverage] for a in self.accuracies_.values()],
-            model=header,
-        )
-        return {**names}, arrays
+        rows = [[one.accuracy, one.votes, one.coverage] for one in self.accuracies_.values()]
+        return {**_Names(files=self.files_, accuracies=rows, model=header)}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        self.files = self.files_ = dict(names["files"])
-        self._rules = None if self.rules is None else parse_rules(self.rules, self.rules_path, self.files)
-        self.bio_, self.functions_ = bool(names["bio"]), list(names["functions"])
-        self._name_labels(list(names["kinds"]))
-        model = from_archive(names["model"], arrays, VoteHMM, n_jobs=self.n_jobs)
-        if list(model.label_names_) != self.label_names_:
-            raise DataError(f"the model in it must be a VoteHMM over {self.label_names_}, and is not")
-        if list(model.functions) != self.functions_ or dict(model.meanings) != self.meanings_:
-            raise DataError("the model in it must be one of the same functions and votes, and is not")
-        if len(names["accuracies"]) != len(self.functions_) or any(len(row) != 3 for row in names["accuracies"]):
+        self.files = dict(names["files"])
+        self._take(from_archive(names["model"], arrays, VoteHMM, n_jobs=self.n_jobs), self._read_rules())
+        rows = names["accuracies"]
+        if len(rows) != len(self.functions_) or any(len(row) != 3 for row in rows):
             raise DataError("expected accuracy, votes and coverage of every function")
-        rows = zip(self.functions_, names["accuracies"], strict=True)
-        self.accuracies_ = {f: FunctionAccuracy(a, int(n or 0), float(c or 0.0)) for f, (a, n, c) in rows}
-        self.model_ = model
-        self.learner_ = UEM(model, self._constraints(), gamma=self.gamma, max_iter=self.max_iter, n_jobs=self.n_jobs)
-        self.learner_.model_ = model
+        table = zip(self.functions_, rows, strict=True)
+        self.accuracies_ = {name: FunctionAccuracy(a, int(n or 0), float(c or 0.0)) for name, (a, n, c) in table}
         self.history_ = History([])
 
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1)
-        self._check_within(prior_strength=(0.0, 1e9), entity_bias=(-1e3, 1e3))
-        self._check_within(tol=(0.0, np.inf), gamma=(1e-6, np.inf))
+        self._check_within(prior_strength=(0.0, 1e9), entity_bias=(-1e3, 1e3), tol=(0.0, np.inf))
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for share in given:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
@@ -311,20 +254,22 @@ class Aggregator(SavedEstimator):
             raise DataError(f"labels must be a list of names, got {self.labels!r}")
 
 
-def _texts(X: Iterable[Any]) -> list[VotedText]:
+def voted_texts(X: Iterable[Any]) -> list[VotedText]:
+    """Texts with votes, given as VotedTexts or as mappings."""
     if isinstance(X, VotedText):
         raise DataError("expected a list of texts with votes, got a single one: put it in brackets, [text]")
     given = check_list(X, "texts with votes")
-    return [_begun(x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
+    return [begun(x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
 
 
-def _begun(text: VotedText) -> VotedText:
-    """The text with an ``I-`` vote that continues nothing read as ``B-``, as conlleval does."""
-    found = {}
-    for function, votes in text.votes.items():
-        before = (None, *votes[:-1])
-        found[function] = tuple(
-            f"B-{v[2:]}" if v is not None and v[:2] == "I-" and (b is None or b[1:] != v[1:]) else v
-            for b, v in zip(before, votes, strict=False)
-        )
-    return replace(text, votes=found) if found != text.votes else text
+def _accuracies(model: VoteHMM, batch: Batch, probabilities: Sequence[FloatArray]) -> dict[str, FunctionAccuracy]:
+    """Expected share of right votes of every function."""
+    node = np.concatenate(probabilities)
+    entity = np.array([vote not in (ABSTAIN, OUTSIDE) for vote in model.votes_.names])
+    table = {}
+    for name in model.functions:
+        codes = batch.column(name).codes
+        voted = entity[codes]
+        right, n = float((node * model.allows_[codes])[voted].sum()), int(voted.sum())
+        table[name] = FunctionAccuracy(right / n if n else None, n, float(np.mean(codes > 0)))
+    return table

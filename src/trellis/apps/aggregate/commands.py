@@ -16,7 +16,6 @@ from trellis.cli.checks import check_files, flags, refuse_beside
 from trellis.cli.console import plain_console, visible
 from trellis.cli.options import (
     DECODING,
-    GAMMA,
     KNOWLEDGE,
     ROUNDS,
     Engine,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
 TRAINING = flags(
     "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "rounds",
-    "gamma", "history",
+    "history",
 )  # fmt: skip
 """Options that training alone reads."""
 
@@ -70,7 +69,6 @@ def aggregate(
         bool, flag("--no-short-forms", help="Ignore abbreviations that a text explains.", panel=DECODING)
     ] = False,
     rounds: Annotated[int, ROUNDS] = 100,
-    gamma: Annotated[float, GAMMA] = 1.0,
     rules: Annotated[
         str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
     ] = None,
@@ -130,17 +128,14 @@ def aggregate(
         raise DataError("there is no text in " + ", ".join(files))
     if model is not None:
         made = Aggregator.load(model, n_jobs=jobs(threads))
-        with Progress("labelling", 2, not quiet) as progress:
-            progress.advance(0, "labels")
-            found = made.predict(texts)
-            progress.advance(1, "probabilities")
-            probabilities = made.predict_proba(texts)
-            progress.advance(2)
+        with Progress("labelling", 1, not quiet) as progress:
+            found, probabilities = made.infer(texts)
+            progress.advance(1)
     else:
         own = None if rules is None else text_of(rules)
         made = Aggregator(
             kinds, coarse=meanings, accuracy=accuracy, prior_strength=prior_strength, entity_bias=entity_bias,
-            short_forms=not no_short_forms, rules=own, rules_path=rules or "rules", gamma=gamma, max_iter=rounds,
+            short_forms=not no_short_forms, rules=own, rules_path=rules or "rules", max_iter=rounds,
             n_jobs=jobs(threads), engine=engine, verbose=not quiet,
         ).fit(texts)  # fmt: skip
         found, probabilities = made.labels_, made.probabilities_

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from trellis.data.voted import OUTSIDE, Span, VotedText, spans_of_labels, votes_of_spans
 
 
@@ -18,17 +16,11 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
     >>> majority_vote([VotedText(("a", "b"), {"f": ("X", None), "g": ("X", None), "h": ("O", None)})], ["O", "X"])
     [['X', 'O']]
     """
+    nobody = OUTSIDE if OUTSIDE in labels else labels[0]
     found = []
     for text in texts:
-        tally = np.zeros((len(text), len(labels)))
-        for own in text.votes.values():
-            for t, vote in enumerate(own):
-                if vote in labels:
-                    tally[t, labels.index(vote)] += 1.0
-        silent = tally.sum(axis=1) == 0
-        best = tally.argmax(axis=1)
-        first = labels.index(OUTSIDE) if OUTSIDE in labels else 0
-        found.append([labels[k] for k in np.where(silent, first, best).tolist()])
+        tallies = [Counter(own[t] for own in text.votes.values() if own[t] in labels) for t in range(len(text))]
+        found.append([max(labels, key=lambda label: tally[label]) if tally else nobody for tally in tallies])
     return found
 
 

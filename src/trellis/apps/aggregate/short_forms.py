@@ -1,23 +1,46 @@
-"""Short forms that a text explains: "nitric oxide ( NO )" says what NO means wherever the text has it.
+"""Short forms as a labelling function: "nitric oxide ( NO )" explains what NO means wherever the text has it.
 
 The letters of the short form are looked for in the words before the bracket, from the end, the first of them at the
-beginning of a word (Schwartz and Hearst 2003).
+beginning of a word (Schwartz and Hearst 2003). If the other functions vote for the long form, this one votes for every
+occurrence of the short form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-import numpy as np
+from trellis.apps.aggregate.majority import span_vote
+from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
+from trellis.errors import DataError
 
-from trellis.data.ragged import FloatArray
-from trellis.data.voted import OUTSIDE, VotedText, spans_of_labels
-
+SHORT_FORMS = "short forms"
+"""Name of the function."""
 OPENING, CLOSING = ("(", "["), (")", "]", ";", ",")
-RIGHT = 0.9
-"""How often a short form is what its long form is, where that is certain: as often as functions are right."""
 LONGEST = 10
 """Letters of a short form at most; it has two at least."""
+
+
+def with_short_forms(text: VotedText) -> VotedText:
+    """The text with the votes of this function, if it has any.
+
+    >>> text = VotedText(("nitric", "oxide", "(", "NO", ")"), {"f": ("B-DRUG", "I-DRUG", None, None, None)})
+    >>> with_short_forms(text).votes["short forms"]
+    (None, None, None, 'B-DRUG', None)
+    """
+    if SHORT_FORMS in text.votes:
+        message = f"a labelling function cannot be called {SHORT_FORMS!r}: that name is taken. Give it another one"
+        raise DataError(message, path=text.path, line=text.line)
+    explained = list(short_forms(text.tokens))
+    if not explained:
+        return text
+    [labels] = span_vote([text])
+    entity = {end: (first, kind) for first, end, kind in spans_of_labels(labels)}
+    kinds = {short: entity[end][1] for first, end, short in explained if end in entity and entity[end][0] <= first}
+    spans: list[Span] = [(t, t + 1, kinds[token]) for t, token in enumerate(text.tokens) if token in kinds]
+    if not spans:
+        return text
+    return replace(text, votes={**text.votes, SHORT_FORMS: votes_of_spans(len(text), spans)})
 
 
 def short_forms(tokens: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -34,26 +57,6 @@ def short_forms(tokens: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         begin = _begins(short, tokens[first:at])
         if begin is not None and list(tokens[first + begin : at]) != [short]:
             yield first + begin, at, short
-
-
-def short_form_evidence(text: VotedText, own: Sequence[str], node: FloatArray, labels: Sequence[str]) -> FloatArray:
-    """(n_tokens, n_labels) evidence that brings P(B-k) of a short form to ``RIGHT`` times that of its long form.
-
-    Where all of the long form is one span, and at short forms that no function votes on.
-    own : the labels of the text;  node : (n_tokens, n_labels) P(label)
-    """
-    evidence, spans = np.zeros_like(node), {end: (first, kind) for first, end, kind in spans_of_labels(own)}
-    for first, end, short in short_forms(text.tokens):
-        begin, kind = spans.get(end, (end, ""))
-        if begin > first:
-            continue
-        both = [labels.index(f"B-{kind}"), labels.index(f"I-{kind}")]
-        p = RIGHT * float(node[first:end, both].sum(axis=1).min())
-        for t, token in enumerate(text.tokens):
-            if token == short and all(votes[t] is None for votes in text.votes.values()):
-                beside = node[t, labels.index(OUTSIDE)] / max(node[t, both[0]], 1e-12)
-                evidence[t, both[0]] = np.log(max(p / (1.0 - p) * beside, 1.0))
-    return evidence
 
 
 def _may_be_short(token: str) -> bool:
