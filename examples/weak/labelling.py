@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from trellis import CRF, Aggregator
+from trellis.apps.aggregate.aggregator import voted_texts
 from trellis.apps.aggregate.majority import majority_vote
 from trellis.data.voted import Span, spans_of_labels
 
@@ -145,7 +146,7 @@ def main(n: int = 600) -> None:
     for name, found in aggregator.accuracies_.items():
         print(f"  {name:<15} right in {100 * (found.accuracy or 0):5.1f} % of {found.votes} votes")
 
-    vote = majority_vote(aggregator.texts(votes), aggregator.label_names_)
+    vote = majority_vote(voted_texts(votes), aggregator.label_names_)
     before, after = span_f1(vote, gold), span_f1(aggregator.labels_, gold)
     print(f"\nspan F1 on the {len(sentences)} texts: majority vote {before:.1f}, aggregated {after:.1f}")
 
