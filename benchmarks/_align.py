@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from trellis.apps.align.aligner import Aligner
+from trellis.apps.align.kernels import symmetrize
 from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import precision_recall_curve, read_links, score_links
 
@@ -117,6 +118,19 @@ def read_direction(path: Path, pairs, forward: bool) -> list[np.ndarray]:
             row[j if forward else i] = i if forward else j
         rows.append(row)
     return rows
+
+
+METHODS = {
+    "intersection": symmetrize.INTERSECTION,
+    "grow-diag-final-and": symmetrize.GROW_DIAG_FINAL_AND,
+}
+
+
+def symmetrized(method: str, pair, ahead: np.ndarray, back: np.ndarray) -> set[tuple[int, int]]:
+    """Links of a pair from the best alignments of both directions."""
+    grid = np.zeros((len(pair[0]), len(pair[1])), np.uint8)
+    symmetrize.symmetrize(METHODS[method], ahead, back, grid)
+    return {(int(i), int(j)) for i, j in np.argwhere(grid)}
 
 
 def mean_aer(aligner: Aligner, pairs, gold) -> float:

@@ -20,11 +20,21 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from _align import Text, aer, data_folder, find_eflomal, make_text, mean_aer, read_direction, timed
+from _align import (
+    METHODS,
+    Text,
+    aer,
+    data_folder,
+    find_eflomal,
+    make_text,
+    mean_aer,
+    read_direction,
+    symmetrized,
+    timed,
+)
 from _small import arguments, scratch_folder
 
 from trellis.apps.align.aligner import CONSTRAINTS, THRESHOLD, THRESHOLDS, Aligner
-from trellis.apps.align.kernels import symmetrize as align_links
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
 from trellis.learn.expectation import Expectation, ProjectedStep, Solving
@@ -66,12 +76,8 @@ def judge_directions(forward: Path, backward: Path, text: Text) -> list[float]:
     pairs = text.gold_pairs()[: len(text.test)]
     sides = read_direction(forward, pairs, True), read_direction(backward, pairs, False)
     out = []
-    for method in (align_links.INTERSECTION, align_links.GROW_DIAG_FINAL_AND):
-        links = []
-        for (source, target), ahead, back in zip(pairs, *sides, strict=True):
-            grid = np.zeros((len(source), len(target)), np.uint8)
-            align_links.symmetrize(method, ahead, back, grid)
-            links.append({(int(i), int(j)) for i, j in np.argwhere(grid)})
+    for method in METHODS:
+        links = [symmetrized(method, pair, *own) for pair, *own in zip(pairs, *sides, strict=True)]
         out.append(aer(links, text.test))
     return out
 
