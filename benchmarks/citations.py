@@ -1,18 +1,16 @@
-"""Fields of Cora citations from rules, few labels and 1,000 unlabelled ones: token accuracy beside the papers'.
+"""Tables 3.3 to 3.7 of Chang 2011 on Cora: citations from rules, few labels and 1,000 unlabelled ones.
 
-    make bench-citations                                    models, methods: 5 draws of 5, 10, 20 labelled, all 300
+    make bench-citations                                    models and methods: 5 draws of 5, 10, 20 labelled, all 300
     make bench-citations ARGS="--draws 2 --sizes 5 20"      less of it
-    make bench-citations ARGS="--models"                    the models beside each other and beside python-crfsuite
-    make bench-citations ARGS="--only PR CoDL"              methods of the HMM whose names have one of these words
+    make bench-citations ARGS="--only PR CoDL"              methods whose names have one of these words
     make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
-    make bench-citations ARGS="--curve"                     with 5, 10, 20, ... labelled: Cora (dev) and both samples
-    make bench-citations ARGS="--curve --only ads --draws 2 --most 40"   less of it
     make bench-citations ARGS="--rounds"                    a training round of the semi-Markov CRF beside the CRF's
     make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
 
-Rules: examples/citations/rules.toml. Settings: those of `trellis train`, chosen on the development set
-(docs/extraction.md); γ of UEM is chosen on it here, for each draw. Reference figures: Chang 2011, Tables 3.3, 3.5
-(AP-I, Bellare et al. 2009), 3.6 and 3.7, on another split of the same citations.
+The default extractor on this and other corpora, beside python-crfsuite: `make bench-panel ARGS="--task extract"`. Here
+are the thesis' models, with the rules of benchmarks/panel/citations.toml. γ of UEM is chosen on the development set,
+for each draw. Reference figures: Chang 2011, Tables 3.3, 3.4, 3.5 (AP-I, Bellare et al. 2009), 3.6 and 3.7, on another
+split of the same citations.
 """
 
 from __future__ import annotations
@@ -20,17 +18,12 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _kept import Kept
 from _small import arguments
 
 from trellis.apps.extract.confidence import field_probabilities
@@ -43,14 +36,14 @@ from trellis.data.tokens import Text, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of
 from trellis.metrics.calibration import calibration
-from trellis.metrics.fields import score_fields
 from trellis.models import CRF, SemiCRF
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES = ROOT / "examples" / "citations" / "rules.toml"
+RULES = ROOT / "benchmarks" / "panel" / "citations.toml"
 GAMMAS = (0.1, 0.3, 0.5, 0.7)
 PLAIN: dict[str, Any] = {"model_kind": "hmm", "back_off": 0.0, "usual_fields": False}
 """The thesis' model: no falling back on forms, no marks before transitions, and no rules but those of the file."""
+CRF_ALONE: dict[str, Any] = {"method": "supervised", "usual_fields": False}
 # row: (name, settings, whether rules act in prediction)
 ROWS = (
     ("supervised HMM", {"method": "supervised", **PLAIN}, False),
@@ -61,12 +54,10 @@ ROWS = (
     ("CoDL, hard", {"method": "codl", "hard": True, **PLAIN}, True),
     ("PR", {"method": "pr", **PLAIN}, True),
     ("UEM, γ chosen on dev", {"method": "uem", **PLAIN}, True),
-)
-SUPERVISED = (
-    ("supervised CRF", {"model_kind": "crf"}, False),
-    ("supervised CRF + rules", {"model_kind": "crf"}, True),
-    ("supervised semi-CRF", {"model_kind": "semi-crf"}, False),
-    ("supervised semi-CRF + rules", {"model_kind": "semi-crf"}, True),
+    ("supervised CRF", {**CRF_ALONE, "model_kind": "crf"}, False),
+    ("supervised CRF + rules", {**CRF_ALONE, "model_kind": "crf"}, True),
+    ("supervised semi-CRF", {**CRF_ALONE, "model_kind": "semi-crf"}, False),
+    ("supervised semi-CRF + rules", {**CRF_ALONE, "model_kind": "semi-crf"}, True),
 )
 PAPER = {
     "supervised HMM": {5: 58.48, 10: 63.37, 20: 70.78, 300: 86.69},
@@ -87,9 +78,7 @@ TABLE_37 = {
 
 class Citations:
     def __init__(self, folder: Path) -> None:
-        self.train, self.dev, self.test = (
-            [_upper(t) for t in read_labelled(folder / f"{part}.tsv")] for part in ("train", "dev", "test")
-        )
+        self.train, self.dev, self.test = (read_labelled(folder / f"{part}.tsv") for part in ("train", "dev", "test"))
         self.unlabelled = read_texts(folder / "unlabelled.tsv")
 
     def draw(self, n: int, number: int) -> list[Text]:
@@ -102,75 +91,12 @@ class Citations:
         return [self.draw(n, number) for number in range(1 if n >= len(self.train) else most)]
 
 
-def _upper(text: Text) -> Text:
-    labels = tuple(label if label is None else label.upper() for label in text.sentence.labels or ())
-    return replace(text, sentence=replace(text.sentence, labels=labels))
-
-
 def accuracy(data: Citations, few: list[Text], settings: dict[str, Any], constrained: bool) -> float:
     if settings["method"] != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
     tried = [Extractor.from_file(RULES, gamma=g, **settings).fit(few, unlabelled=data.unlabelled) for g in GAMMAS]
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
-
-
-def models(data: Citations, sizes: list[int], draws: int, kept: Kept) -> None:
-    """The model kinds beside each other, and beside what labels alone give."""
-    print(f"\nToken accuracy (field F1) on {len(data.test)} citations, ± standard error over {draws} draws", flush=True)
-    for n in sizes:
-        found: dict[str, list[tuple[float, float]]] = {}
-        for number, few in enumerate(data.draws(n, draws)):
-            for name, pair in kept.get(f"models, {n} labelled, draw {number}", partial(by_each, data, few))[
-                "scores"
-            ].items():
-                found.setdefault(name, []).append(tuple(pair))
-        print(f"{n} labelled")
-        for name, pairs in found.items():
-            mean, spread = np.mean(pairs, axis=0), ""
-            if len(pairs) > 1:
-                spread = " ±{:.1f} (±{:.1f})".format(*np.std(pairs, axis=0, ddof=1) / len(pairs) ** 0.5)
-            paper = PAPER.get(name, {}).get(n)
-            told = f"   paper {paper}" if paper else ""
-            print(f"  {name:30}{mean[0]:.2f} ({mean[1]:.2f}){spread}{told}", flush=True)
-
-
-def by_each(data: Citations, few: list[Text]) -> dict[str, Any]:
-    """Token accuracy and field F1 of every model."""
-    gold = [t.sentence.labels for t in data.test]
-    each = {name: score_fields(gold, labels) for name, labels in outputs(data, few)}
-    return {"scores": {name: (100 * one.accuracy, 100 * one.total.f1) for name, one in each.items()}}
-
-
-def outputs(data: Citations, few: list[Text]) -> Iterator[tuple[str, Any]]:
-    for kind in ("crf", "semi-crf", "hmm"):
-        made = Extractor.from_file(RULES, model_kind=kind).fit(few, unlabelled=data.unlabelled)
-        yield f"{kind}, PR", made.predict(data.test)
-    for name, settings, constrained in SUPERVISED:
-        alone = Extractor.from_file(RULES, method="supervised", usual_fields=False, **settings).fit(few)
-        yield name, alone.predict(data.test, constrained=constrained)
-    if find_spec("pycrfsuite") is not None:
-        yield "python-crfsuite", by_crfsuite(few, data.test)
-
-
-def by_crfsuite(few: list[Text], test: list[Text]) -> list[list[str]]:
-    """python-crfsuite by its own settings, with our ready features: no rules, and labelled texts alone."""
-    import pycrfsuite
-
-    describe = TokenFeatures()
-
-    def items(text: Text) -> list[list[str]]:
-        tokens = [{"word": word} for word in text.sentence.words]
-        return [describe(tokens, at) for at in range(len(tokens))]
-
-    trainer = pycrfsuite.Trainer(verbose=False)
-    for text in few:
-        trainer.append(items(text), text.sentence.labels)
-    with tempfile.TemporaryDirectory() as folder:
-        trainer.train(f"{folder}/model")
-        tagger = pycrfsuite.Tagger()
-        tagger.open(f"{folder}/model")
-        return [tagger.tag(items(t)) for t in test]
 
 
 def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> None:
@@ -217,83 +143,6 @@ def sureness(data: Citations, sizes: list[int]) -> None:
         found = calibration(sure, right)
         bins = "  ".join(f"{one.n} at {one.probability:.2f} ({one.right:.2f})" for one in found.bins)
         print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
-
-
-def curve(data: Citations, draws: int, most: int, only: list[str], picture: str | None, kept: Kept) -> None:
-    """The default with more and more labels, each draw's texts among those of the next size, so that steps compare."""
-    found: dict[str, Any] = {}
-    for name, rules, pool, many, judged in (("Cora", RULES, data.train, data.unlabelled, data.dev), *samples()):
-        if only and not any(word in name for word in only):
-            continue
-        sizes = [n for n in (5, 10, 20, 40, 80, 160, len(pool)) if n <= min(most, len(pool))]
-        scores = np.zeros((draws, len(sizes), 2))
-        for number in range(draws):
-            order = np.random.default_rng([7, number]).permutation(len(pool))
-            for at, n in enumerate(sizes):
-                few = [pool[i] for i in sorted(order[:n])]
-                which = "all" if n == len(pool) else f"draw {number}"  # all texts are the same in every draw
-                scores[number, at] = kept.get(
-                    f"curve, {name}, {n} labelled, {which}", partial(by_default, rules, few, many, judged)
-                )["scores"]
-            print(f"  {name}, draw {number}: " + "  ".join(f"{a:.1f}/{f:.1f}" for a, f in scores[number]), flush=True)
-        found[name] = sizes, scores
-        print(
-            f"\n{name}, means of {draws} draws ± standard error\n{'labelled':>12}" + "".join(f"{n:>12}" for n in sizes)
-        )
-        for kind, what in enumerate(("tokens", "field F1")):
-            mean, error = (
-                scores[..., kind].mean(axis=0),
-                scores[..., kind].std(axis=0, ddof=min(1, draws - 1)) / draws**0.5,
-            )
-            print(f"{what:>12}" + "".join(f"{f'{m:.1f} ±{e:.1f}':>12}" for m, e in zip(mean, error, strict=True)))
-            if draws < 2:
-                continue  # one draw has no standard error
-            falls = [n for n, low, high in zip(sizes[1:], mean[1:] + error[1:], mean[:-1], strict=True) if low < high]
-            print(
-                f"{'':>12}  " + (f"falls by more than a standard error at {falls}" if falls else "never falls"),
-                flush=True,
-            )
-    if picture is not None:
-        draw_curves(found, picture)
-
-
-def by_default(rules: Path, few: list[Text], many: list[Text], judged: list[Text]) -> dict[str, Any]:
-    made = Extractor.from_file(rules).fit(few, unlabelled=many)
-    one = score_fields([t.sentence.labels for t in judged], made.predict(judged))
-    return {"scores": (100 * one.accuracy, 100 * one.total.f1)}
-
-
-def samples() -> Iterator[tuple[str, Path, list[Text], list[Text], list[Text]]]:
-    """The two that ship: labelled texts from their generators, unlabelled and gold as they are."""
-    import runpy
-
-    for domain, maker in (("citations", "citations"), ("ads", "advertisements")):
-        folder = ROOT / "examples" / domain
-        made = runpy.run_path(str(folder / "generate.py"))[maker](320, [99])
-        yield (
-            f"examples/{domain}",
-            folder / "rules.toml",
-            made,
-            read_texts(folder / "text.txt"),
-            read_labelled(folder / "gold.tsv"),
-        )
-
-
-def draw_curves(found: dict[str, Any], path: str) -> None:
-    from trellis.report.figure import ACCENTS, new_figure, plain_axes, save_figure
-
-    figure, panels = new_figure(9, 3, 1, 2)
-    for kind, (axes, what) in enumerate(zip(panels, ("tokens", "field F1"), strict=True)):
-        for colour, (name, (sizes, scores)) in zip(ACCENTS, found.items(), strict=False):
-            mean, error = scores[..., kind].mean(axis=0), scores[..., kind].std(axis=0) / max(len(scores) - 1, 1) ** 0.5
-            axes.plot(sizes, mean, color=colour, label=name)
-            axes.fill_between(sizes, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-        axes.set_xscale("log")
-        axes.set_xticks(sizes, [str(n) for n in sizes])
-        axes.minorticks_off()
-        plain_axes(axes, f"{what}, %", "labelled texts")
-    panels[0].legend(frameon=False, fontsize=8)
-    save_figure(figure, path)
 
 
 def rounds(data: Citations) -> None:
@@ -349,13 +198,6 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20, 300])
     parser.add_argument("--calibration", action="store_true")
     parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--models", action="store_true")
-    parser.add_argument("--curve", action="store_true")
-    parser.add_argument("--most", type=int, default=300, help="labelled texts of the curve, at most")
-    parser.add_argument("--picture", help="where --curve draws it")
-    parser.add_argument(
-        "--kept", type=Path, help="file of --models and --curve, so that a run that was cut off goes on"
-    )
     parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
@@ -365,10 +207,7 @@ def main() -> None:
         print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")
         return
     data = Citations(folder)
-    if given.curve:
-        curve(data, given.draws, given.most, given.only, given.picture, Kept(given.kept))
-        return
-    some = given.only or given.calibration or given.models or given.only_utility
+    some = given.only or given.calibration or given.only_utility
     if given.rounds or not some:
         rounds(data)
     if given.rounds:
@@ -377,10 +216,6 @@ def main() -> None:
         speed(data)
     if given.calibration:
         sureness(data, given.sizes)
-        return
-    if given.models or not (given.only or given.only_utility):
-        models(data, given.sizes, given.draws, Kept(given.kept))
-    if given.models:
         return
     if not given.only_utility:
         compare(data, given.sizes, given.draws, given.only)

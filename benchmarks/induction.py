@@ -2,11 +2,11 @@
 
     make bench-induction                                       everything; an hour on two cores, and it resumes
     make bench-induction ARGS="--seeds 2 --corpora bosque"     a quick look
-    make bench-induction ARGS="--parts table --corpora es-pud" treebanks: the names of files of trees/
     make bench-induction ARGS="--parts cost"                   times of EM, sparse and hmmlearn in one run
 
 Runs are kept under --cache, one file each, and are not repeated. Seeds are the same for all methods. Every corpus is
-used whole, for training and for evaluation, as in the paper; a state is decoded by its posterior.
+used whole, for training and for evaluation, as in the paper; a state is decoded by its posterior. The command on these
+and other corpora, beside EM: `make bench-panel ARGS="--task induce"`.
 
 The 17-tag reduction of the Penn Treebank follows Smith & Eisner 2005; it is written out in ``REDUCTION``.
 """
@@ -30,7 +30,6 @@ from scipy.stats import ttest_rel
 from trellis.apps.induce.inducer import Inducer
 from trellis.apps.induce.state_features import tag_with_states, train_tagger
 from trellis.data.columns import read_columns
-from trellis.data.conllu import read_conllu
 from trellis.metrics.induction import score_induction
 
 REDUCTION = {
@@ -97,11 +96,8 @@ class Corpus:
     def __init__(self, name: str) -> None:
         self.name = name
         folder = data_folder()
-        if name.startswith(("en-", "es-")):
-            sentences = list(read_conllu(folder / "trees" / f"{name}.conllu"))
-        else:
-            parts = [f"bosque-{part}" for part in ("train", "dev", "test")] if name == "bosque" else ["ptb-sample"]
-            sentences = [s for part in parts for s in read_columns(folder / "pos" / f"{part}.tsv")]
+        parts = [f"bosque-{part}" for part in ("train", "dev", "test")] if name == "bosque" else ["ptb-sample"]
+        sentences = [s for part in parts for s in read_columns(folder / "pos" / f"{part}.tsv")]
         self.words = [list(s.words) for s in sentences]
         reduce = {t: short for short, long in REDUCTION.items() for t in long.split()} if name == "ptb17" else {}
         self.tags = [[reduce.get(t, t) for t in s.labels] for s in sentences]
@@ -406,7 +402,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--corpora", nargs="+", default=["bosque", "ptb17", "ptb45"])
+    names = ["bosque", "ptb17", "ptb45"]
+    parser.add_argument("--corpora", nargs="+", choices=names, default=names)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS))
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--samples", type=int, default=10, help="training samples for each size of Figure 3")

@@ -79,7 +79,7 @@ def citations(table: Table) -> None:
     assert differ(
         table.column("supervised HMM  ", "supervised HMM + rules", "CoDL, learned penalties", "PR", after=after)
     )
-    assert differ(table.column("crf, PR", "hmm, PR", "supervised CRF  ", "python-crfsuite"))
+    assert differ(table.column("supervised CRF  ", "supervised CRF + rules", "supervised semi-CRF  ", after=after))
 
 
 def crf(table: Table) -> None:
