@@ -49,6 +49,15 @@ def test_text_without_capitals_is_tagged_without_features_of_case():
     assert found.labels == ("NOUN", "VERB", "NOUN")
 
 
+def test_the_typographic_apostrophe_is_read_as_the_plain_one():
+    text = [Sentence(("l'", "ami", "dort"), ("DET", "NOUN", "VERB")), Sentence(("il", "dort"), ("PRON", "VERB"))] * 3
+    tagger = Tagger(min_count=1).fit(text)
+    plain, raw = tagger.predict(["l'ami dort", "l’ami dort"])
+    assert plain == raw
+    assert plain.words == ("l'", "ami", "dort")
+    assert tagger.described(["l’", "ami"]) == tagger.described(["l'", "ami"])
+
+
 def test_raw_text_is_tokenised_as_the_treebank_is(tmp_path, capsys):
     tags = ("PRON", "AUX", "PART", "VERB", "PROPN", "PROPN", "PUNCT")
     one = Sentence(("I", "do", "n't", "know", "Mr.", "Lee", "."), tags)

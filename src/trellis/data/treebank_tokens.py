@@ -3,7 +3,7 @@
 Text is split at whitespace. Punctuation at the edges of a piece becomes tokens of its own, unless the treebank has the
 piece as one word ("Mr.", "U.S."). Clitics that the treebank writes as words ("n't", "'s", "l'", "-t-il") are split off,
 hyphens are split if the treebank splits them, and contractions are expanded to the words of the treebank's multiword
-tokens ("du" to "de le").
+tokens ("du" to "de le"). The typographic apostrophe counts as the plain one, in the treebank and in text.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 
-APOSTROPHES = "'’`"
+APOSTROPHES = "'`"
 RARE = 2
 """Clitics and contractions seen less often are taken for accidents."""
 
@@ -46,11 +47,14 @@ class TreebankTokeniser:
     def fit(cls, sentences: Iterable[Sentence]) -> TreebankTokeniser:
         """Learn from the words of a treebank, and from its multiword tokens where sentences have them."""
         forms: Counter[str] = Counter()
+        beside: Counter[tuple[str, str]] = Counter()
         expanded: Counter[tuple[str, tuple[str, ...]]] = Counter()
         for sentence in sentences:
-            forms.update(sentence.words)
+            own_words = [plain_apostrophes(word) for word in sentence.words]
+            forms.update(own_words)
+            beside.update((a.lower(), b.lower()) for a, b in pairwise(own_words))
             for surface, first, last in sentence.multiword:
-                expanded[surface.lower(), tuple(w.lower() for w in sentence.words[first:last])] += 1
+                expanded[plain_apostrophes(surface).lower(), tuple(w.lower() for w in own_words[first:last])] += 1
         lower: Counter[str] = Counter()
         for form, n in forms.items():
             lower[form.lower()] += n
@@ -66,8 +70,12 @@ class TreebankTokeniser:
                 contractions.setdefault(surface, words)
         inside = sum(n for form, n in mixed.items() if "-" in form.strip("-") and form.replace("-", "").isalpha())
         own = {*before, *after}
+        split: Counter[str] = Counter()
+        for (one, other), n in beside.items():
+            if one in own or other in own:
+                split[one + other] += n
         return cls(
-            frozenset(form for form in mixed if form.lower() not in own),
+            frozenset(form for form in mixed if form.lower() not in own and split[form.lower()] < lower[form.lower()]),
             _longest_first(before), _longest_first(after), contractions, forms["-"] > inside,
         )  # fmt: skip
 
@@ -91,7 +99,7 @@ class TreebankTokeniser:
 
     def split(self, text: str) -> list[str]:
         """The words of a text."""
-        return [word for piece in text.split() for word in self._words(piece)]
+        return [word for piece in plain_apostrophes(text).split() for word in self._words(piece)]
 
     def _words(self, piece: str) -> Iterator[str]:
         """The words of a piece of text without whitespace."""
@@ -146,6 +154,11 @@ class TreebankTokeniser:
             return
         yield words[0].capitalize() if word[0].isupper() else words[0]
         yield from words[1:]
+
+
+def plain_apostrophes(text: str) -> str:
+    """The text with the plain apostrophe in place of the typographic one."""
+    return text.replace("\u2019", "'")
 
 
 def _is_enclitic(form: str) -> bool:

@@ -17,7 +17,7 @@ from trellis.data.checks import check_list
 from trellis.data.on_demand import OnDemand
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import TextLike, as_sentences
-from trellis.data.treebank_tokens import TreebankTokeniser
+from trellis.data.treebank_tokens import TreebankTokeniser, plain_apostrophes
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
@@ -132,6 +132,7 @@ def _has_capitals(words: Sequence[str]) -> bool:
 
 def _described(words: Sequence[str], *, case: bool) -> list[list[str]]:
     """The features of each word."""
+    words = [plain_apostrophes(word) for word in words]
     return [_features(words, i, case) for i in range(len(words))]
 
 
