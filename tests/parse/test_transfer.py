@@ -10,7 +10,7 @@ import pytest
 
 from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import Parser, tagged
-from trellis.apps.parse.projected_arcs import SentencePair, coverage, is_fragment, projected
+from trellis.apps.parse.projected_arcs import SentencePair, coverage, is_fragment, left_headed_names, projected
 from trellis.apps.parse.transfer import Transfer, usable_pairs
 from trellis.apps.parse.tree_text import strip
 from trellis.cli.app import main
@@ -33,6 +33,22 @@ def test_arcs_are_projected_through_links_between_like_tags():
     many = SentencePair([("go", "VERB"), ("it", "PRON")], [0, 1], [("a", "VERB"), ("b", "VERB"), ("c", "PRON")],
                         [(0, 0), (0, 1), (1, 2)])  # fmt: skip
     assert projected(many) == [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+
+def test_names_hang_on_their_first_word():
+    words = ["the", "Central", "European", "Bank", "of", "Spain", "acts"]
+    tags = ["DET", "PROPN", "PROPN", "PROPN", "ADP", "PROPN", "VERB"]
+    source = list(zip(words, tags, strict=True))
+    pair = SentencePair(
+        source, [4, 4, 4, 7, 6, 4, 0], source, [(i, i) for i in range(7)],
+        ["det", "compound", "compound", "nsubj", "case", "nmod", "root"],
+    )  # fmt: skip
+    found = left_headed_names(pair)
+    assert found.heads == [2, 7, 2, 2, 6, 2, 0]
+    assert found.relations == ["det", "nsubj", "flat", "flat", "case", "nmod", "root"]
+    nouns = replace(pair, source=[(word, "NOUN" if tag == "PROPN" else tag) for word, tag in source])
+    assert left_headed_names(nouns) == nouns  # compounds of other nouns stay
+    assert left_headed_names(PAIR) == PAIR  # no relations are known
 
 
 def test_pairs_without_a_verb_are_fragments():

@@ -7,7 +7,7 @@ may be many to many: a word may be given several heads. The word under the sourc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trellis.apps.parse.tree_text import Stripped
 from trellis.errors import DataError
@@ -19,6 +19,9 @@ ALIKE = (
 """Universal tags that words which translate each other may have beside equal ones."""
 PREDICATES = ("VERB", "AUX")
 """A sentence without one of these is taken for a fragment."""
+
+PROPER_NOUN, COMPOUND, FLAT = "PROPN", "compound", "flat"
+"""A tag and two relations of Universal Dependencies."""
 
 _PAIRS = {(a, b) for group in ALIKE for a in group for b in group}
 
@@ -92,6 +95,30 @@ def projected_relations(pair: SentencePair) -> dict[tuple[int, int], str | None]
             if k != j:
                 found.setdefault((k + 1, j + 1), relation)
     return found
+
+
+def left_headed_names(pair: SentencePair) -> SentencePair:
+    """The pair with names of several proper nouns headed by their first word (``flat``), not by their last.
+
+    Universal Dependencies has ``flat`` for names, but English treebanks have ``compound`` for many of them.
+    """
+    if pair.relations is None:
+        return pair
+    heads, relations = list(pair.heads), list(pair.relations)
+    for last, (_, tag) in enumerate(pair.source):
+        own = [c for c in range(last) if heads[c] == last + 1]
+        parts = [c for c in own if relations[c] == COMPOUND and pair.source[c][1] == tag == PROPER_NOUN]
+        if not parts:
+            continue
+        first = parts[0]
+        for c in range(len(heads)):
+            if heads[c] == last + 1 and c != first:
+                heads[c] = first + 1
+        heads[first], relations[first] = heads[last], relations[last]
+        heads[last] = first + 1
+        for c in (*parts[1:], last):
+            relations[c] = FLAT
+    return replace(pair, heads=heads, relations=relations)
 
 
 def coverage(pair: SentencePair) -> float:

@@ -24,7 +24,15 @@ import numpy as np
 from trellis.apps.align.hints import check_links
 from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import tagged
-from trellis.apps.parse.projected_arcs import Link, SentencePair, coverage, is_fragment, projected, strip_pair
+from trellis.apps.parse.projected_arcs import (
+    Link,
+    SentencePair,
+    coverage,
+    is_fragment,
+    left_headed_names,
+    projected,
+    strip_pair,
+)
 from trellis.apps.parse.transferred_relations import learn_relations
 from trellis.apps.parse.tree_task import TreeTask
 from trellis.apps.parse.tree_text import strip
@@ -251,7 +259,7 @@ def usable_pairs(
         relations = [None if r == FILLER else r for r in one.columns["deprel"]] if "deprel" in one.columns else None
         pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number, relations)
         if pair is not None and len(pair.target) <= longest and not is_fragment(pair) and projected(pair):
-            made.append(pair)
+            made.append(left_headed_names(pair))
     return made
 
 
