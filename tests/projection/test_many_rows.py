@@ -106,3 +106,20 @@ def test_memory_of_one_long_instance_is_linear_in_its_rows(generic):
     assert found.converged
     assert found.kkt_residual <= 1e-3
     assert peak < 40e6
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["fast path", "generic"])
+def test_evaluations_hardly_grow_with_the_rows(generic):
+    """The same rules and transitions at two lengths. Without a new diagonal on the way the longer one took 23."""
+    evaluations = []
+    for n in (300, 3000):
+        rng = np.random.default_rng(3)
+        transitions = rng.normal(size=(1, 3, 3))
+        chain = Chain(np.array([0, n]), rng.normal(size=(n, 3)), transitions)
+        rules = [previous("A").implies(~label("B")).penalty(2.0), count("C") >= n // 3]
+        rows = compile_constraints(rules, Sentences.from_sentences([["w"] * n]), LABELS, chain.parts)
+        found = project(chain, rows, 1.0, generic=generic)
+        assert found.converged
+        evaluations.append(found.evaluations)
+    assert evaluations[1] <= evaluations[0] + 4
+    assert max(evaluations) <= 14

@@ -257,7 +257,7 @@ def project_chains(lattice, problem, edges, weights, limit, tolerance, most_eval
                 evaluated[r] = trial[r]
             first_time = integers[solver.PHASE] == 0 and not (remembered and hessian[0, 0] > 0.0)
             # Of one slot the estimate is exact; of more it is good for a fresh start when updates have led nowhere.
-            again = integers[solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
+            again = solver.wants_estimate(integers)
             if (first_time or n == 1 or again) and n_rows <= solver.FULL_HESSIAN_ROWS:
                 estimate_hessian(
                     first, n_rows, n, n_labels, row_start, row_edges, part, coefficient, node_base, marginals, hessian

@@ -88,7 +88,7 @@ def advance_all(s, active, log_partition, marginal, tolerance, most_evaluations)
         shape = (solver.hessian_rows(high - low), high - low)
         hessian = s.hessian[s.hessian_start[i] : s.hessian_start[i + 1]].reshape(shape)
         first_time = s.integers[i, solver.PHASE] == 0 and not hessian[0, 0] > 0.0
-        again = s.integers[i, solver.N_EVALUATIONS] % solver.PATIENCE == solver.PATIENCE - 1
+        again = solver.wants_estimate(s.integers[i])
         # With one place the estimate is exact; with more it is good for a fresh start when updates have led nowhere.
         if first_time or again or s.n_ranks[i, 1] == 1:
             if high - low <= solver.FULL_HESSIAN_ROWS:

@@ -45,8 +45,9 @@ MOST_BACKTRACKS = 30
 FIRST_CAP = 12.0
 LEAST_CURVATURE = 1e-6
 """Where a row's variance is below this its step is a matter of the cap on moves."""
-PATIENCE = 20
-"""Every so many evaluations the caller estimates the Hessian anew: on a curved path old updates mislead."""
+PATIENCE, LIMITED_PATIENCE = 20, 3
+"""Every so many evaluations the caller estimates the Hessian anew: on a curved path old updates mislead. A
+limited-memory model keeps its pairs then, so it is renewed more often (docs/notes/projection.md)."""
 MOST_ROWS_WITH_HESSIAN = 200
 """Beyond this many rows the Hessian is a limited-memory model."""
 FULL_HESSIAN_ROWS = 32
@@ -57,6 +58,13 @@ FULL_HESSIAN_ROWS = 32
 def hessian_rows(n):
     """(hessian_rows(n), n) is the shape of the Hessian of n rows, a matrix or a limited-memory model."""
     return n if n <= MOST_ROWS_WITH_HESSIAN else limited.MODEL_ROWS
+
+
+@njit(nogil=True, cache=True)
+def wants_estimate(integers):
+    """Whether the caller is to estimate the Hessian anew before it hands in its next evaluation."""
+    patience = LIMITED_PATIENCE if integers[LIMITED] == 1 else PATIENCE
+    return integers[N_EVALUATIONS] % patience == patience - 1
 
 
 @njit(nogil=True, cache=True)
