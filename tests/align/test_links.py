@@ -89,3 +89,8 @@ def test_malformed_links_and_unequal_lengths_are_named():
         parse_links("0-0 1:2", path="gold.txt", number=3)
     with pytest.raises(DataError, match="2 sentences but gold has 3"):
         score_links([set(), set()], [parse_links("")] * 3)
+
+
+def test_a_position_of_thousands_of_digits_is_not_a_link():
+    with pytest.raises(DataError, match="gold.txt, line 2: '9{40}' is not a link"):
+        parse_links("9" * 5000 + "-1", path="gold.txt", number=2)

@@ -18,7 +18,7 @@ from trellis.errors import DataError
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"(\d+)([-?])(\d+)(?::([0-9.eE+-]+))?")
+_LINK = re.compile(r"(\d{1,18})([-?])(\d{1,18})(?::([0-9.eE+-]+))?")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def parse_links(line: str, *, path: str | None = None, number: int | None = None
     for token in line.split():
         match = _LINK.fullmatch(token)
         if match is None:
-            raise DataError(f"{token!r} is not a link; expected i-j (sure), i?j (possible)", path=path, line=number)
+            wrong = f"{token[:40]!r} is not a link; expected i-j (sure), i?j (possible)"
+            raise DataError(wrong, path=path, line=number)
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
