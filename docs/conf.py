@@ -17,7 +17,7 @@ project = "Trellis"
 author = copyright = "The Trellis authors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
@@ -32,6 +32,7 @@ html_copy_source = html_show_sourcelink = False
 html_show_search_summary = False  # it would be fetched, which a page that was opened from disk may not
 html_theme_options = {"top_of_page_buttons": [], "navigation_with_keys": True}
 
+napoleon_use_ivar = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "exclude-members": "not_saved, learned, restore"}
@@ -52,5 +53,5 @@ def setup(app):  # type: ignore[no-untyped-def]
             assert COMMANDS in source[0]
             source[0] = source[0].replace(COMMANDS, reference())
 
-    app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-docstring", rewrite, priority=400)  # before napoleon
     app.connect("source-read", generate)

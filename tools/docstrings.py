@@ -15,7 +15,7 @@ KEPT = re.compile(r"(``.*?``|:\w+:`[^`]*`)")
 
 
 def as_restructured(lines: Iterable[str]) -> list[str]:
-    """The lines of a docstring of this house.
+    """The lines of a docstring; those in numpydoc style stay as they are.
 
     >>> print("\\n".join(as_restructured(["Adds *a*.", "", "a : one;  b : two", "", "    a + b"])))
     Adds \\*a\\*.
@@ -27,6 +27,9 @@ def as_restructured(lines: Iterable[str]) -> list[str]:
     <BLANKLINE>
             a + b
     """
+    lines = list(lines)
+    if any(re.fullmatch(r"-{3,}", line.strip()) for line in lines):
+        return lines  # numpydoc, which Sphinx reads by itself
     made: list[str] = []
     for block in _blocks(NEXT_ARGUMENT.sub(r"\n\1 : ", "\n".join(lines)).splitlines()):
         if made:

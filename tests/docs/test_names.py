@@ -171,3 +171,21 @@ def test_every_module_says_what_n_jobs_none_means():
     """None is one thread, except where the default is another number."""
     said = re.compile(r"n_jobs[^\n]*None: every core")
     assert [path.name for path in SOURCES if path.is_relative_to(PACKAGE) and said.search(path.read_text())] == []
+
+
+ATTRIBUTES = [
+    (name, attribute)
+    for name in trellis.__all__
+    if isinstance(getattr(trellis, name), type)
+    for part in re.findall(r"Attributes\n-+\n((?:(?!\n\n).|\n(?!\n))*)", inspect.getdoc(getattr(trellis, name)) or "")
+    for attribute in re.findall(r"^(\w+) : ", part, flags=re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("name, attribute", ATTRIBUTES)
+def test_attributes_that_docstrings_list_exist(name, attribute):
+    member(getattr(trellis, name), attribute)
+
+
+def test_there_are_attributes_to_look_at():
+    assert len(ATTRIBUTES) > 40

@@ -186,20 +186,90 @@ def _atom(atom: Any, n: Any, what: str) -> Count:
 
 
 def at_least(n: int, atom: Rule | str) -> Comparison:
-    """In every sentence the rule holds at n tokens or more."""
+    """In every sentence, the rule holds at n tokens or more.
+
+    Parameters
+    ----------
+    n : int
+        Number of tokens.
+    atom : Rule or str
+        Rule, or a label.
+
+    Returns
+    -------
+    Comparison
+        A constraint.
+
+    Examples
+    --------
+    >>> at_least(2, "NOUN").describe()
+    'In every sentence the expected count of NOUN is at least 2, strictly.'
+    """
     return _atom(atom, n, "at_least") >= n
 
 
 def at_most(n: int, atom: Rule | str) -> Comparison:
-    """In every sentence the rule holds at n tokens or fewer."""
+    """In every sentence, the rule holds at n tokens or fewer.
+
+    Parameters
+    ----------
+    n : int
+        Number of tokens.
+    atom : Rule or str
+        Rule, or a label.
+
+    Returns
+    -------
+    Comparison
+        A constraint.
+
+    Examples
+    --------
+    >>> at_most(2, "NOUN").describe()
+    'In every sentence the expected count of NOUN is at most 2, strictly.'
+    """
     return _atom(atom, n, "at_most") <= n
 
 
 def exactly(n: int, atom: Rule | str) -> Comparison:
-    """In every sentence the rule holds at n tokens."""
+    """In every sentence, the rule holds at exactly n tokens.
+
+    Parameters
+    ----------
+    n : int
+        Number of tokens.
+    atom : Rule or str
+        Rule, or a label.
+
+    Returns
+    -------
+    Comparison
+        A constraint.
+
+    Examples
+    --------
+    >>> exactly(1, "VERB").describe()
+    'In every sentence the expected count of VERB is exactly 1, strictly.'
+    """
     return _atom(atom, n, "exactly") == n
 
 
 def exists(atom: Rule | str) -> Comparison:
-    """In every sentence there is a token at which the rule holds."""
+    """Every sentence contains a token at which the rule holds.
+
+    Parameters
+    ----------
+    atom : Rule or str
+        Rule, or a label.
+
+    Returns
+    -------
+    Comparison
+        Constraint, or the premise of an implication.
+
+    Examples
+    --------
+    >>> exists("VERB").describe()
+    'In every sentence the expected count of VERB is at least 1, strictly.'
+    """
     return at_least(1, atom)

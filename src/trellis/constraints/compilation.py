@@ -32,11 +32,26 @@ def compile_constraints(
     label_names: Vocabulary,
     parts: Parts,
 ) -> Rows:
-    """Rows, forbidden parts and l1/linf blocks of all constraints over the parts of a batch.
+    """Compile constraints to sparse rows over the parts of a batch.
 
-    A rule in the list is the constraint that it holds at every token. What is counted over the corpus counts an
-    instance as often as it weighs.
+    Parameters
+    ----------
+    constraints : list of Constraint
+        Constraints; a rule in the list applies to every token.
+    batch : Batch
+        Instances. Counts over the corpus use their weights.
+    label_names : Vocabulary
+        Labels.
+    parts : Parts
+        Part numbers of the structure.
 
+    Returns
+    -------
+    Rows
+        Rows, forbidden parts and l1/linf blocks.
+
+    Examples
+    --------
     >>> from trellis.constraints import count
     >>> from trellis.structures import ChainParts
     >>> batch = Batch.from_sentences([["a", "b"], ["c", "d", "e"]])

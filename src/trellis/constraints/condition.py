@@ -334,26 +334,70 @@ class HasFeature(Observed):
 
 
 def feature(number: Any) -> Rule:
-    """Feature ``number`` of the instance, a column of the matrix that a classifier is given, is not 0."""
+    """Condition: a feature of the instance is not 0.
+
+    Parameters
+    ----------
+    number : int
+        Column of the feature matrix.
+
+    Returns
+    -------
+    Rule
+        Condition for constraints on classifiers.
+    """
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
         raise ConstraintError(f"a feature is told by the number of its column, from 0, got {number!r}")
     return HasFeature(int(number))
 
 
 def column(name: str) -> Key:
-    """The strings of one of the batch's columns."""
+    """Values of a column of the data, to be compared with strings.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    Key
+        ``column(name) == value``, ``.isin(...)`` and ``.matches(...)`` are conditions.
+    """
     if not isinstance(name, str):
         raise ConstraintError(f"column takes the name of a column, got {name!r:.80}")
     return ColumnKey(name)
 
 
 def preceding(condition: Rule) -> Rule:
-    """The condition holds at the token before this one."""
+    """Condition: another condition holds at the previous token.
+
+    Parameters
+    ----------
+    condition : Rule
+        Condition on words or columns.
+
+    Returns
+    -------
+    Rule
+        False at the first token.
+    """
     return Shifted(condition, -1)
 
 
 def following(condition: Rule) -> Rule:
-    """The condition holds at the token after this one."""
+    """Condition: another condition holds at the next token.
+
+    Parameters
+    ----------
+    condition : Rule
+        Condition on words or columns.
+
+    Returns
+    -------
+    Rule
+        False at the last token.
+    """
     return Shifted(condition, +1)
 
 

@@ -32,8 +32,24 @@ def _where(where: Rule | None) -> Rule:
 
 
 def count(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Count:
-    """The number of tokens with one of the labels (of any label where none is given) at which ``where`` holds.
+    """Number of tokens with one of the labels.
 
+    Compare it with a number, or with another count, to make a constraint.
+
+    Parameters
+    ----------
+    *labels : str or list of str
+        Labels to count. Without labels, all tokens are counted.
+    where : Rule or None, default=None
+        Count only tokens at which this condition holds.
+
+    Returns
+    -------
+    Count
+        Expression with ``per(...)``, ``between(...)`` and the comparisons ``<=``, ``>=`` and ``==``.
+
+    Examples
+    --------
     >>> (count("VERB") >= 1).describe()
     'In every sentence the expected count of VERB is at least 1, strictly.'
     """
@@ -57,9 +73,26 @@ def count(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
 
 
 def share(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Count:
-    """The share of tokens that have one of the labels, among all tokens or those at which ``where`` holds.
+    """Proportion of tokens with one of the labels.
 
-    Violations are measured as shares, not counts: a slack of 0.05 is five per cent of the tokens of the scope.
+    Violations are proportions too: a slack of 0.05 is five per cent of the tokens of the scope.
+
+    Parameters
+    ----------
+    *labels : str or list of str
+        Labels to count.
+    where : Rule or None, default=None
+        Condition that selects the tokens, of which the proportion is taken.
+
+    Returns
+    -------
+    Count
+        Expression with ``per(...)``, ``between(...)`` and the comparisons ``<=``, ``>=`` and ``==``.
+
+    Examples
+    --------
+    >>> share("VERB").per("corpus").between(0.1, 0.2).describe()
+    'Over the corpus the expected share of VERB among tokens is between 0.1 and 0.2, strictly.'
     """
     over = _where(where)
     if not over.observed:
@@ -77,9 +110,24 @@ def share(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
 
 
 def starts(*labels: str | Iterable[str], where: Rule | None = None) -> Count:
-    """The number of segments of a label: tokens that have it while the token before has not.
+    """Number of segments of a label: tokens that have it while the previous token has not.
 
-    Of several labels, the segments of each are added up. ``where`` is about the segment's first token.
+    Parameters
+    ----------
+    *labels : str or list of str
+        Labels; the segments of all of them are added.
+    where : Rule or None, default=None
+        Condition on the first token of the segment.
+
+    Returns
+    -------
+    Count
+        Expression to compare with a number.
+
+    Examples
+    --------
+    >>> (starts("TITLE") <= 1).describe()
+    'In every sentence the expected number of TITLE segments is at most 1, strictly.'
     """
     names = label_names(labels, "starts")
     if not names:
@@ -106,10 +154,26 @@ def transitions(
     from_: str | Iterable[str] | None = None,
     to: str | Iterable[str] | None = None,
 ) -> Count:
-    """The number of label changes, of all or of those from and to given labels.
+    """Number of label changes.
 
-    ``where`` is about the last token of the old label: ``transitions(where=~word.matches(PUNCTUATION)) == 0`` lets
-    labels change only after punctuation. For the first token of the new label write ``where=following(...)``.
+    Parameters
+    ----------
+    where : Rule or None, default=None
+        Condition on the last token before the change; use ``following(...)`` for the first token after it.
+    from_ : str, list of str or None, default=None
+        Count only changes from these labels.
+    to : str, list of str or None, default=None
+        Count only changes to these labels.
+
+    Returns
+    -------
+    Count
+        Expression to compare with a number.
+
+    Examples
+    --------
+    >>> (transitions(from_="TITLE", to="DATE") <= 0).describe()
+    'In every sentence the expected number of label changes from TITLE to DATE is at most 0, strictly.'
     """
     rule = changed
     if from_ is not None:

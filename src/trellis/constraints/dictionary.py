@@ -65,7 +65,27 @@ class InDictionary(Unobserved):
 def dictionary(
     entries: Mapping[str, str | Iterable[str]], *, key: Key = word, ignore_case: bool = False
 ) -> InDictionary:
-    """A word may only have the labels listed for it: ``dictionary({"the": ["DET"], "run": ["NOUN", "VERB"]})``."""
+    """Words may only have the labels that are listed for them.
+
+    Parameters
+    ----------
+    entries : dict
+        Labels of each word. Other words are unrestricted.
+    key : Key, default=word
+        Column that is looked up.
+    ignore_case : bool, default=False
+        Compare without case.
+
+    Returns
+    -------
+    InDictionary
+        A constraint.
+
+    Examples
+    --------
+    >>> dictionary({"the": "DET", "run": ["NOUN", "VERB"]}).describe()
+    'At every token, a word of the dictionary (2 entries) has one of its listed labels, strictly.'
+    """
     allowed: dict[str, dict[str, None]] = {}
     if not isinstance(entries, Mapping):
         raise ConstraintError(f"dictionary takes a dictionary of words and their labels, got {entries!r:.80}")

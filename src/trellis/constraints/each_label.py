@@ -61,8 +61,24 @@ class EachLabel(Constraint):
 def each_label(
     function: Callable[[str], Constraint | Rule], *labels: str | Iterable[str], but: str | Iterable[str] = ()
 ) -> EachLabel:
-    """One constraint made of ``function(label)`` for each of the labels, or for all there are, ``but`` some.
+    """One constraint per label.
 
+    Parameters
+    ----------
+    function : callable
+        Maps a label to a constraint.
+    *labels : str or list of str
+        Labels. By default, all labels of the data.
+    but : str or list of str, default=()
+        Labels to leave out.
+
+    Returns
+    -------
+    EachLabel
+        A constraint.
+
+    Examples
+    --------
     >>> from trellis.constraints import starts
     >>> each_label(lambda L: starts(L) <= 1).describe()
     'For every label L, in every sentence the expected number of L segments is at most 1, strictly.'

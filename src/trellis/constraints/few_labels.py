@@ -60,9 +60,26 @@ class FewLabels(Constraint):
 
 
 def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> FewLabels:
-    """Every word (or value of another column, or function of the word) should use few labels; ``strength`` is σ.
+    """Posterior sparsity: every word uses few labels (Graça et al. 2009).
 
-    Words that occur fewer than ``min_count`` times are left out: of rare ones the data says too little.
+    Parameters
+    ----------
+    key : Key or callable, default=word
+        Column, or function of the word, whose values are regularised.
+    strength : float
+        Penalty σ for each label that a word uses.
+    min_count : int, default=1
+        Words that occur less often are left out.
+
+    Returns
+    -------
+    FewLabels
+        A constraint.
+
+    Examples
+    --------
+    >>> few_labels_per(strength=32).describe()
+    'For every word, few labels are used, at a price of 32 a label (L1/L∞).'
     """
     if not (isinstance(key, Key) or callable(key)):
         raise ConstraintError(f"few_labels_per takes word, column(name) or a function of the word, got {key!r}")

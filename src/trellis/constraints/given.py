@@ -117,23 +117,44 @@ class IsAsGiven(Unobserved):
 
 
 def given(labels: Any = None) -> Rule:
-    """Tokens have the labels given for them, wherever one is: the batch's own where none are passed.
+    """Tokens have the labels that are given for them.
 
-    ``labels`` is an array (n_slots,) with −1 for "not given", a list of names (or None) per sentence, or a column; an
-    array or a list speaks of all the data that a learner is given, fully labelled sentences too.
+    Parameters
+    ----------
+    labels : array, list, Key or None, default=None
+        An array of shape (n_slots,) with −1 for unknown labels, one list of names (or None) per sentence, or a column.
+        By default, the labels of the data.
+
+    Returns
+    -------
+    Rule
+        Tokens without a given label are unrestricted.
     """
     source = GivenLabels(labels)
     return IsGiven(source).implies(IsAsGiven(source))
 
 
 def trusted(labels: Any = None, *, at_least: float, per: str | Key = "corpus", links: Any = None) -> Constraint:
-    """Of the given labels a share of at least ``at_least`` is right, over the corpus or in every instance.
+    """At least a given proportion of the given labels is correct.
 
-    For labels of rules, of other annotators or of projected annotation, whose accuracy is about known. ``labels`` as
-    in :func:`given`. Instances without given labels are free.
+    Use it for labels of rules, other annotators or projection whose accuracy is roughly known.
 
-    links : in place of labels, of every sentence pair the given links (i, j): word by word, they hold in expectation
-        at least so often, in both directions. People err, so that this is best given a ``penalty``
+    Parameters
+    ----------
+    labels : array, list, Key or None, default=None
+        Labels as in :func:`given`: an array with −1 for unknown labels, one list of names per sentence, or a column.
+    at_least : float
+        Minimum proportion of correct labels.
+    per : str or Key, default="corpus"
+        Scope: "corpus" or "instance".
+    links : list or None, default=None
+        In place of labels, given links (i, j) of every sentence pair. They hold in expectation in both directions;
+        combine this with a ``penalty``.
+
+    Returns
+    -------
+    Constraint
+        A constraint.
     """
     if not is_number(at_least) or not 0 <= at_least <= 1:
         raise ConstraintError(f"at_least is the share of given labels that are right, 0 to 1, got {at_least!r}")

@@ -91,12 +91,44 @@ def some_names(names: tuple[str | Iterable[str], ...], what: str) -> tuple[str, 
 
 
 def label(*names: str | Iterable[str]) -> Rule:
-    """The token's label is one of these."""
+    """Condition: the token has one of these labels.
+
+    Parameters
+    ----------
+    *names : str or list of str
+        Labels.
+
+    Returns
+    -------
+    Rule
+        Condition, to be combined with ``&``, ``|``, ``~`` and ``implies``.
+
+    Examples
+    --------
+    >>> previous("TITLE").implies(label("DATE", "PAGES")).describe()
+    'At every token, if the label before is TITLE then the label is DATE or PAGES, strictly.'
+    """
     return Label(some_names(names, "label"))
 
 
 def previous(*names: str | Iterable[str]) -> Rule:
-    """The label of the token before is one of these; false at the first token."""
+    """Condition: the previous token has one of these labels. False at the first token.
+
+    Parameters
+    ----------
+    *names : str or list of str
+        Labels.
+
+    Returns
+    -------
+    Rule
+        Condition, to be combined with ``&``, ``|``, ``~`` and ``implies``.
+
+    Examples
+    --------
+    >>> previous("TITLE").implies(~label("PAGES")).describe()
+    'At every token, if the label before is TITLE then the label is not PAGES, strictly.'
+    """
     return Previous(some_names(names, "previous"))
 
 

@@ -103,22 +103,66 @@ class IsPair(Observed):
 
 
 def entity(*names: str | Iterable[str]) -> Among:
-    """The mention is of one of these types."""
+    """Condition: a mention has one of these types.
+
+    Parameters
+    ----------
+    *names : str or list of str
+        Entity types.
+
+    Returns
+    -------
+    Among
+        Condition, to be combined with ``implies``.
+    """
     return Among(ENTITY, some_names(names, "entity"))
 
 
 def relation(*names: str | Iterable[str]) -> Among:
-    """The two mentions stand in one of these relations, the first to the second."""
+    """Condition: two mentions are in one of these relations.
+
+    Parameters
+    ----------
+    *names : str or list of str
+        Relations.
+
+    Returns
+    -------
+    Among
+        Condition, to be combined with ``implies``.
+    """
     return Among(RELATION, some_names(names, "relation"))
 
 
 def first(of: Any) -> Among:
-    """Of the first of two mentions: first(entity("Peop"))."""
+    """Apply a condition to the first mention of a relation.
+
+    Parameters
+    ----------
+    of : Among
+        Condition such as ``entity("Peop")``.
+
+    Returns
+    -------
+    Among
+        Condition on pairs of mentions.
+    """
     return _argument(of, "first")
 
 
 def second(of: Any) -> Among:
-    """Of the second of two mentions: second(entity("Loc"))."""
+    """Apply a condition to the second mention of a relation.
+
+    Parameters
+    ----------
+    of : Among
+        Condition such as ``entity("Loc")``.
+
+    Returns
+    -------
+    Among
+        Condition on pairs of mentions.
+    """
     return _argument(of, "second")
 
 
@@ -370,12 +414,23 @@ WITHIN = 0.2
 
 
 def counts_like(labelled: Any, within: float | Mapping[str, float] | None = None) -> CountsLike:
-    """Relations are as frequent as in labelled sentences, up to a share ``within``.
+    """Relations are as frequent as in labelled sentences, within a tolerance.
 
-    labelled : sentences with relations, or the share of each relation by its name
-    within : for all relations, or for each by its name; None: 0.2, or 1 / √n where that is more and sentences have the
-        relation n times
+    Parameters
+    ----------
+    labelled : list or dict
+        Labelled sentences, or the proportion of each relation.
+    within : float, dict or None, default=None
+        Relative tolerance, for all relations or by name. By default 0.2, or 1 / √n for relations with n < 25
+        occurrences.
 
+    Returns
+    -------
+    CountsLike
+        A constraint.
+
+    Examples
+    --------
     >>> counts_like({"Kill": 0.01}, within=0.2)
     counts_like({'Kill': 0.01}, within=0.2)
     """

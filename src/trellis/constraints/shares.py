@@ -48,8 +48,22 @@ class Shares(Constraint):
 
 
 def shares(targets: Mapping[str, float], where: Any = None) -> Shares:
-    """The labels of the tokens at which ``where`` holds are expected in these shares.
+    """Target proportions of all labels, for the tokens at which a condition holds.
 
+    Parameters
+    ----------
+    targets : dict
+        Expected proportion of each label.
+    where : Rule or None, default=None
+        Condition that selects the tokens. By default, all tokens.
+
+    Returns
+    -------
+    Shares
+        A constraint; give it a ``penalty`` for :class:`GE`.
+
+    Examples
+    --------
     >>> from trellis.constraints import word
     >>> shares({"SPORT": 0.9, "OTHER": 0.1}, where=word == "goal").describe()
     "In the corpus the tokens where the word is 'goal' are expected to be 90 % SPORT, 10 % OTHER, strictly."

@@ -47,7 +47,17 @@ class Target:
 
 
 def write_targets(path: FilePath, targets: Sequence[Target], labels: Sequence[str]) -> None:
-    """A table of targets, a column a label."""
+    """Write target expectations as a table to edit.
+
+    Parameters
+    ----------
+    path : path
+        File to write.
+    targets : list of Target
+        Targets to write.
+    labels : list of str
+        Columns of the table.
+    """
     with writing(path) as out:
         out.write("\t".join([targets[0].observed if targets else WORD, "count", *labels]) + "\n")
         for one in targets:
@@ -56,7 +66,18 @@ def write_targets(path: FilePath, targets: Sequence[Target], labels: Sequence[st
 
 
 def read_targets(path: FilePath) -> list[Target]:
-    """The targets of a file."""
+    """Read a table of target expectations.
+
+    Parameters
+    ----------
+    path : path
+        Table that :func:`write_targets` or ``trellis propose`` wrote.
+
+    Returns
+    -------
+    list of Target
+        One target per line; ``target.constraint()`` makes a constraint.
+    """
     return list(targets_of(numbered_lines(path), shown(path)))
 
 

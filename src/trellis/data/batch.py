@@ -64,16 +64,27 @@ class Origin:
 
 @dataclass(frozen=True)
 class Batch:
-    """Labelled, partly labelled and unlabelled instances together.
+    """Instances as flat arrays: labelled, partly labelled and unlabelled ones together.
 
-    offsets : (n_instances + 1,)
-    labels : (n_slots,) int32, −1 where unknown
-    weights : (n_instances,)
-    columns : name -> Column with (n_slots,) codes; the words are the column "word"
-    features : scipy CSR matrix (n_slots, n_features), or None
-    first : number of this batch's first instance in the corpus, so that messages name the right one
-    origin : of a batch that was taken from another; None: it is all the data there is
+    Parameters
+    ----------
+    offsets : array of shape (n_instances + 1,)
+        First slot of each instance.
+    labels : int32 array of shape (n_slots,)
+        Labels, −1 if unknown.
+    weights : array of shape (n_instances,)
+        Weights of the instances.
+    columns : dict
+        Columns with codes of shape (n_slots,); the words are the column "word".
+    features : sparse matrix or None, default=None
+        Features of the slots.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
+    origin : Origin or None, default=None
+        Batch that this one was taken from.
 
+    Examples
+    --------
     >>> batch = Batch.from_sentences(
     ...     [["time", "flies"], ["stop"]],
     ...     [["NOUN", None], None],

@@ -51,8 +51,25 @@ class Relation:
 
 @dataclass(frozen=True)
 class RelatedText:
-    """Tokens, mentions (None: to be found) and relations (None: not known); tags of the tokens, if there are any.
+    """Tokens with mentions and relations.
 
+    Parameters
+    ----------
+    tokens : tuple of str
+        Tokens.
+    mentions : tuple of Mention or None, default=None
+        Mentions; None if they are to be found.
+    relations : tuple of Relation or None, default=None
+        Relations; None if unknown.
+    path : str or None, default=None
+        File the text was read from.
+    line : int or None, default=None
+        Line the text was read from.
+    tags : tuple of str or None, default=None
+        Part-of-speech tags.
+
+    Examples
+    --------
     >>> text = RelatedText(("Ann", "of", "Ely"), (Mention(0, 1, "Peop"), Mention(2, 3)), None)
     >>> text.labelled, [text.text_of(m) for m in text.mentions]
     (False, ['Ann', 'Ely'])

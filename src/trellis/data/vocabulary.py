@@ -13,11 +13,19 @@ from trellis.errors import DataError, UnknownNameError
 
 
 class Vocabulary:
-    """An ordered set of distinct strings; the number of a name is its place.
+    """Ordered set of distinct strings, numbered by position.
 
-    ``unknown`` is a member that stands for every name that is not one: with it ``encode`` never fails.
-    ``kind`` is what error messages call a member ("label", "word").
+    Parameters
+    ----------
+    names : iterable of str
+        Members.
+    kind : str, default="name"
+        What error messages call a member, such as "label".
+    unknown : str or None, default=None
+        Member that stands for all other names, so that ``encode`` never fails.
 
+    Examples
+    --------
     >>> tags = Vocabulary(["DET", "NOUN"], kind="tag")
     >>> tags.encode(["NOUN", "DET"]).tolist(), tags[1], len(tags)
     ([1, 0], 'NOUN', 2)

@@ -29,12 +29,21 @@ Span = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class VotedText:
-    """Tokens and each function's votes.
+    """Tokens with the votes of labelling functions.
 
-    tokens : (n,) strings; a text that is labelled as a whole is one token
-    votes : function -> (n,) votes, None where it abstains; a function that is not named abstains everywhere
-    path, line : where it was read
+    Parameters
+    ----------
+    tokens : tuple of str
+        Tokens; a text that is labelled as a whole is one token.
+    votes : dict
+        Votes of each function, one per token; None is an abstention.
+    path : str or None, default=None
+        File the text was read from.
+    line : int or None, default=None
+        Line the text was read from.
 
+    Examples
+    --------
     >>> VotedText(("aspirin", "helps"), {"dictionary": ("B-DRUG", None)}).votes["dictionary"]
     ('B-DRUG', None)
     """

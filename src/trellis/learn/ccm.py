@@ -41,19 +41,74 @@ LARGEST_DUAL = 50.0
 
 @dataclass(eq=False, repr=False)
 class CCM(CCMPrediction):
-    """A model with constraints, learned by the method that is named.
+    """Train a model under constraints with a method given by name.
 
-    method : see the table above
-    gamma : of "uem" (0.5 unless given); the other methods have their own
-    beta, max_iter, hard, k_best, smoothing, beam : as in :class:`CoDL`; k_best is of "codl" and "hard-em" alone
-    projection_tol, max_evaluations : of the projection, as in :class:`UEM`
-    model, constraints, random_state : likewise
-    memory : what training may use, bytes or such as "4G", None: half of what is free; rules about single instances that
-        take more than a quarter of it are kept on disk, with the same result
+    A constrained conditional model: the model's score minus the penalties of violated constraints. It is what
+    :class:`Extractor` trains.
 
-    Learned: ``model_``, ``penalties_``, ``learned_penalties_`` as of :class:`CoDL`, ``history_``, ``n_iter_``, and
-    ``duals_`` of "pr" and "uem": the mean dual variable of each constraint's rows, the price that the last projection
-    put on it.
+    Parameters
+    ----------
+    model : estimator
+        Model to train, such as :class:`HMM` or :class:`CRF`. A copy is trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints. Those of strength "learned" get a penalty estimated from the labelled data; the others keep their
+        strength.
+    method : str, default="codl"
+        How to learn. One of "pr", "uem", "codl", "hard-em", "em" or "supervised".
+    gamma : float or None, default=None
+        Temperature γ of the posteriors, for "uem" only. The default is 0.5.
+    beta : float or None, default=0.7
+        Weight of the supervised parameters after each round. None counts labelled and unlabelled instances together.
+    max_iter : int, default=5
+        Rounds of training.
+    hard : bool, default=False
+        Treat constraints of strength "learned" as hard.
+    k_best : int, default=1
+        Number of best outputs per instance to learn from, for "codl" and "hard-em".
+    smoothing : float, default=0.5
+        Weight of the prior of learned penalties.
+    beam : int, default=50
+        Beam width of the search.
+    projection_tol : float, default=0.01
+        KKT residual at which the projection onto the constraints stops.
+    max_evaluations : int, default=50
+        Maximum number of dual evaluations per instance in one projection.
+    random_state : int or None, default=None
+        Seed of the random start, used if nothing is labelled.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    memory : int, str or None, default=None
+        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
+        the free memory.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    penalties_ : dict
+        Penalty of each constraint, by name.
+    learned_penalties_ : dict
+        Places and violations that learned penalties are estimated from.
+    duals_ : dict
+        With "pr" and "uem", mean dual variable of each constraint in the last projection.
+    history_ : History
+        One entry per round.
+    n_iter_ : int
+        Number of rounds.
+
+    Examples
+    --------
+    >>> from trellis.constraints import count
+    >>> from trellis.models import HMM
+    >>> X = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"]]
+    >>> ccm = CCM(HMM(min_count=1), [(count("V") >= 1).learned()], method="pr", max_iter=2)
+    >>> ccm.fit(X, [["D", "N", "V"], None, None]).predict([["a", "cat", "barks"]])
+    [['D', 'N', 'V']]
     """
 
     model: Any

@@ -34,24 +34,65 @@ from trellis.projection import Duals
 
 @dataclass(eq=False, repr=False)
 class CoDL(CCMPrediction):
-    """Learn a model and the penalties of constraints from labelled and unlabelled instances.
+    """Train a model by constraint-driven learning, with penalties estimated from labelled data.
 
-    model : HMM, CRF or anything with the four verbs; one like it is trained, ``model_``
-    constraints : those of strength "learned" get ρ from data, the others keep their own strength
-    beta : weight of the supervised parameters after each round; None: labelled and unlabelled instances are counted
-        together. The thesis has 0.1 in one place and 0.9 in others; see docs/extraction.md for what 0.7 rests on
-    max_iter : of labelling and learning; 0: supervised alone
-    hard : ρ = ∞ for all constraints of strength "learned"
-    k_best : outputs of each instance that are learned from
-    relearn : learn ρ anew from the labelling of each round, as algorithm 8 has it; otherwise ρ₀ stays
-    smoothing : s of ρ (:mod:`trellis.constraints.penalties`): how much the prior of learned penalties counts
-    beam : width of the search
-    checkpoint, checkpoint_every : as in UEM
-    start_scale, random_state : of the start where nothing is labelled, as in UEM; then β has nothing to hold on to
+    Each round labels the unlabelled instances with their best outputs under the constraints, re-estimates the model
+    from them, and interpolates it with the supervised model (Chang 2011, algorithm 8).
 
-    Learned: ``model_``, ``penalties_`` (ρ by name), ``learned_penalties_`` (what labels say of constraints of strength
-    "learned"), ``history_``, ``n_iter_``, ``converged_``.
+    Parameters
+    ----------
+    model : estimator
+        Model to train, such as :class:`HMM` or :class:`CRF`. A copy is trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints. Those of strength "learned" get a penalty estimated from the labelled data; the others keep their
+        strength.
+    beta : float or None, default=0.7
+        Weight of the supervised parameters after each round. None counts labelled and unlabelled instances together.
+    max_iter : int, default=5
+        Rounds of training. 0 is supervised training.
+    hard : bool, default=False
+        Treat constraints of strength "learned" as hard.
+    k_best : int, default=1
+        Number of best outputs per instance to learn from, each with weight 1 / k_best.
+    relearn : bool, default=True
+        Estimate the penalties again from the labelling of each round.
+    smoothing : float, default=0.5
+        Weight of the prior of learned penalties.
+    beam : int, default=50
+        Beam width of the search.
+    start_scale : float, default=1.0
+        Scale of the random start, used if nothing is labelled.
+    random_state : int or None, default=None
+        Seed of the random start, used if nothing is labelled.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=1
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    penalties_ : dict
+        Penalty of each constraint, by name.
+    learned_penalties_ : dict
+        Places and violations that learned penalties are estimated from.
+    history_ : History
+        One entry per round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.constraints import count
     >>> from trellis.models import HMM
     >>> X = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"]]

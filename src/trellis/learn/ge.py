@@ -189,22 +189,59 @@ def _refuse(rows: Rows, distance: str | None) -> None:
 
 @dataclass(eq=False, repr=False)
 class GE(ProjectedPrediction):
-    """Learn a log-linear model from target expectations, labelled and unlabelled instances.
+    """Train a log-linear model from target expectations, labelled and unlabelled instances.
 
-    model : MaxEnt or CRF; one like it is trained, ``model_``
-    constraints : targets with a price, ``shares({...}, where=...).penalty(σ, "squared")``, or any comparison so priced
-    method : "ge"; or with the same targets "pr" (the posterior projected onto them), "uem" (sharper, γ = 0.5) or "codl"
-        (γ = 0: the best outputs under them; of targets over the corpus the linear program of all instances at once,
-        for which prices of L2 norms are taken as prices of L1)
-    distance : of "ge": "l2", "squared" or "kl" for all targets; None: what the strength of each says
-    projection_tol, max_evaluations, checkpoint, checkpoint_every, random_state : as in :class:`UEM`
-    start : likewise; "auto": from the labelled instances where there are any, else from weights of 0
-    max_iter, tol : rounds: at most so many, or until the objective changes by less than this share. A round of "ge" is
-        25 of L-BFGS
+    The model's own expectations are fitted to targets such as "a review with *waste* is negative in 80 % of cases"
+    (Ganchev et al. 2010, eq. 33).
 
-    Learned: ``model_``, ``history_`` (its ``violation`` is the mean distance from each target), ``n_iter_``,
-    ``converged_``.
+    Parameters
+    ----------
+    model : estimator
+        Model to train: a :class:`MaxEnt` or a :class:`CRF`. A copy is trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Targets with a penalty, ``shares({...}, where=...).penalty(σ, "squared")``, or any other penalised comparison.
+    method : {"ge", "pr", "uem", "codl"}, default="ge"
+        How to learn. "pr" projects the posterior onto the same targets, "uem" does so with γ = 0.5, and "codl" with γ =
+        0.
+    distance : {"l2", "squared", "kl"} or None, default=None
+        Distance of "ge" for all targets. By default, the norm of each target's penalty.
+    start : str, default="auto"
+        Initial parameters. "auto" trains on the labelled instances if there are any, and uses weights of 0 otherwise.
+    max_iter : int, default=20
+        Rounds of training. A round of "ge" consists of 25 steps of L-BFGS.
+    tol : float, default=1e-05
+        Training stops when the objective changes by less than this fraction.
+    projection_tol : float, default=0.001
+        KKT residual at which the projection onto the constraints stops.
+    max_evaluations : int, default=200
+        Maximum number of dual evaluations per instance in one projection.
+    random_state : int or None, default=None
+        Seed of the random numbers.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=1
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        One entry per round; ``violation`` is the mean distance from each target.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.constraints import shares, word
     >>> from trellis.models import CRF
     >>> text = [s.split() for s in ("the dog barks", "a dog sleeps", "the cat runs", "a cat barks")]

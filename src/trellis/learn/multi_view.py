@@ -55,25 +55,68 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False)
 class MultiView(ProjectedPrediction):
-    """Learn several models that see the same instances in different ways, from labelled and unlabelled ones.
+    """Train several models that see the same instances through different features, and make them agree.
 
-    models : two or more with the same kind of output: classifiers (MaxEnt, NaiveBayes), taggers (CRF, HMM) or
-        SemiCRFs; ones like them are trained, ``models_``
-    constraints : on what they agree on, for the instances that are not fully labelled (not with ``maps``)
-    maps : for views with labels of their own: for each view a dictionary label -> class, or None; a label that is not
-        named is a class of its own. Views then agree on classes, and ``y`` is a list of labels a view
-    edges : with ``maps``, of taggers: whether classes of neighbouring tokens agree too, not of single tokens alone
-    shares : labels are as common where they are not known as where they are, within so many standard deviations, at a
-        price of 10 for each instance (or token) beyond; None: as common as they come out (so with ``maps``)
-    gamma : temperature of what is agreed on, q ∝ Π_i p_i^{1/nγ}. 1 is the paper's geometric mean, 1/n the product of
-        the views; None: 1/n, or 1 where nothing is known of shares (then the product soon says the same of everything)
-    weight : weight of all unlabelled instances together; that of all others is 1. c of the paper is n · weight
-    max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
-    checkpoint, checkpoint_every, projection_tol, max_evaluations, random_state : as in :class:`UEM`
+    Minimises the losses on labelled instances plus the Bhattacharyya distance of the views on unlabelled ones (Ganchev
+    et al. 2010, eq. 47).
 
-    Learned: ``models_``, ``history_`` (its ``kl`` is, at γ = 1, the number of views times the sum of B over the
-    unlabelled instances, as they are weighted), ``n_iter_``, ``converged_``.
+    Parameters
+    ----------
+    models : list of estimators
+        Two or more models with the same kind of output: classifiers (MaxEnt, NaiveBayes), taggers (CRF, HMM) or
+        SemiCRFs. Copies are trained and stored as ``models_``.
+    constraints : list of Constraint, default=()
+        Constraints on the agreed posterior of instances that are not fully labelled. Not supported with ``maps``.
+    maps : list of dict or None, default=None
+        For views with different label sets: a mapping from label to class for each view, or None. Views then agree on
+        classes, and ``y`` is one list of labels per view.
+    edges : bool, default=True
+        With ``maps`` and taggers, whether the classes of neighbouring tokens agree as well.
+    shares : float or None, default=2.0
+        Label proportions on unlabelled instances lie within this many standard deviations of the labelled ones, with a
+        penalty of 10 per instance beyond. None switches this off.
+    gamma : float or None, default=None
+        Temperature γ of the agreed posterior, q ∝ Π_i p_i^{1/nγ}. 1 is the geometric mean and 1/n the product of the n
+        views. The default is 1/n, or 1 if ``shares`` is None.
+    weight : float, default=1.0
+        Total weight of all unlabelled instances, relative to 1 for all labelled ones.
+    max_iter : int, default=100
+        Rounds of training.
+    tol : float, default=1e-05
+        Training stops when the objective changes by less than this fraction.
+    projection_tol : float, default=0.001
+        KKT residual at which the projection onto the constraints stops.
+    max_evaluations : int, default=200
+        Maximum number of dual evaluations per instance in one projection.
+    random_state : int or None, default=None
+        Seed of the random numbers.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Attributes
+    ----------
+    models_ : list
+        The trained copies of the models.
+    gamma_ : float
+        The temperature used.
+    history_ : History
+        One entry per round; ``kl`` is the distance of the views.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.models import MaxEnt
     >>> words, shapes = np.eye(4)[[0, 1, 2, 2, 3, 3]], np.eye(2)[[0, 1, 0, 0, 1, 1]]
     >>> both = MultiView([MaxEnt(l2=0.1), MaxEnt(l2=0.1)]).fit([words, shapes], ["a", "b", None, None, None, None])

@@ -18,8 +18,19 @@ Gamma = float | Sequence[float] | Callable[[int], float]
 
 @dataclass(frozen=True)
 class Anneal:
-    """γ goes from ``start`` to ``end`` in equal ratios (equal steps where one of them is 0) over ``rounds`` rounds.
+    """Schedule for γ: geometric (or linear, if an end is 0) interpolation over rounds.
 
+    Parameters
+    ----------
+    start : float
+        Value in the first round.
+    end : float, default=1.0
+        Value after ``rounds`` rounds.
+    rounds : int, default=20
+        Number of rounds.
+
+    Examples
+    --------
     >>> [Anneal(8.0, 1.0, 3)(r) for r in range(5)]
     [8.0, 4.0, 2.0, 1.0, 1.0]
     """

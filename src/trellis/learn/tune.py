@@ -54,12 +54,34 @@ def tune(
     held_out: float = 0.2,
     random_state: int = 0,
 ) -> Tuned:
-    """Train one learner for each setting of the grid γ × strength (of all constraints), and keep the best.
+    """Choose γ and constraint strengths by training one learner per setting.
 
-    learner : UEM, or any learner with a model and constraints; ``gammas`` are for those that have γ
-    dev : (X, y) that decides; without it a share ``held_out`` of X decides by constraint satisfaction, and the best
-        setting is trained once more on all of X
-    constrained : judge accuracy of q; else that of the model alone
+    Parameters
+    ----------
+    learner : estimator
+        UEM, or another learner with a model and constraints.
+    X : list
+        Training instances.
+    y : list or None, default=None
+        Labels of the training instances, None where unknown.
+    gammas : iterable or None, default=None
+        Values of γ to try.
+    strengths : iterable or None, default=None
+        Constraint strengths to try, for all constraints.
+    dev : tuple or None, default=None
+        Development set (X, y). Without it, a part of X decides by how well the constraints hold, and the best setting
+        is trained again on all of X.
+    constrained : bool, default=True
+        Evaluate predictions under the constraints; otherwise those of the model alone.
+    held_out : float, default=0.2
+        Proportion of X that is held out without ``dev``.
+    random_state : int, default=0
+        Seed of the split.
+
+    Returns
+    -------
+    Tuned
+        The best learner and the score of every setting.
     """
     _check_learner(learner, gammas is not None, dev is not None)
     grid = list(

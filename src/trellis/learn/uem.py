@@ -35,32 +35,86 @@ from trellis.projection.shard import PATIENT
 
 @dataclass(eq=False, repr=False)
 class UEM(ProjectedPrediction):
-    """Learn a model from labelled, partly labelled and unlabelled instances and from constraints.
+    """Train a model by EM, posterior regularization or unified EM.
 
-    model : HMM, CRF, NaiveBayes, MaxEnt, or anything with the four verbs; one like it is trained, ``model_``
-    constraints : on the instances that are not fully labelled
-    gamma : a number ≥ 0, a list (one a round; the last one stays), or a function of the round, such as Anneal
-    alpha : weight of the projected posterior in the M-step, the model's own has 1 − α (Ganchev et al. 2010, app. A)
-    beta : if given, parameters are β · supervised + (1 − β) · learned after each M-step, which then leaves labelled
-        instances out (Chang 2011, algorithm 8); without unlabelled instances the result is the supervised model
-    start : "random" (pseudo-counts 1 + scale · U(0, 1)), "uniform" (all outputs equally likely), "labelled" (supervised
-        training), "model" (its parameters as they are); "auto": labelled if there are labels, else random
-    start_scale, random_state : of the random start
-    n_init : restarts from other random starts; the best objective (or development metric) is kept
-    max_iter, tol : stop after so many rounds, or when the objective changes by less than tol times its size
-    patience : with ``dev`` data, stop after so many rounds without a better metric; the best parameters are kept
-    online, step_power : instances to a mini-batch, for stepwise EM with step (k + 2)^−step_power; None: batch
-    projection_tol : KKT residual of the projection
-    max_evaluations : at most so many per instance, and passes for rows that couple them
-    few_dual_steps : for a single ``few_labels_per``: take so many compiled dual steps a round, from where the last
-        round ended, in place of solving to ``tolerance``. The objective is then what the posterior used attains, and
-        ``gap`` in the history says how far below the maximum that can be; ``duals_`` has its rows by runs of keys
-    checkpoint, checkpoint_every : file to write every so many rounds; ``fit(..., resume=True)`` goes on from it
-    track_likelihood : with constraints or γ ≠ 1, likelihood and KL in the history cost one more inference a round
+    The E-step projects the posterior of unlabelled and partly labelled instances onto the constraints; the M-step
+    re-estimates the model from expected counts. ``gamma=1`` without constraints is EM, with constraints posterior
+    regularization; ``gamma=0`` is hard EM or LP-EM, and values in between are unified EM.
 
-    Learned: ``model_``, ``history_``, ``duals_``, ``pulls_`` (mean dual variable of each constraint's rows: the price
-    that the last projection put on it), ``objective_``, ``n_iter_``, ``converged_``.
+    Parameters
+    ----------
+    model : estimator
+        Model to train, such as :class:`HMM` or :class:`CRF`. A copy is trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints on the instances that are not fully labelled.
+    gamma : float, list or callable, default=1.0
+        Temperature γ of the posteriors, at least 0. A list gives one value per round; a function such as
+        :class:`Anneal` maps the round to a value.
+    alpha : float, default=1.0
+        Weight of the projected posterior in the M-step; the model's own posterior has 1 − α (Ganchev et al. 2010,
+        appendix A).
+    beta : float or None, default=None
+        If given, parameters are interpolated with those of the labelled instances after each M-step: β · supervised +
+        (1 − β) · learned (Chang 2011, algorithm 8).
+    start : {"auto", "random", "uniform", "labelled", "model"}, default="auto"
+        Initial parameters: random counts, uniform posteriors, supervised training, or those of the model. "auto" is
+        "labelled" if there are labels and "random" otherwise.
+    start_scale : float, default=1.0
+        Scale s of random counts, 1 + s · U(0, 1).
+    n_init : int, default=1
+        Number of random restarts; the run with the best objective (or development score) is kept.
+    max_iter : int, default=100
+        Rounds of training. At most this many.
+    tol : float, default=1e-06
+        Training stops when the objective changes by less than this fraction.
+    patience : int or None, default=None
+        With development data, stop after this many rounds without improvement and keep the best parameters.
+    online : int or None, default=None
+        Number of instances per mini-batch of stepwise EM. By default, batch EM.
+    step_power : float, default=0.7
+        Exponent of the step size (k + 2)^−step_power of stepwise EM.
+    projection_tol : float, default=0.001
+        KKT residual at which the projection onto the constraints stops.
+    max_evaluations : int, default=200
+        Maximum number of dual evaluations per instance in one projection.
+    few_dual_steps : int or None, default=None
+        For a single ``few_labels_per`` constraint: number of compiled dual steps per round, warm-started, in place of
+        solving to ``projection_tol``. The history then contains the duality gap.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    random_state : int or None, default=None
+        Seed of random starts.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Number of rounds between two checkpoints.
+    track_likelihood : bool, default=True
+        Record likelihood and KL divergence in the history, at the cost of one more inference per round.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        Objective, likelihood, KL divergence and violations of every round.
+    duals_ : object
+        Dual variables of the last projection.
+    pulls_ : dict
+        Mean dual variable of each constraint.
+    objective_ : float
+        Final objective.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.models import HMM
     >>> from trellis.constraints import count
     >>> text = [["the", "dog", "barks"], ["a", "dog", "sleeps"], ["the", "cat", "sleeps"]]

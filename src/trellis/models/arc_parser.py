@@ -61,20 +61,51 @@ class _Names(TypedDict):
 class ArcParser(TreeModel, LogLinearModel):
     """Edge-factored log-linear dependency parser.
 
-    single_root : whether one word hangs on the root;  projective : whether arcs may not cross
-    lexical : whether features look at words, or at tags alone: a parser for another language with the same tags
-    bits : there are 2^bits places for features
-    min_count : rarer words are known by how they end
-    l2 : strength of the Gaussian prior, 1 / σ²; margin steps have none
-    solver : of ``fit``: "margin" or "adagrad" (stochastic steps on a margin, or on the likelihood), "lbfgs"
-    max_iter : passes over the data, or rounds of L-BFGS
-    learning_rate : of stochastic steps;  batch_size : sentences to a step of "adagrad" (a margin step has one)
-    average : whether stochastic steps end with the average of the weights of all passes but the first
-    tol : L-BFGS stops when a round improves the objective by less than this share of it
-    random_state : of the order in which stochastic steps meet sentences
+    Parameters
+    ----------
+    single_root : bool, default=True
+        Exactly one word is attached to the root.
+    projective : bool, default=True
+        Arcs must not cross.
+    lexical : bool, default=True
+        Use features of words; otherwise only of tags.
+    bits : int, default=22
+        Size of the feature table, as a power of 2.
+    min_count : int, default=2
+        Words that occur less often are represented by their suffix.
+    l2 : float, default=0.1
+        Strength of the Gaussian prior on the weights, 1 / σ². Not used by "margin".
+    solver : {"margin", "adagrad", "lbfgs"}, default="margin"
+        Optimiser: stochastic margin steps, stochastic likelihood steps, or L-BFGS.
+    max_iter : int, default=5
+        Passes over the data, or rounds of L-BFGS.
+    learning_rate : float, default=0.02
+        Step size of stochastic steps.
+    batch_size : int, default=16
+        Number of sentences per step of "adagrad".
+    average : bool, default=True
+        Average the weights of all passes but the first.
+    tol : float, default=0.0001
+        L-BFGS stops when the objective improves by less than this fraction.
+    random_state : int or None, default=0
+        Seed of the order of sentences in stochastic steps.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
 
-    Learned: ``weights_`` (2^bits,), ``tag_names_`` and ``word_names_``.
+    Attributes
+    ----------
+    weights_ : ndarray of shape (2^bits,)
+        Feature weights.
+    tag_names_ : Vocabulary
+        Tags.
+    word_names_ : Vocabulary
+        Words.
 
+    Examples
+    --------
     >>> trees = [[("dogs", "N"), ("bark", "V")], [("the", "D"), ("dog", "N"), ("barks", "V")]]
     >>> parser = ArcParser(bits=12, min_count=1, max_iter=3).fit(trees, [[2, 0], [2, 3, 0]])
     >>> parser.predict([[("the", "D"), ("cat", "N"), ("sleeps", "V")]])

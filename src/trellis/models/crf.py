@@ -51,26 +51,59 @@ class _Names(TypedDict):
 class CRF(LogLinearModel, SequenceModel):
     """Linear-chain conditional random field.
 
-    labels : names of the labels, or how many there are; None: those found in ``y``
-    features : function (sentence, position) -> description of the token, see :mod:`trellis.models.features`; None: the
-        tokens are descriptions themselves (dictionaries, lists of feature names, or words)
-    min_count : features of fewer tokens are dropped
-    all_pairs : a weight for every (feature, label); else only for those that the training data allows: with a
-        token's label where it is known, with every label where it is not
-    ends : whether there are weights for the first and the last label of a sentence
-    edge_features : whether every feature has weights for pairs of labels too, those of its token and of the one before:
-        K² for each, so for few labels; a view that does not see the token itself needs them. A string: features whose
-        names begin with it have them
-    l2 : strength of the Gaussian prior, 1 / σ²
-    solver : "lbfgs", or "adagrad": stochastic steps
-    batch_size, learning_rate, random_state : of these: sentences to a step, how far it goes, and the order of sentences
-    max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
-    tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : threads of ``fit``, ``predict`` and their like; None: one, −1: every core
+    Parameters
+    ----------
+    labels : list of str, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    features : callable or None, default=None
+        Function that maps a sentence and a position to a description of the token. By default, tokens are descriptions
+        themselves: dictionaries, lists of feature names, or words.
+    min_count : int, default=1
+        Features of fewer tokens are dropped.
+    all_pairs : bool, default=False
+        Use a weight for every pair of feature and label, not only for those that occur in the training data.
+    ends : bool, default=True
+        Use weights for the first and the last label of a sentence.
+    edge_features : bool or str, default=False
+        Give every feature weights for pairs of labels as well, or only the features whose names begin with a given
+        string. Needs K² weights per feature.
+    l2 : float, default=1.0
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    solver : str, default="lbfgs"
+        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
+    max_iter : int, default=500
+        Rounds of L-BFGS, or passes of AdaGrad over the data.
+    tol : float, default=1e-07
+        L-BFGS stops when the objective improves by less than this fraction.
+    learning_rate : float, default=0.1
+        Step size of stochastic steps.
+    batch_size : int, default=64
+        Number of instances per stochastic step.
+    random_state : int or None, default=None
+        Seed of the order of sentences in stochastic steps.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
 
-    Learned: ``weights_`` (n_weights,), ``edge_`` (K, K), ``start_``, ``stop_`` (K,); ``feature_names_`` and
-    ``label_names_``, the vocabularies.
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_weights,)
+        Feature weights.
+    edge_ : ndarray of shape (K, K)
+        Transition weights.
+    start_ : ndarray of shape (K,)
+        Weights of first labels.
+    stop_ : ndarray of shape (K,)
+        Weights of last labels.
+    feature_names_ : Vocabulary
+        Features.
+    label_names_ : Vocabulary
+        Labels.
 
+    Examples
+    --------
     >>> crf = CRF(l2=0.1).fit([["the", "dog", "barks"], ["dogs", "bark"]], [["D", "N", "V"], ["N", "V"]])
     >>> crf.predict([["the", "dogs", "bark"]])
     [['D', 'N', 'V']]

@@ -63,19 +63,40 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DMV(TreeModel):
-    """Dependency model with valence over tags.
+    """Dependency model with valence over part-of-speech tags (Klein & Manning 2004).
 
-    root_prior, child_prior, stop_prior : Dirichlet α; the parameters are the posterior mode, counts + α − 1 normalised
-    variational : variational Bayes in place of the mode; α may then be below 1
-    harmonic : the usual start (``UEM(start="uniform")``) lets words hang on each other in inverse proportion to this
-        number plus their distance (Klein & Manning 2004); None: all trees alike
-    smoothing : is added to every learned probability before a tree is predicted (Ganchev et al. 2010, sec. 7.3.2)
-    decoding : what is predicted: "viterbi", the likeliest tree; "posterior", the tree with the most heads right in
-        expectation
-    n_jobs : threads of ``predict``; None: one, −1: every core
+    Parameters
+    ----------
+    root_prior : float, default=1.0
+        Dirichlet parameter α of roots.
+    child_prior : float, default=1.0
+        Dirichlet parameter α of children.
+    stop_prior : float, default=1.0
+        Dirichlet parameter α of stop decisions.
+    variational : bool, default=False
+        Use variational Bayes in place of the posterior mode; priors below 1 are then allowed.
+    harmonic : float or None, default=1.0
+        The harmonic start weights arcs by 1 / (harmonic + distance). None gives all trees the same weight.
+    smoothing : float, default=4.5399929762484854e-05
+        Added to every probability before prediction (Ganchev et al. 2010, sec. 7.3.2).
+    decoding : {"viterbi", "posterior"}, default="viterbi"
+        Predict the most probable tree, or the tree with the most correct heads in expectation.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
 
-    Learned: ``root_`` (T, 1), ``child_`` (T, 2 T), ``stop_`` (2, 4 T), see :class:`DMVStatistics`; ``tag_names_``.
+    Attributes
+    ----------
+    root_ : ndarray of shape (T, 1)
+        Root probabilities.
+    child_ : ndarray of shape (T, 2 T)
+        Child probabilities.
+    stop_ : ndarray of shape (2, 4 T)
+        Stop probabilities.
+    tag_names_ : Vocabulary
+        Tags.
 
+    Examples
+    --------
     >>> from trellis.learn import UEM
     >>> text = [[("dogs", "N"), ("bark", "V")], [("the", "D"), ("dog", "N"), ("barks", "V")]]
     >>> learner = UEM(DMV(), start="uniform", max_iter=3, tol=0).fit(text)

@@ -91,33 +91,62 @@ class _Names(TypedDict, total=False):
 class HMM(FreeWeights, SequenceModel):
     """Hidden Markov model over words.
 
-    labels : names of the labels, or how many there are; None: those found in ``y``
-    min_count, unknown : words seen fewer times than ``min_count`` are emitted as the symbol ``unknown``, and so are
-        words never seen; ``unknown=None`` (with ``min_count=1``): a closed vocabulary, an unseen word is an error
-    emits : the column that labels emit: the words themselves, or another column of a Corpus (word classes, say)
-    tag_dictionary : word -> labels it may have. It holds for rare and unseen words too
-    other_labels : labels that words outside the tag dictionary may have; None: any
-    transition_prior, emission_prior : Dirichlet α; 1 is maximum likelihood, more is the posterior mode. Maximum
-        likelihood gives what was never seen no probability: slightly more than 1 leaves everything possible
-    variational : variational Bayes in place of the mode; α may then be below 1
-    emissions : "table": a probability for each word and label; "features": log-linear in endings, digits, hyphens,
-        capitals and marks of the word, and in the word itself if it was seen ``min_count`` times; or a function from a
-        word to features of your own. Then every word is a symbol, also new ones, and ``unknown`` is not used
-    back_off, forms : κ of :mod:`trellis.models.back_off`, 0: none; and the column of a Corpus with the forms of words.
-        The log-prior leaves it out
-    after : a column of a Corpus; labels depend on what it says of the token before them. ``back_off`` is then also the
-        weight of transitions after anything, on which those after one thing fall back, and has to be above 0
-    l2 : with features, strength of the Gaussian prior of their weights, 1 / σ²; it has the place of ``emission_prior``
-    truecase : the first word of a sentence is emitted with a small letter where it has one more often inside of
-        sentences: a capital says something of a name, and of other words only where they stand. Words of the tag
-        dictionary stay what they are
-    n_jobs : threads of ``predict`` and its like; None: one, −1: every core
+    Parameters
+    ----------
+    labels : list of str, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    min_count : int, default=2
+        Words that occur less often are treated as unknown.
+    unknown : str or None, default="<unk>"
+        Symbol for words that occur fewer than ``min_count`` times and for unseen words. None, with ``min_count=1``,
+        makes the vocabulary closed: unseen words are errors.
+    emits : str, default="word"
+        Column that labels emit: the words, or another column of a Corpus.
+    tag_dictionary : dict or None, default=None
+        Possible labels of words, including rare and unseen ones.
+    other_labels : list of str or None, default=None
+        Possible labels of words outside of the tag dictionary. By default, all.
+    transition_prior : float, default=1.01
+        Dirichlet parameter α of transitions. 1 is maximum likelihood; more than 1 keeps unseen events possible.
+    emission_prior : float, default=1.01
+        Dirichlet parameter α of words. 1 is maximum likelihood; more than 1 keeps unseen events possible.
+    variational : bool, default=False
+        Use variational Bayes in place of the posterior mode; priors below 1 are then allowed.
+    emissions : {"table", "features"} or callable, default="table"
+        "table" has one probability per word and label. "features" is log-linear in suffixes, digits, hyphens, capitals
+        and punctuation, and in the word itself if it is frequent. A function maps a word to features of your own.
+    back_off : float, default=0.0
+        Weight κ of backing off from words to their forms; 0 is none.
+    forms : str, default="form"
+        Column of a Corpus with the forms of words, for ``back_off``.
+    after : str or None, default=None
+        Column of a Corpus; transitions depend on its value at the previous token. Requires ``back_off`` above 0.
+    l2 : float, default=1.0
+        Strength of the Gaussian prior on the weights, 1 / σ². For features only.
+    truecase : bool, default=False
+        Lower-case the first word of a sentence if it occurs more often in lower case elsewhere.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
 
-    Learned: ``start_`` (K,), ``transition_`` (K, K) rows sum to 1, with ``after`` (n_contexts, K, K), one for each of
-    ``contexts_``, the first of which is anything; ``emission_`` (n_symbols, K) columns sum to 1 (with
-    ``variational`` the posterior means); ``symbols_`` and ``label_names_``, the vocabularies; with features also
-    ``weights_`` (n_features, K) and ``feature_names_``.
+    Attributes
+    ----------
+    start_ : ndarray of shape (K,)
+        Initial probabilities.
+    transition_ : ndarray of shape (K, K)
+        Transition probabilities; with ``after`` one matrix per context.
+    emission_ : ndarray of shape (n_symbols, K)
+        Emission probabilities; columns sum to 1.
+    symbols_ : Vocabulary
+        Emitted symbols.
+    label_names_ : Vocabulary
+        Labels.
+    weights_ : ndarray of shape (n_features, K)
+        With features, their weights.
+    feature_names_ : Vocabulary
+        With features, their names.
 
+    Examples
+    --------
     >>> hmm = HMM(min_count=1, unknown=None, emission_prior=1.1, transition_prior=1.1)
     >>> _ = hmm.fit([["the", "dog", "barks"], ["dogs", "bark"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
     >>> hmm.predict([["dogs", "barks"]])

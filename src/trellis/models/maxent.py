@@ -34,19 +34,45 @@ class MaxEntStatistics(Additive):
 
 @dataclass(eq=False, repr=False)
 class MaxEnt(LogLinearModel, TabularModel):
-    """Maximum entropy classifier over rows of features, dense or sparse.
+    """Maximum entropy classifier (multinomial logistic regression) over dense or sparse feature vectors.
 
-    labels : the labels, or how many there are; None: those found in ``y``
-    l2 : strength of the Gaussian prior, 1 / σ²
-    fit_intercept : whether each label has a weight of its own
-    solver : "lbfgs", or "adagrad": stochastic steps
-    batch_size, learning_rate, random_state : of these: rows to a step, how far it goes, and the order of rows
-    max_iter : rounds of L-BFGS, or passes of AdaGrad over the data
-    tol : L-BFGS stops when a round improves the objective by less than this share of it
-    n_jobs : threads of ``fit``; None: one, −1: every core
+    Parameters
+    ----------
+    labels : list, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    l2 : float, default=1.0
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    fit_intercept : bool, default=True
+        Add a weight per label.
+    solver : str, default="lbfgs"
+        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
+    max_iter : int, default=1000
+        Rounds of L-BFGS, or passes of AdaGrad over the data.
+    tol : float, default=1e-09
+        L-BFGS stops when the objective improves by less than this fraction.
+    learning_rate : float, default=0.1
+        Step size of stochastic steps.
+    batch_size : int, default=64
+        Number of instances per stochastic step.
+    random_state : int or None, default=None
+        Seed of the order of rows in stochastic steps.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
 
-    Learned: ``weights_``, and as views of it ``feature_weights_`` (n_features, K) and ``intercept_`` (K,).
+    Attributes
+    ----------
+    weights_ : ndarray
+        All weights.
+    feature_weights_ : ndarray of shape (n_features, K)
+        Weights of features.
+    intercept_ : ndarray of shape (K,)
+        Weights of labels.
 
+    Examples
+    --------
     >>> rows = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.5]])
     >>> MaxEnt(l2=0.1).fit(rows, ["low", "low", "high", "high"]).predict([[0.5, 1.0], [2.5, 0.0]]).tolist()
     ['low', 'high']

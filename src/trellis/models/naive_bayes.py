@@ -33,16 +33,28 @@ class NaiveBayesStatistics(Additive):
 
 @dataclass(eq=False, repr=False)
 class NaiveBayes(TabularModel):
-    """Multinomial naive Bayes over rows of counts.
+    """Multinomial naive Bayes over count vectors.
 
-    labels : the labels, or how many there are; None: those found in ``y``
-    class_prior, feature_prior : Dirichlet α; the parameters are the posterior mode, counts + α − 1 normalised: 1 is
-        maximum likelihood, 2 adds one (Laplace)
-    variational : variational Bayes in place of the mode; α may then be below 1
+    Parameters
+    ----------
+    labels : list, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    class_prior : float, default=1.0
+        Dirichlet parameter α of labels. 1 is maximum likelihood, 2 adds one (Laplace).
+    feature_prior : float, default=2.0
+        Dirichlet parameter α of features. 1 is maximum likelihood, 2 adds one (Laplace).
+    variational : bool, default=False
+        Use variational Bayes in place of the posterior mode; priors below 1 are then allowed.
 
-    Learned: ``prior_`` (K,) and ``feature_`` (n_features, K), whose columns sum to 1 (posterior means with
-    ``variational``).
+    Attributes
+    ----------
+    prior_ : ndarray of shape (K,)
+        Label probabilities.
+    feature_ : ndarray of shape (n_features, K)
+        Feature probabilities; columns sum to 1.
 
+    Examples
+    --------
     >>> counts = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1]])
     >>> NaiveBayes().fit(counts, ["a", "a", "b"]).predict([[1, 0, 0], [0, 2, 1]]).tolist()
     ['a', 'b']

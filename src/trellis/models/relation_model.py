@@ -101,15 +101,33 @@ class RelationStatistics:
 
 @dataclass(eq=False, repr=False)
 class RelationModel(SavedEstimator):
-    """Types of mentions and relations between them.
+    """Two log-linear models, of mention types and of relations between mentions.
 
-    entities, relations : names of the types; None: those found in training
-    l2 : strength of the Gaussian prior;  min_count : features of fewer pairs are left out
-    max_iter, tol : of L-BFGS in each M-step
-    tied : factors tie the variables of sentences of up to so many mentions, so that rules hold of every output
-    both_ways : whether factors see the two relations between two mentions together, where they see any
+    Parameters
+    ----------
+    entities : list of str or None, default=None
+        Names of the entity types. By default, those that occur in training.
+    relations : list of str or None, default=None
+        Names of the relations. By default, those that occur in training.
+    l2 : float, default=0.3
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    min_count : int, default=2
+        Features of fewer pairs are dropped.
+    max_iter : int, default=60
+        Rounds of L-BFGS in each M-step.
+    tol : float, default=1e-06
+        L-BFGS stops when the objective improves by less than this fraction.
+    tied : int, default=0
+        Rules hold in every output for sentences of up to this many mentions; otherwise in expectation.
+    both_ways : bool, default=False
+        Factors connect the two relations between a pair of mentions, one for each direction.
 
-    Learned: ``sides_``, the two classifiers; ``types_``, the names of types and of relations.
+    Attributes
+    ----------
+    sides_ : tuple
+        The two classifiers.
+    types_ : tuple
+        Names of entity types and of relations.
     """
 
     entities: Sequence[str] | None = None

@@ -245,11 +245,27 @@ def _class(header: Mapping[str, Any]) -> Any:
 
 
 def load_model(path: FilePath, *, subclasses: Sequence[type[SavedEstimator]] = (), **arguments: Any) -> Any:
-    """Read a model that ``save`` wrote: it predicts the same bits.
+    """Load a model that ``save`` has written.
 
-    subclasses : your own subclasses of Trellis classes that the file may hold; a file never imports anything itself
-    arguments : of the constructor, in place of those in the file; functions must be given, since files cannot hold them
+    Its predictions are bit-identical to those of the saved model.
 
+    Parameters
+    ----------
+    path : path
+        Model file.
+    subclasses : list of type, default=()
+        Subclasses of your own that the file may contain; a file never imports anything.
+    **arguments : object
+        Constructor arguments that replace those in the file, such as ``n_jobs``. Functions must be given, since files
+        cannot contain them.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator.
+
+    Examples
+    --------
     >>> import os, tempfile
     >>> from trellis.models import HMM, load_model
     >>> hmm = HMM(min_count=1, unknown=None).fit([["the", "dog", "barks"]], [["DET", "NOUN", "VERB"]])

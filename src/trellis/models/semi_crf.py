@@ -31,16 +31,61 @@ from trellis.structures import SegmentParts, Segments
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SemiCRF(CRF):
-    """Conditional random field over segments.
+    """Semi-Markov conditional random field: scores whole segments.
 
-    labels, features and the rest : as of :class:`CRF`
-    boundaries : function (sentence, position) -> description of a token as the first, or the last, of a segment; None:
-        its word in lower case
-    dictionaries : by name, what a whole segment may be: lists of words, in lower case
-    longest : up to how many tokens lengths of segments are told apart
+    Labels are those of tokens; "B-X" marks the first token of a segment of X that directly follows another one of X.
 
-    Labels are those of tokens. "B-X" is that of a token with which a segment of X begins right after another one of X.
+    Parameters
+    ----------
+    labels : list of str, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    features : callable or None, default=None
+        Function that maps a sentence and a position to a description of the token. By default, tokens are descriptions
+        themselves.
+    min_count : int, default=1
+        Features of fewer tokens are dropped.
+    all_pairs : bool, default=False
+        Use a weight for every pair of feature and label, not only for those that occur in the training data.
+    ends : bool, default=True
+        Use weights for the first and the last label of a sentence.
+    l2 : float, default=1.0
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    solver : str, default="lbfgs"
+        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
+    max_iter : int, default=500
+        Rounds of L-BFGS, or passes of AdaGrad over the data.
+    tol : float, default=1e-07
+        L-BFGS stops when the objective improves by less than this fraction.
+    learning_rate : float, default=0.1
+        Step size of stochastic steps.
+    batch_size : int, default=64
+        Number of instances per stochastic step.
+    random_state : int or None, default=None
+        Seed of the order of sentences in stochastic steps.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    boundaries : callable or None, default=None
+        Function that maps a sentence and a position to a description of the token as the first or last one of a
+        segment. By default, its word in lower case.
+    dictionaries : dict or None, default=None
+        Named lists of lower-case phrases; a segment has a feature for each list that contains it.
+    longest : int, default=8
+        Segment lengths are distinguished up to this number of tokens.
 
+    Attributes
+    ----------
+    weights_ : ndarray
+        Feature weights.
+    label_names_ : Vocabulary
+        Labels.
+    feature_names_ : Vocabulary
+        Features.
+
+    Examples
+    --------
     >>> text, labels = (
     ...     [["ann", "lee", "bob", "ran"], ["bob", "ann", "ran"]],
     ...     [["P", "P", "B-P", "O"], ["P", "B-P", "O"]],

@@ -92,11 +92,34 @@ def agree(
     tolerance: float = 1e-3,
     most_evaluations: int = 500,
 ) -> Agreement:
-    """Project scores onto agreement, fully or through ``maps`` (the class of each label of each model).
+    """Project the scores of several models onto agreement.
 
-    edges : through a map, chains agree on the classes of neighbouring slots too, not of single slots alone
-    weights : (n_instances,) of the expected counts that the posteriors bring
+    Agreement is full, or through ``maps`` (Ganchev et al. 2010, prop. 6.1 to 6.3).
 
+    Parameters
+    ----------
+    *members : Structure
+        Scores of the models on the same instances.
+    gamma : float, default=1.0
+        Temperature γ of the agreed posterior.
+    maps : list or None, default=None
+        The class of each label of each model.
+    edges : bool, default=True
+        With maps, chains agree on neighbouring tokens as well.
+    weights : ndarray or None, default=None
+        Weights of the instances.
+    tolerance : float, default=0.001
+        KKT residual at which the solver stops.
+    most_evaluations : int, default=500
+        Maximum number of dual evaluations.
+
+    Returns
+    -------
+    Agreement
+        ``members`` are the posteriors of the models.
+
+    Examples
+    --------
     >>> from trellis.structures import Categorical
     >>> p, q = Categorical(np.log([[0.9, 0.1]])), Categorical(np.log([[0.5, 0.5]]))
     >>> agree(p, q).members[0].node.round(2).tolist()

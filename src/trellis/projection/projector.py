@@ -287,10 +287,38 @@ def project(
     at: IntArray | None = None,
     generic: bool = False,
 ) -> Projection:
-    """Project the scores of one batch onto compiled rows.
+    """Project the scores of a batch onto compiled constraints.
 
-    Rows inside instances are solved together, rows that couple instances around that. ``at`` are further parts whose
-    marginals will be asked of the posterior; ``generic`` leaves fast paths aside.
+    Computes the closest distribution that satisfies the constraints (Ganchev et al. 2010, eq. 6-8; Samdani et al. 2012,
+    eq. 7-8).
+
+    Parameters
+    ----------
+    scores : Structure
+        Log-potentials of the parts.
+    rows : Rows
+        Constraints from :func:`compile_constraints`.
+    gamma : float, default=1.0
+        Temperature γ of the posteriors.
+    weights : ndarray of shape (n_instances,) or None, default=None
+        Weights of the instances.
+    duals : Duals or None, default=None
+        Dual variables to start from.
+    tolerance : float, default=0.001
+        KKT residual at which the solver stops.
+    most_evaluations : int, default=200
+        Maximum number of dual evaluations per instance.
+    most_rounds : int, default=200
+        Maximum number of rounds for rows that couple instances.
+    at : ndarray or None, default=None
+        Further parts whose marginals will be needed.
+    generic : bool, default=False
+        Do not use the compiled fast paths.
+
+    Returns
+    -------
+    Projection
+        ``posterior``, ``duals``, residuals and objective.
     """
     projector = Projector(
         rows, weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,

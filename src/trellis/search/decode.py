@@ -43,18 +43,36 @@ def decode(
     time_limit: float = 30.0,
     rng: np.random.Generator | None = None,
 ) -> Decoded:
-    """A best output of each instance, or the best found, with what is known about its distance from the best.
+    """Find the best output of each instance under constraints.
 
-    rows : compiled constraints, or a :class:`Plan` of them when the same rows are decoded many times
-    beam : width of beam search
-    prove : go on with A* and ILP where the method leaves a doubt
-    max_nodes : prefixes that A* stores per instance; beyond them beam search answers, with a warning
-    time_limit : seconds of ILP per instance
-    rng : draw among equal outputs. As the structure's ``argmax`` draws where that answers; in beam and A* each tie is
-        broken by chance, which is not quite uniform over outputs; ILP and relaxation have no part in it
+    An :class:`InfeasibleError` names the constraints that leave an instance without an output.
 
-    An InfeasibleError names the constraints that leave an instance without an output.
+    Parameters
+    ----------
+    scores : Structure
+        Log-potentials of the parts.
+    rows : Rows or Plan
+        Compiled constraints, or a plan of them for repeated use.
+    method : str, default="auto"
+        Search method: "auto", "argmax", "beam", "astar", "ilp" or "relaxation".
+    beam : int, default=50
+        Beam width of the search.
+    prove : bool, default=False
+        Continue with A* and integer programming until optimality is proved.
+    max_nodes : int, default=100000
+        Prefixes that A* stores per instance; beyond, beam search answers with a warning.
+    time_limit : float, default=30.0
+        Seconds of integer programming per instance.
+    rng : Generator or None, default=None
+        Choose at random among outputs with equal scores.
 
+    Returns
+    -------
+    Decoded
+        ``outputs``, their scores, and ``proved``: whether each is optimal.
+
+    Examples
+    --------
     >>> from trellis.constraints import compile_constraints, count
     >>> from trellis.data.batch import Batch
     >>> from trellis.data.vocabulary import Vocabulary

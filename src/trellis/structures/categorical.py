@@ -164,11 +164,19 @@ class _BySlot:
 
 @dataclass(frozen=True)
 class Categorical(Structure):
-    """Log-scores of labels, one slot an instance.
+    """Log-potentials of labels, with one slot per instance.
 
-    node : (n_instances, n_labels), −inf where a label is forbidden
-    first, numbers : which instances of the corpus these are, as for every structure
+    Parameters
+    ----------
+    node : array of shape (n_instances, n_labels)
+        Scores, −inf for forbidden labels.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
+    numbers : array or None, default=None
+        Numbers of the instances in the corpus, if they are not consecutive.
 
+    Examples
+    --------
     >>> scores = Categorical(np.log([[0.5, 0.25, 0.25]]))
     >>> scores.infer().node.round(2).tolist(), scores.argmax().outputs.tolist()
     ([[0.5, 0.25, 0.25]], [0])

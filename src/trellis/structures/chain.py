@@ -46,15 +46,29 @@ infer_scaled = chain_sum.infer_scaled if numba.config.DISABLE_JIT else chain_inf
 
 
 class Chain(Structure):
-    """Log-scores of label sequences over a ragged batch.
+    """Log-potentials of label sequences, for a ragged batch.
 
-    offsets : (n_instances + 1,)
-    node : (n_slots, n_labels), or (n_rows, n_labels) with ``node_index`` (n_slots,)
-    edge : (n_labels, n_labels), or (n_matrices, n_labels, n_labels) with ``edge_index`` (n_slots,): the matrix of
-        the boundary before each slot; the entry at an instance's first slot is not looked at
-    start, stop : (n_labels,), added at the first and the last slot
-    first : number of the first instance in the corpus, for messages
+    Parameters
+    ----------
+    offsets : array of shape (n_instances + 1,)
+        First slot of each instance.
+    node : array of shape (n_slots, n_labels)
+        Scores of labels; of shape (n_rows, n_labels) with ``node_index``.
+    edge : array of shape (n_labels, n_labels)
+        Scores of transitions; of shape (n_matrices, n_labels, n_labels) with ``edge_index``.
+    start : array of shape (n_labels,) or None, default=None
+        Scores of first labels.
+    stop : array of shape (n_labels,) or None, default=None
+        Scores of last labels.
+    node_index : array of shape (n_slots,) or None, default=None
+        Row of ``node`` of each slot.
+    edge_index : array of shape (n_slots,) or None, default=None
+        Matrix of the boundary before each slot.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
 
+    Examples
+    --------
     >>> chain = Chain([0, 2], node=np.zeros((2, 2)), edge=np.log([[0.9, 0.1], [0.5, 0.5]]), start=np.log([0.5, 0.5]))
     >>> chain.infer().node.round(3).tolist(), chain.argmax().outputs.tolist()
     ([[0.5, 0.5], [0.7, 0.3]], [0, 0])

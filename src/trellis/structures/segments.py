@@ -97,14 +97,35 @@ def _cut(offsets: IntArray) -> IntArray:
 
 
 class Segments(Structure):
-    """Log-scores of segmentations of a ragged batch.
+    """Log-potentials of segmentations, for a ragged batch.
 
-    offsets : (n_instances + 1,);  node : (n_slots, n_labels);  edge : (n_labels, n_labels)
-    length : (L, n_labels), the last for segments of L tokens and more
-    again : (n_labels,), and begin, end : (n_slots, n_labels), start, stop : (n_labels,): 0 where not given
-    extra : (n_slots, L, n_labels), of the segments that end with a slot
-    first : number of the first instance in the corpus, for messages
+    Parameters
+    ----------
+    offsets : array of shape (n_instances + 1,)
+        First slot of each instance.
+    node : array of shape (n_slots, n_labels)
+        Scores of labels.
+    edge : array of shape (n_labels, n_labels)
+        Scores of transitions.
+    length : array of shape (L, n_labels)
+        Scores of segment lengths; the last row is for L tokens and more.
+    again : array of shape (n_labels,) or None, default=None
+        Score of a segment that follows another one of its label.
+    begin : array of shape (n_slots, n_labels) or None, default=None
+        Scores of segments that begin at a slot.
+    end : array of shape (n_slots, n_labels) or None, default=None
+        Scores of segments that end at a slot.
+    extra : array of shape (n_slots, L, n_labels) or None, default=None
+        Scores of segments by last slot and length.
+    start : array of shape (n_labels,) or None, default=None
+        Scores of first labels.
+    stop : array of shape (n_labels,) or None, default=None
+        Scores of last labels.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
 
+    Examples
+    --------
     >>> both = Segments([0, 2], np.zeros((2, 1)), np.zeros((1, 1)), length=np.log([[0.5], [1.0]]))
     >>> both.argmax().outputs.tolist(), np.exp(both.infer().log_partition).round(2)  # one of two tokens, or two of one
     ([0, 0], array([1.25]))

@@ -27,8 +27,21 @@ WORST = 1e5
 
 
 class SpanningTrees(Arcs):
-    """Log-scores of arcs, over all spanning trees; arguments as of :class:`trellis.structures.trees.Trees`.
+    """Log-potentials of all spanning trees; arcs may cross.
 
+    Parameters
+    ----------
+    offsets : array of shape (n_instances + 1,)
+        First word of each sentence.
+    arc : array of shape (n_arcs,)
+        Scores of arcs, sentence by sentence: a square arc[child, head] whose diagonal is the root.
+    single_root : bool, default=True
+        Exactly one word is attached to the root.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
+
+    Examples
+    --------
     >>> two_words = SpanningTrees([0, 2], np.log([1.0, 2.0, 3.0, 4.0]))
     >>> two_words.argmax().outputs.tolist(), two_words.infer().marginal.round(3).tolist()
     ([2, 0], [0.273, 0.727, 0.273, 0.727])

@@ -29,14 +29,25 @@ _NONE = np.zeros(0)
 
 
 class Trees(Arcs):
-    """Log-scores of projective trees.
+    """Log-potentials of projective dependency trees.
 
-    offsets : (n_instances + 1,) over words
-    arc : (n_arcs,) sentence by sentence and child by child: a square of arc[child, head], its diagonal the root
-    nearest : (n_arcs,) what an arc to the nearest dependent of its head on that side is worth besides, finite
-    base : (n_instances,) what every tree of a sentence is worth besides, finite
-    single_root : whether one word hangs on the root, or many may
+    Parameters
+    ----------
+    offsets : array of shape (n_instances + 1,)
+        First word of each sentence.
+    arc : array of shape (n_arcs,)
+        Scores of arcs, sentence by sentence: a square arc[child, head] whose diagonal is the root.
+    nearest : array of shape (n_arcs,) or None, default=None
+        Additional score of an arc to the nearest dependent of its head on that side.
+    base : array of shape (n_instances,) or None, default=None
+        Additional score of every tree of a sentence.
+    single_root : bool, default=True
+        Exactly one word is attached to the root.
+    first : int, default=0
+        Number of the first instance in the corpus, for messages.
 
+    Examples
+    --------
     >>> two_words = Trees([0, 2], np.log([1.0, 2.0, 3.0, 4.0]))  # root → 1, 2 → 1, 1 → 2, root → 2
     >>> two_words.argmax().outputs.tolist(), two_words.infer().marginal.round(3).tolist()
     ([2, 0], [0.273, 0.727, 0.273, 0.727])

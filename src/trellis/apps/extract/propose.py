@@ -36,12 +36,34 @@ def propose_targets(
     smoothing: float = 1.0,
     listed: float = LISTED,
 ) -> list[Target]:
-    """Words worth a target, and their targets.
+    """Propose discriminative words and their target expectations.
 
-    texts : all there is, each a list of tokens;  labels : of those that are labelled, None elsewhere
-    words : word -> the label, or labels, that it usually has;  names : of all labels, where some were never seen
-    per_label : so many words of each label;  min_count : occurrences in all text that a word needs
+    Parameters
+    ----------
+    texts : list
+        All texts, each a list of tokens.
+    labels : list or None, default=None
+        Labels of the texts, None where unknown.
+    words : dict or None, default=None
+        Usual label, or labels, of words.
+    names : list of str or None, default=None
+        All labels, if some do not occur.
+    per_label : int, default=10
+        Number of words per label.
+    min_count : int, default=5
+        Minimum number of occurrences of a word.
+    smoothing : float, default=1.0
+        Pseudo-count of each label.
+    listed : float, default=0.9
+        Expected proportion of the usual label of a word in ``words``.
 
+    Returns
+    -------
+    list of Target
+        Targets, to be written with :func:`write_targets` or used as constraints.
+
+    Examples
+    --------
     >>> texts = [["the", "dog"], ["the", "cat"], ["a", "dog"], ["the", "dog"]]
     >>> found = propose_targets(texts, [["D", "N"], None, None, None], words={"a": "D"}, min_count=1, per_label=2)
     >>> [(one.name, one.count, max(one.shares, key=one.shares.get)) for one in found]
@@ -72,7 +94,26 @@ def propose_targets(
 def propose_features(
     X: Any, y: Sequence[Any] | None = None, *, per_label: int = 10, min_count: int = 5, smoothing: float = 1.0
 ) -> list[Target]:
-    """The same for rows of a matrix: columns that are not 0 where a label is; ``y`` has None where it is unknown."""
+    """Propose discriminative features of a matrix and their target expectations.
+
+    Parameters
+    ----------
+    X : array or sparse matrix
+        Feature vectors.
+    y : list or None, default=None
+        Labels, None where unknown.
+    per_label : int, default=10
+        Number of features per label.
+    min_count : int, default=5
+        Minimum number of rows in which a feature is not 0.
+    smoothing : float, default=1.0
+        Pseudo-count of each label.
+
+    Returns
+    -------
+    list of Target
+        Targets, to be used as constraints.
+    """
     matrix = sparse.csr_array(X)
     matrix = sparse.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
     known = [None] * matrix.shape[0] if y is None else [None if k is None else str(k) for k in y]

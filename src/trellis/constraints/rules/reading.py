@@ -51,9 +51,19 @@ class RulesFile:
 
 
 def read_rules(path: FilePath) -> RulesFile:
-    """Read a rules file (TOML, see docs/rules.md).
+    """Read a rules file.
 
-    Anything wrong with it is a DataError with file and line; misspelt keys, labels and lists get suggestions.
+    Errors are raised as :class:`DataError` with file, line and suggestions for misspelt names.
+
+    Parameters
+    ----------
+    path : path
+        TOML file, see docs/rules.md.
+
+    Returns
+    -------
+    RulesFile
+        ``constraints``, ``labels`` and the other settings of the file.
     """
     return parse_rules(text_of(path), shown(path))
 

@@ -16,19 +16,71 @@ from trellis.learn.margin.indirect import IndirectLearner
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class JLIS(IndirectLearner):
-    """Joint learning with indirect supervision. Without yes/no examples it is an SSVM, without outputs LCLR.
+    """Joint learning with indirect supervision: labelled structures and binary labels together.
 
-    model, constraints, beam : as in SSVM
-    C, C_binary : weights of the losses of outputs and of answers against ½ ‖w‖²;  loss : "squared_hinge" or "hinge"
-    normalised : whether features of yes/no examples are divided by the size κ(x) of the example
-    random_ties : draw among structures that are equally good; without outputs to start from that is needed
-    start : "auto": weights learned from the outputs, or 0; "model": those the model brings, to find structures with
-    n_init : restarts, of which the one with the lowest objective is kept
-    max_iter : rounds;  tol : they end where the objective falls by less than this share of itself
-    inner_tol : of the duality gap of a round's convex problem;  inner_iter : its passes at most
-    random_state : of ties and of the order of examples
-    checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
+    Minimises the structural SVM loss on labelled structures plus the LCLR loss on binary labels (Chang 2011, eq. 6.1).
+    Without binary labels it equals :class:`SSVM`, without labelled structures :class:`LCLR`. Pass binary labels to
+    ``fit`` as ``binary=(X, z)`` with labels +1 and −1.
 
+    Parameters
+    ----------
+    model : estimator
+        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
+        trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+    max_iter : int, default=50
+        Rounds of training.
+    beam : int, default=50
+        Beam width of the search.
+    random_state : int or None, default=0
+        Seed for ties and for the order of examples.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
+    C : float, default=1.0
+        Weight of the losses of labelled structures relative to ½ ‖w‖².
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a margin violation.
+    random_ties : bool, default=False
+        Choose at random among structures with equal scores. Needed if there are no labelled structures to start from.
+    start : {"auto", "model"}, default="auto"
+        Initial weights: "auto" trains them on the labelled structures, or uses 0; "model" takes the weights of the
+        model.
+    n_init : int, default=1
+        Number of restarts; the one with the lowest objective is kept.
+    tol : float, default=1e-05
+        Training stops when the objective decreases by less than this fraction.
+    inner_tol : float, default=0.01
+        Relative duality gap at which the convex problem of a round is solved.
+    inner_iter : int, default=100
+        Maximum number of passes within a round.
+    C_binary : float, default=1.0
+        Weight of the losses of binary labels.
+    normalised : bool, default=True
+        Divide the features of instances with binary labels by their size κ(x).
+
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        Objective, duality gap and seconds of every round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.learn.margin.negatives import shuffled
     >>> from trellis.models import CRF
     >>> good = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat", "barks"]]

@@ -29,14 +29,73 @@ FIRST = "two_stage_weights"
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LCLR(IndirectLearner):
-    """Learning over constrained latent representations.
+    """Learning over constrained latent representations: binary labels, latent structures.
 
-    model : a scorer; with ``start="model"`` its weights are a first guess of structures, as a heuristic has it
-    constraints, beam : as in SSVM;  C, loss, tol, inner_tol, inner_iter, max_iter and the rest : as in JLIS
-    method : see :mod:`trellis.learn.margin.lclr`
+    An instance labelled +1 has a good structure; all structures of an instance labelled −1 are bad (Chang 2011, eq. 5.1
+    to 5.3).
 
-    Learned beside the rest: ``first_weights_``, those that found the structures of two stages.
+    Parameters
+    ----------
+    model : estimator
+        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
+        trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+    max_iter : int, default=50
+        Rounds of training.
+    beam : int, default=50
+        Beam width of the search.
+    random_state : int or None, default=0
+        Seed for ties and for the order of examples.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
+    C : float, default=1.0
+        Weight of the losses relative to ½ ‖w‖².
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a margin violation.
+    random_ties : bool, default=False
+        Choose at random among structures with equal scores. Needed if there are no labelled structures to start from.
+    start : {"auto", "model"}, default="auto"
+        Initial weights: "auto" trains them on the labelled structures, or uses 0; "model" takes the weights of the
+        model.
+    n_init : int, default=1
+        Number of restarts; the one with the lowest objective is kept.
+    tol : float, default=1e-05
+        Training stops when the objective decreases by less than this fraction.
+    inner_tol : float, default=0.01
+        Relative duality gap at which the convex problem of a round is solved.
+    inner_iter : int, default=100
+        Maximum number of passes within a round.
+    method : {"joint", "approximate", "two-stage"}, default="joint"
+        How to learn. "joint" fixes the structures of positive examples in each round (algorithms 10, 11), "approximate"
+        those of all examples (algorithm 12), and "two-stage" keeps the structures found by the initial weights.
+    normalised : bool, default=True
+        Divide the features of an instance by its size κ(x).
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        Objective, duality gap and seconds of every round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+    first_weights_ : ndarray
+        Weights that found the structures of "two-stage".
+
+    Examples
+    --------
     >>> from trellis.learn.margin.negatives import shuffled
     >>> from trellis.models import CRF
     >>> good = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "cat", "barks"], ["a", "dog", "sleeps"]]

@@ -19,14 +19,50 @@ from trellis.learn.margin.online import Moving, OnlineStep, Rule
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Perceptron(MarginLearner):
-    """Structured perceptron over any structure with an argmax and a feature map.
+    """Averaged structured perceptron (Chang 2011, algorithm 2).
 
-    model, constraints : as in SSVM
-    max_iter : passes over the examples; it ends before where a pass makes no mistake
-    average : whether the answer is the average of the weights after every example
-    shuffle, random_state : whether every pass has an order of its own, and which
-    beam, checkpoint, checkpoint_every, verbose : as in SSVM;  n_jobs : of prediction, since steps follow each other
+    Parameters
+    ----------
+    model : estimator
+        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
+        trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+    max_iter : int, default=10
+        Passes over the examples. Training stops earlier if a pass makes no mistake.
+    beam : int, default=50
+        Beam width of the search.
+    random_state : int or None, default=0
+        Seed of the order of examples.
+    n_jobs : int or None, default=None
+        Number of threads of prediction; training is sequential.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=1
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
+    average : bool, default=True
+        Return the average of the weights after every example.
+    shuffle : bool, default=True
+        Visit the examples in a random order in every pass.
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        Objective, duality gap and seconds of every round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.models import CRF
     >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
     >>> Perceptron(CRF()).fit(X, [["D", "N", "V"], ["D", "N", "V"]]).predict([["the", "cat", "barks"]])

@@ -33,16 +33,52 @@ METHODS = ("cutting-plane", "subgradient", "exponentiated-gradient")
 class SSVM(MarginLearner):
     """Structural SVM over any structure with an argmax and a feature map.
 
-    model : CRF, MaxEnt, ArcParser or another scorer (:mod:`trellis.learn.margin.scorer`); one like it is trained
-    constraints : in every search, here and in prediction: hard ones hold, penalties are paid
-    C : weight of the losses against ½ ‖w‖²;  loss : "squared_hinge" or "hinge"
-    method : see :mod:`trellis.learn.margin.ssvm`
-    max_iter : passes over the examples
-    tol : cutting planes and exponentiated gradient end where the duality gap is this share of the objective
-    beam : width of searches under constraints
-    random_state : of the order of examples
-    checkpoint, checkpoint_every, n_jobs, engine, verbose : as in UEM
+    Parameters
+    ----------
+    model : estimator
+        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
+        trained and stored as ``model_``.
+    constraints : list of Constraint, default=()
+        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+    max_iter : int, default=100
+        Passes over the examples.
+    beam : int, default=50
+        Beam width of the search.
+    random_state : int or None, default=0
+        Seed of the order of examples.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    checkpoint : path or None, default=None
+        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Number of rounds between two checkpoints.
+    verbose : bool, default=False
+        Show progress on standard error.
+    C : float, default=0.1
+        Weight of the losses relative to ½ ‖w‖².
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a margin violation.
+    method : {"cutting-plane", "subgradient", "exponentiated-gradient"}, default="cutting-plane"
+        Optimiser. The exponentiated gradient needs ``loss="hinge"`` and no constraints.
+    tol : float, default=0.01
+        Relative duality gap at which training stops (not for "subgradient").
 
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        Objective, duality gap and seconds of every round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
     >>> from trellis.models import CRF
     >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
     >>> SSVM(CRF(), C=1.0).fit(X, [["D", "N", "V"], ["D", "N", "V"]]).predict([["the", "cat", "barks"]])
