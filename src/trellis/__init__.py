@@ -20,7 +20,7 @@ from trellis._version import __version__ as __version__
 _EXPORTS = {
     "Aligner": "trellis.apps.align.aligner",
     "Aggregator": "trellis.apps.aggregate.aggregator",
-    "Anneal": "trellis.learn.schedule",
+    "Anneal": "trellis.loop.schedule",
     "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
     "CCM": "trellis.learn.ccm",
@@ -35,7 +35,7 @@ _EXPORTS = {
     "DMV": "trellis.models.dmv",
     "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
-    "History": "trellis.learn.history",
+    "History": "trellis.loop.history",
     "Inducer": "trellis.apps.induce.inducer",
     "JLIS": "trellis.learn.margin.jlis",
     "LCLR": "trellis.learn.margin.lclr",
@@ -207,7 +207,6 @@ if TYPE_CHECKING:
     from trellis.learn.ccm import CCM as CCM
     from trellis.learn.codl import CoDL as CoDL
     from trellis.learn.ge import GE as GE
-    from trellis.learn.history import History as History
     from trellis.learn.margin.jlis import JLIS as JLIS
     from trellis.learn.margin.latent import LatentSSVM as LatentSSVM
     from trellis.learn.margin.lclr import LCLR as LCLR
@@ -215,9 +214,10 @@ if TYPE_CHECKING:
     from trellis.learn.margin.perceptron import Perceptron as Perceptron
     from trellis.learn.margin.ssvm import SSVM as SSVM
     from trellis.learn.multi_view import MultiView as MultiView
-    from trellis.learn.schedule import Anneal as Anneal
     from trellis.learn.tune import tune as tune
     from trellis.learn.uem import UEM as UEM
+    from trellis.loop.history import History as History
+    from trellis.loop.schedule import Anneal as Anneal
     from trellis.models.arc_parser import ArcParser as ArcParser
     from trellis.models.crf import CRF as CRF
     from trellis.models.dmv import DMV as DMV

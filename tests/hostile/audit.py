@@ -20,8 +20,8 @@ from typing import Any
 
 from tests.hostile.saved import SAVED, Saved
 from trellis.data.archive import read_archive, write_archive
+from trellis.data.hints import fits
 from trellis.errors import TrellisError
-from trellis.models.hints import fits
 from trellis.models.saving import _known_class, saved_arguments
 
 WATCHED = ("open", "socket.", "subprocess.", "urllib.", "ctypes.dlopen", "pickle.", "os.system", "os.exec",

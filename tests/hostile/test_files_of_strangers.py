@@ -23,11 +23,11 @@ from trellis.constraints import dictionary
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Patterns
 from trellis.data.archive import read_archive, write_archive
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError
 from trellis.models import CRF, HMM, ArcParser, load_model, saving
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.structures import CategoricalParts
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hostile.command import RULES, run, train
 from trellis.engine.progress import Progress
-from trellis.learn.history import History, Round
+from trellis.loop.history import History, Round
 from trellis.report.figure import save_figure
 from trellis.report.history import plot_history
 from trellis.report.posteriors import plot_sentence

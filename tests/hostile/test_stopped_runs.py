@@ -120,7 +120,7 @@ MADE = {
 @pytest.mark.parametrize("place", ["no/such/folder/c", ".", "x" * 300])
 @pytest.mark.parametrize("kind", MADE)
 def test_a_checkpoint_that_cannot_be_written_is_told_before_any_work(kind, place, tmp_path, monkeypatch):
-    monkeypatch.setattr("trellis.learn.loop.Loop.run", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr("trellis.loop.loop.Loop.run", lambda *_, **__: pytest.fail("the work began"))
     with pytest.raises(DataError, match="cannot be written"):
         MADE[kind](tmp_path / place)
     assert list(tmp_path.iterdir()) == []

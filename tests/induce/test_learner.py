@@ -64,13 +64,13 @@ def test_restarts_do_not_share_duals():
     alone = learner(few_dual_steps=1).fit(TEXT)
     assert both.objective_ >= alone.objective_
     if both.objective_ == alone.objective_:
-        np.testing.assert_array_equal(both.duals_.sparsity[0], alone.duals_.sparsity[0])
+        np.testing.assert_array_equal(both.duals_.theta, alone.duals_.theta)
 
 
 def test_a_schedule_of_gammas_carries_the_duals_along():
     falling = learner(few_dual_steps=2, gamma=[2.0, 1.0, 0.5, 0.5], max_iter=4).fit(TEXT)
     assert np.all(np.isfinite(falling.history_.objective))
-    assert falling.duals_.sparsity[0].max() > 0
+    assert falling.duals_.theta.max() > 0
 
 
 def test_what_it_cannot_do_is_refused():

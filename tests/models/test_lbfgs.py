@@ -85,7 +85,7 @@ def test_free_weights_have_no_penalty():
 
 def test_adagrad_reaches_a_minimum():
     objective, solution = quadratic(1, 5, 10.0)
-    weights, steps = np.zeros(5), AdaGrad(5, 0.5)
+    weights, steps = np.zeros(5), AdaGrad(np.zeros(5), 0.5)
     for _ in range(3000):
         weights = steps.step(weights, objective(weights)[1])
     np.testing.assert_allclose(weights, solution, atol=1e-3)

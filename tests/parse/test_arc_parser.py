@@ -12,6 +12,7 @@ from trellis.learn import UEM
 from trellis.models import load_model
 from trellis.models.arc_keys import text_of
 from trellis.models.arc_parser import ArcParser
+from trellis.models.arc_pass import FIRST_SQUARE, step_towards
 from trellis.models.kernels import arc_features
 
 from .toy import pairs, treebank
@@ -97,7 +98,9 @@ def test_a_step_on_the_likelihood_goes_down_its_gradient():
     gradient = np.zeros(1 << 20)
     text = text_of(batch, parser.parts(batch), parser.word_names_, 20)
     arc_features.add_arcs(text, p.marginal - q.marginal, gradient)
-    parser.step_towards(batch, q, share=0.5)
+    steps = np.zeros((3, 1 << 20))
+    steps[0] = FIRST_SQUARE["adagrad"]
+    step_towards(parser, batch, q, steps)
     moved = np.abs(gradient) > 0.05
     assert np.count_nonzero(moved) > 50
     agrees = np.sign(parser.weights_[moved]) == -np.sign(gradient[moved])

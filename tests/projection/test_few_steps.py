@@ -49,8 +49,7 @@ def problem_of(seed, gamma, *, weighted=False):
 
 def in_double(duals):
     """The same dual variables in double precision: single ends near 1e-6."""
-    (theta,), (memory, level) = duals.sparsity, duals.memory
-    return replace(duals, sparsity=(theta.astype(np.float64),), memory=(memory, level.astype(np.float64)))
+    return replace(duals, theta=duals.theta.astype(np.float64), level=duals.level.astype(np.float64))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -94,7 +93,7 @@ def test_at_a_tight_tolerance_steps_and_the_general_solver_have_one_optimum(seed
         np.testing.assert_allclose(counts, general.posterior.edge_counts, rtol=0, atol=1e-6)
         assert found.value == pytest.approx(general.value, rel=1e-6, abs=1e-6)
     at_optimum = general.duals.sparsity[0] / gamma  # a single task: as in the text
-    start = replace(none, sparsity=(at_optimum,), memory=(np.array([1.0, gamma]), none.memory[1].astype(np.float64)))
+    start = replace(none, theta=at_optimum, gamma=gamma, level=none.level.astype(np.float64))
     first, *_ = posterior_of(problem.batch, problem.rows, gamma, 1, duals=start)
     # The step that measures it is up to 1 / FLOOR longer, and of many slots.
     assert first.kkt_residual <= 1e-9 + general.kkt_residual / FLOOR * np.sqrt(len(block))
@@ -204,7 +203,7 @@ def test_shards_and_threads_leave_the_bits_alone():
         np.testing.assert_array_equal(node, outcomes[0][1])
         np.testing.assert_array_equal(counts, outcomes[0][2])
         assert found.value == outcomes[0][0].value
-        np.testing.assert_array_equal(found.duals.sparsity[0], outcomes[0][0].duals.sparsity[0])
+        np.testing.assert_array_equal(found.duals.theta, outcomes[0][0].duals.theta)
 
 
 @pytest.mark.parametrize("rows_a_task", [3, 16_384])
@@ -218,8 +217,8 @@ def test_how_keys_are_cut_and_where_duals_are_kept_leaves_the_posterior_alone(ro
         np.testing.assert_array_equal(node, expected[1])
         np.testing.assert_array_equal(counts, expected[2])
         assert found.value == pytest.approx(expected[0].value, rel=1e-12)
-        assert np.sort(found.duals.sparsity[0].sum(axis=1)) == pytest.approx(
-            np.sort(expected[0].duals.sparsity[0].sum(axis=1)), abs=0
+        assert np.sort(found.duals.theta.sum(axis=1)) == pytest.approx(
+            np.sort(expected[0].duals.theta.sum(axis=1)), abs=0
         )
 
 
@@ -227,7 +226,7 @@ def test_duals_stay_in_their_set():
     problem = problem_of(9, 0.5)
     block = problem.rows.sparsity[0]
     found, *_ = posterior_of(problem.batch, problem.rows, 0.5, 4)
-    theta = found.duals.sparsity[0]
+    theta = found.duals.theta
     sums = np.zeros((block.n_keys, theta.shape[1]))
     np.add.at(sums, block.key, theta)  # a single task: as in the text
     assert theta.min() >= 0

@@ -11,7 +11,7 @@ import pytest
 
 import trellis
 from tests.match.test_pictures import MATCH
-from trellis.learn.history import History, Round
+from trellis.loop.history import History, Round
 from trellis.metrics.alignment import AlignmentScores, CurvePoint
 
 HALF = np.full((2, 2), 0.5)

@@ -41,7 +41,7 @@ def report(
     `trellis report -m m.trellis -s text.en -t text.fr --gold gold.links` does so for an aligner, and
     `trellis report --run rounds.jsonl` for a run alone. The page needs no network.
     """
-    from trellis.learn.history import History
+    from trellis.loop.history import History
     from trellis.report.pages import history_report
     from trellis.report.pages import report as page_of
 

@@ -19,7 +19,8 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.files import FilePath, writing_bytes
-from trellis.errors import DataError, ModelFileError
+from trellis.errors import DataError, ModelFileError, TrellisError
 
 FORMAT = "trellis archive"
 VERSION = 2
@@ -51,6 +52,17 @@ class Archive:
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
     n_bytes: int = 0
+
+
+@contextmanager
+def reading(path: FilePath) -> Iterator[None]:
+    """Whatever the content of a file makes go wrong is a ModelFileError that names the file."""
+    try:
+        yield
+    except TrellisError as error:
+        raise ModelFileError(f"{path}: damaged or written by another version of Trellis: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
 
 
 def write_archive(path: FilePath, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -4,11 +4,11 @@ from trellis.constraints.penalties import Violations, count_violations
 from trellis.learn.ccm import CCM
 from trellis.learn.codl import CoDL
 from trellis.learn.ge import GE
-from trellis.learn.history import History, Round
 from trellis.learn.multi_view import MultiView
-from trellis.learn.schedule import Anneal
 from trellis.learn.tune import Tuned, tune
 from trellis.learn.uem import UEM
+from trellis.loop.history import History, Round
+from trellis.loop.schedule import Anneal
 
 __all__ = [
     "CCM",

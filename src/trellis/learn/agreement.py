@@ -11,13 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from trellis.data.ragged import IntArray
 from trellis.engine import Piece, Placed, place_batch
-from trellis.learn.expectation import Expectation
-from trellis.learn.training import Training
+from trellis.learn.training import Training, TrainingStep
+from trellis.loop.step import ArrayState, StepResult
 from trellis.models.model import bare, scores_of
 from trellis.models.views import Views
-from trellis.projection import Agreement, Duals, agree
+from trellis.projection import Agreement, agree
 
 
 @dataclass(frozen=True)
@@ -65,29 +67,27 @@ class AgreeShard:
         )  # fmt: skip
 
 
-class AgreementStep:
+class AgreementStep(TrainingStep[ArrayState]):
     """Agreement of the free instances through maps of labels."""
 
     def __init__(self, training: Training, work: AgreeShard) -> None:
-        self.training, self.work, self.rows = training, work, work
+        super().__init__(training)
+        self.work, self.rows = work, work
         self.free: Placed[Piece] = place_batch(training.engine, training.free_batch)
 
     @property
     def placed(self) -> list[Placed[Any]]:
         return [self.free]
 
-    def nothing(self, gamma: float) -> Duals:
-        return Duals.none()
-
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+    def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
         training, known = self.training, self.training.known_value()
         if not len(self.free):
-            return Expectation(training.with_supervised(None), known, known, 0.0, {}, self.nothing(gamma), 0.0, 0)
+            return StepResult(training.with_supervised(None), known, state, known, 0.0)
         found = self.free.total(self.work, bare(training.model))
         solved = found.residual <= self.work.tolerance
         kl = max(0.0, found.given - found.value) if self.work.gamma == 1.0 else None
-        return Expectation(
-            training.with_supervised(found.statistics), found.value - found.free + known,
-            found.given - found.free + known, kl, {}, self.nothing(gamma), found.residual, 1,
+        return StepResult(
+            training.with_supervised(found.statistics), found.value - found.free + known, state,
+            found.given - found.free + known, kl, kkt_residual=found.residual, evaluations=1,
             unsolved=None if solved else "agreement of the views",
         )  # fmt: skip

@@ -30,8 +30,8 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
 from trellis.learn.prediction import CCMPrediction, Dev
-from trellis.learn.schedule import gamma_at
 from trellis.learn.uem import UEM
+from trellis.loop.schedule import gamma_at
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5

@@ -25,11 +25,10 @@ from trellis.constraints import Constraint, Rule
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
-from trellis.learn.labelling import ArgmaxStep
-from trellis.learn.loop import Loop, Settings
+from trellis.learn.labelling import ArgmaxStep, LabellingState
 from trellis.learn.prediction import CCMPrediction, Dev
 from trellis.learn.training import Training
-from trellis.projection import Duals
+from trellis.loop.loop import Loop, Settings
 
 
 @dataclass(eq=False, repr=False)
@@ -156,13 +155,13 @@ class CoDL(CCMPrediction):
             verbose=self.verbose, title="constraint-driven learning", rises=False, keep_best=False,
         )  # fmt: skip
 
-        def judge(duals: Duals) -> float:
-            self._take(duals.row)
+        def judge(state: LabellingState) -> float:
+            self._take(state.rho)
             return 0.0 if score is None else score()
 
         known = None if self.checkpoint is None else self._known(training.batch, penalties=rho)
-        run = Loop(training, step, settings, score=None if score is None else judge, known=known).run(resume=resume)
-        self._take(rho if run.duals is None else run.duals.row)
+        run = Loop(step, settings, score=None if score is None else judge, known=known).run(resume=resume)
+        self._take(run.state.rho)
         self._take_run(run)
         return self
 

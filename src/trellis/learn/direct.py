@@ -10,72 +10,82 @@ only as far as the posterior of the round before allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.arrays import split_arrays
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
-from trellis.engine.blas import blas_at_one_thread
 from trellis.errors import DataError
-from trellis.learn.checkpoint import Checkpoint
-from trellis.learn.expectation import Expectation, ProjectedStep
-from trellis.models.lbfgs import Minimum, descend
-from trellis.projection import Duals
+from trellis.learn.expectation import ProjectedStep
+from trellis.learn.training import TrainingStep
+from trellis.loop.step import StepResult
+from trellis.models.lbfgs import Descent, descend
+from trellis.projection import Duals, KeyDuals
 
 
-class DirectStep:
+@dataclass(frozen=True)
+class ClimbState:
+    """descent : of L-BFGS;  duals : of the last projection."""
+
+    descent: Descent
+    duals: Duals | KeyDuals
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        named = {"descent": self.descent.arrays(), "duals": self.duals.arrays()}
+        return {f"{name}.{key}": value for name, own in named.items() for key, value in own.items()}
+
+
+class DirectStep(TrainingStep[ClimbState]):
     """A round of L-BFGS on the objective of an E-step: an E-step that makes its own M-steps.
 
     inner : whose posteriors are those of the objective; its model has ``vector``, ``set_vector`` and ``gradient``
-
-    The curvature that L-BFGS remembers is in no checkpoint: a run that is resumed goes on from its weights alone.
     """
 
     def __init__(self, inner: ProjectedStep) -> None:
-        if not hasattr(inner.training.model, "gradient"):
-            raise DataError(f"a {type(inner.training.model).__name__} has no gradient to climb by: train it by EM")
-        self.inner, self.training, self.rows = inner, inner.training, inner.rows
-        self.descent: Iterator[Minimum] | None = None
-        self.at: FloatArray
-        """Where the objective was looked at last, and ``last`` what was found there."""
-        self.last: Expectation
+        super().__init__(inner.training)
+        if not hasattr(self.model, "gradient"):
+            raise DataError(f"a {type(self.model).__name__} has no gradient to climb by: train it by EM")
+        self.inner, self.rows = inner, inner.rows
+        self.gamma: float | None = None
 
     @property
     def placed(self) -> list[Placed[Any]]:
         return self.inner.placed
 
-    def nothing(self, gamma: float) -> Duals:
-        return self.inner.nothing(gamma)
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> ClimbState:
+        self.gamma = None
+        return ClimbState(Descent.begin(self.model.vector()), self.inner.initial_state(gamma))
 
-    def restore(self, run: Checkpoint) -> None:
-        """Begin at the model's parameters."""
-        self.descent = None
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> ClimbState:
+        own = split_arrays(arrays, ["descent.", "duals."])
+        n_weights = len(self.model.vector())
+        return ClimbState(Descent.read(own["descent."], n_weights), self.inner.read_state(own["duals."]))
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
-        model: Any = self.training.model
-        with blas_at_one_thread():
-            found = None
-            if self.descent is None:
-                self.duals, self.gamma = duals, gamma
-                self.descent = descend(self._objective, model.vector(), tol=0.0)
-                found = next(self.descent)
-            if gamma != self.gamma:
-                raise DataError("a climb by gradients is one at one γ: give a number in place of a schedule")
-            if found is None or not found.converged:  # nothing leads up from where it begins
-                found = next(self.descent)
-        if found.weights is not self.at:  # the search ended at another point than the one it tried last
+    def run(self, gamma: float, state: ClimbState, rng: Any = None) -> StepResult:
+        model: Any = self.model
+        if self.gamma is not None and gamma != self.gamma:
+            raise DataError("a climb by gradients is one at one γ: give a number in place of a schedule")
+        self.gamma, duals = gamma, state.duals
+        at: FloatArray | None = None
+        last: StepResult | None = None
+
+        def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal at, last, duals
+            model.set_vector(vector)
+            last = self.inner.run(gamma, duals)
+            at, duals = vector, last.state
+            return -last.objective - self.training.log_prior(), -model.gradient(last.statistics)
+
+        found = descend(objective, state.descent, tol=0.0)
+        assert last is not None
+        if found.weights is not at:  # the search ended at another point than the one it tried last
             model.set_vector(found.weights)
-            self.at = found.weights
         return replace(
-            self.last, statistics=None, objective=-found.objective - self.training.log_prior(),
-            evaluations=found.evaluations, settled=found.converged,
+            last, statistics=None, objective=-found.objective - self.training.log_prior(),
+            state=ClimbState(found, duals), evaluations=found.evaluations, settled=found.converged,
         )  # fmt: skip
-
-    def _objective(self, vector: FloatArray) -> tuple[float, FloatArray]:
-        model: Any = self.training.model
-        model.set_vector(vector)
-        self.at = vector
-        self.last = self.inner.run(self.gamma, self.duals)
-        self.duals = self.last.duals
-        return -self.last.objective - self.training.log_prior(), -model.gradient(self.last.statistics)

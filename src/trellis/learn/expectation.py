@@ -14,12 +14,13 @@ Instances whose every label is known contribute log p(x, y), and statistics that
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.price import expected_price
@@ -28,38 +29,13 @@ from trellis.constraints.rows_in_file import rows_in_file
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Placed
 from trellis.errors import DataError, InfeasibleError
-from trellis.learn.training import Training
+from trellis.learn.training import Training, TrainingStep
+from trellis.loop.step import StepResult
 from trellis.models.model import Model, bare, rows_of, scores_of
-from trellis.projection import CorpusProjection, Duals, Item, Projector, ShardAnswer, ShardRows
+from trellis.projection import CorpusProjection, Duals, Item, KeyDuals, Projector, ShardAnswer, ShardRows
 from trellis.projection.kernels import fast_path
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What an E-step hands to the M-step and to the history.
-
-    statistics : of all instances, None: the E-step made its own M-steps;  objective : without the prior
-    log_likelihood, kl : None where they were not asked for, or are not known
-    violation : constraint name -> mean excess of its rows under q
-    duals : what the next round starts from
-    gap : by at most how much a better q could raise the objective; 0 where the residual alone says so
-    unsolved : the worst constraint, where the projection ended above its tolerance
-    settled : whether the next round would find the same again
-    """
-
-    statistics: Any
-    objective: float
-    log_likelihood: float | None
-    kl: float | None
-    violation: dict[str, float]
-    duals: Duals
-    kkt_residual: float
-    evaluations: int
-    gap: float = 0.0
-    unsolved: str | None = None
-    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +90,7 @@ class Solving:
     memory: object = None
 
 
-class ProjectedStep:
+class ProjectedStep(TrainingStep[Duals | KeyDuals]):
     """The E-step at a γ ≥ 0 of the free instances under their constraints, compiled once for all rounds.
 
     alpha : weight of the projected posterior in the statistics;  likelihood : whether it is accounted for
@@ -129,7 +105,8 @@ class ProjectedStep:
         alpha: float = 1.0,
         likelihood: bool = True,
     ) -> None:
-        self.training, self.alpha, self.likelihood = training, alpha, likelihood
+        super().__init__(training)
+        self.alpha, self.likelihood = alpha, likelihood
         solving = Solving() if solving is None else solving
         model, shard_rows = training.model, None
         parts = training.free_parts
@@ -158,19 +135,28 @@ class ProjectedStep:
         """The shards of the free instances."""
         return [self.projector.placed]
 
-    def nothing(self, gamma: float) -> Duals:
+    def initial_state(self, gamma: float, rng: Any = None) -> Duals | KeyDuals:
         """λ = 0 everywhere, in the form that this step begins with."""
-        none: Duals = self.projector.no_duals() if self.few is None else self.few.no_duals(gamma)
+        none: Duals | KeyDuals = self.projector.no_duals() if self.few is None else self.few.no_duals(gamma)
         return none
 
-    def run(self, gamma: float, duals: Duals | None = None, *, warn: bool = False) -> Expectation:
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> Duals | KeyDuals:
+        found: Duals | KeyDuals = (self.projector if self.few is None else self.few).read_duals(arrays)
+        return found
+
+    def sum_of_duals(self, state: Duals | KeyDuals) -> float:
+        return state.size()
+
+    def run(
+        self, gamma: float, state: Duals | KeyDuals | None = None, rng: Any = None, *, warn: bool = False
+    ) -> StepResult:
         """One E-step at the model's current parameters."""
         rows, model = self.rows, self.training.model
         free = not (len(rows) or rows.sparsity or rows.implicit or len(rows.forbidden))
         plain = gamma == 1.0 and free and getattr(model, "copies", 1) == 1  # q of several views is no view's own
         then = Collect(bare(model), plain, self.likelihood, self.alpha, len(rows.names))
         try:
-            outcome = self.project(gamma, duals, then, warn=warn, fold=operator.iadd)
+            outcome = self.project(gamma, state, then, warn=warn, fold=operator.iadd)
         except InfeasibleError as error:
             if error.instances and len(self.training.labelled_batch):
                 number = int(self.training.free[error.instances[0]])
@@ -181,7 +167,7 @@ class ProjectedStep:
     def project(
         self,
         gamma: float,
-        duals: Duals | None,
+        duals: Any,
         then: Callable[[Item, ShardAnswer], T],
         *,
         warn: bool = True,
@@ -194,7 +180,7 @@ class ProjectedStep:
             return found
         return self.projector.run(scores, gamma, then=then, duals=duals, warn=warn, fold=fold)
 
-    def _assemble(self, outcome: CorpusProjection[Sums], gamma: float, plain: bool) -> Expectation:
+    def _assemble(self, outcome: CorpusProjection[Sums], gamma: float, plain: bool) -> StepResult:
         objective, statistics = -outcome.value, None
         log_likelihood, kl = 0.0, 0.0
         violation: dict[str, float] = {}
@@ -217,10 +203,11 @@ class ProjectedStep:
                 kl = max(0.0, n * minus_entropy - total.expected_score + total.log_given)
         given = self.training.known_value()
         known = self.likelihood or plain
-        return Expectation(
-            self.training.with_supervised(statistics), objective + given, log_likelihood + given if known else None,
-            kl if known and gamma > 0.0 else None, violation, outcome.duals, outcome.kkt_residual, outcome.evaluations,
-            gamma * outcome.gap, None if outcome.converged or self.few is not None else outcome.worst_constraint,
+        return StepResult(
+            self.training.with_supervised(statistics), objective + given, outcome.duals,
+            log_likelihood + given if known else None, kl if known and gamma > 0.0 else None, violation,
+            outcome.kkt_residual, outcome.evaluations, gamma * outcome.gap,
+            None if outcome.converged or self.few is not None else outcome.worst_constraint,
         )  # fmt: skip
 
     def _violation(self, total: Sums) -> tuple[dict[str, float], float]:

@@ -31,12 +31,12 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError, UnknownNameError
-from trellis.learn.expectation import Expectation
 from trellis.learn.prediction import ProjectedPrediction
-from trellis.learn.training import STARTS, Training
+from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.learn.uem import UEM
+from trellis.loop.step import ArrayState, StepResult
 from trellis.models.model import rows_of, scores_of
-from trellis.projection import Duals, Item
+from trellis.projection import Item
 
 GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
 """γ of the posterior by method."""
@@ -121,11 +121,12 @@ class ExpectationObjective:
         return value + distance, gradient
 
 
-class ExpectationStep:
+class ExpectationStep(TrainingStep[ArrayState]):
     """Rounds of L-BFGS on the GE objective: an E-step that makes its own M-steps."""
 
     def __init__(self, training: Training, constraints: Sequence[Constraint | Rule], distance: str | None) -> None:
-        self.training, self.distance = training, distance
+        super().__init__(training)
+        self.distance = distance
         self.rows = rows_of(training.model, training.free_batch, constraints).canonical()
         _refuse(self.rows, distance)
         batch, shards = training.free_batch, training.free_shards
@@ -137,18 +138,15 @@ class ExpectationStep:
     def placed(self) -> list[Placed[Any]]:
         return [self.free]
 
-    def nothing(self, gamma: float) -> Duals:
-        return Duals.none()
-
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+    def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
         model: Any = self.training.model
         found = model.lower(self.objective, max_iter=ROUNDS_INSIDE)
         expected, rows = self.objective.expect(model.at(model.weights_)), self.rows
         n = np.maximum(np.bincount(rows.constraint, minlength=len(rows.names)), 1)
         over = np.bincount(rows.constraint, rows.excess(expected), minlength=len(rows.names)) / n
-        return Expectation(
-            None, -found.objective - model.log_prior(), self.training.known_value(), None,
-            dict(zip(rows.names, over.tolist(), strict=True)), self.nothing(gamma), 0.0, found.evaluations,
+        return StepResult(
+            None, -found.objective - model.log_prior(), state, self.training.known_value(),
+            violation=dict(zip(rows.names, over.tolist(), strict=True)), evaluations=found.evaluations,
             settled=found.converged,
         )  # fmt: skip
 

@@ -5,25 +5,26 @@ In the picture of unified EM it is γ = −∞: the posterior is one output that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.penalties import count_tests, is_learned, penalty_of
 from trellis.constraints.rows_in_file import rows_in_file
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import UNBOUNDED
 from trellis.engine import Engine, Placed, shards_of, summed
-from trellis.learn.expectation import Expectation
-from trellis.learn.training import Training
+from trellis.learn.training import Training, TrainingStep
+from trellis.loop.step import StepResult
 from trellis.models.model import Model, bare, rows_of, scores_of
-from trellis.projection import Duals
 from trellis.search import Searcher
 
 
@@ -79,11 +80,21 @@ class Count:
         return Counted(statistics, float(part.weights @ model.scores(part).infer().log_partition))
 
 
-class ArgmaxStep:
+@dataclass(frozen=True)
+class LabellingState:
+    """rho : (n_constraints,) penalties of the next round;  labels : of each shard, None: not labelled yet."""
+
+    rho: FloatArray
+    labels: tuple[LabelArray | None, ...]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"rho": self.rho, **{f"labels{i}": own for i, own in enumerate(self.labels) if own is not None}}
+
+
+class ArgmaxStep(TrainingStep[LabellingState]):
     """The E-step of CoDL: label the free instances, and with ``relearn`` learn ρ anew from the labelling.
 
     rho : ρ₀ (n_constraints,);  beta : weight of ρ₀ where ρ is learned anew
-    Carried from round to round: ρ, and each shard's labels.
     """
 
     def __init__(
@@ -99,37 +110,43 @@ class ArgmaxStep:
         smoothing: float,
         memory: object = UNBOUNDED,
     ) -> None:
-        self.training, self.rho, self.k_best = training, rho, k_best
+        super().__init__(training)
+        self.rho, self.k_best = rho, k_best
         self.beta, self.relearn, self.smoothing = beta, relearn, smoothing
         self.constraints, self.to_learn = constraints, is_learned(constraints)
         self.search = searcher_of(
             training.model, training.free_batch, constraints, training.engine, beam=beam, memory=memory
         )
-        self._left: Duals | None = None
+        self._left: LabellingState | None = None
 
     @property
     def placed(self) -> list[Placed[Any]]:
         return [self.search.placed]
 
-    def nothing(self, gamma: float) -> Duals:
-        return Duals(self.rho, (), tuple(None for _ in self.search.placed.shards))
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> LabellingState:
+        return LabellingState(self.rho, tuple(None for _ in self.search.placed.shards))
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> LabellingState:
+        sizes = {f"labels{i}": part.n_slots for i, part in enumerate(self.training.free_parts)}
+        table = {name: ArrayOf(np.int32, (n,), low=0) for name, n in sizes.items()}
+        checked = check_arrays({"rho": ArrayOf(np.float64, self.rho.shape, low=0.0), **table}, arrays)
+        return LabellingState(checked["rho"], tuple(checked[name] for name in sizes))
+
+    def run(self, gamma: float, state: LabellingState, rng: np.random.Generator) -> StepResult:
         training, placed, model = self.training, self.search.placed, bare(self.training.model)
-        if duals is None or duals is not self._left:
-            duals = self.nothing(gamma) if duals is None else duals
-            placed.restore(list(duals.memory))
-        found = self.search.run(partial(scores_of, model), duals.row, k=self.k_best, then=Count(model))
+        if state is not self._left:
+            placed.restore(list(state.labels))
+        found = self.search.run(partial(scores_of, model), state.rho, k=self.k_best, then=Count(model))
         counted = Counted(None) if found.collected is None else found.collected
         rho = self._relearned(found.labels)
-        self._left = Duals(rho, (), tuple(labels.astype(np.float64) for labels in placed.states))
+        self._left = LabellingState(rho, tuple(placed.states))
         seen = found.violations
         violation = dict(zip(seen.names, (seen.excess / np.maximum(seen.rows, 1.0)).tolist(), strict=True))
         # The same labels and the same prices give the same parameters for ever.
-        settled = self.k_best == 1 and found.changed == 0 and np.array_equal(rho, duals.row)
-        return Expectation(
+        settled = self.k_best == 1 and found.changed == 0 and np.array_equal(rho, state.rho)
+        return StepResult(
             training.with_supervised(counted.statistics), found.value - counted.log_free + training.known_value(),
-            None, None, violation, self._left, 0.0, 0, settled=bool(settled),
+            self._left, violation=violation, settled=bool(settled),
         )  # fmt: skip
 
     def _relearned(self, labels: LabelArray) -> FloatArray:

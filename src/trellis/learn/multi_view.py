@@ -32,10 +32,10 @@ from trellis.data.views import ViewBatch
 from trellis.engine import Piece, engine_for, place_batch, threads_for
 from trellis.errors import DataError
 from trellis.learn.agreement import AgreementStep, AgreeShard
-from trellis.learn.history import History
 from trellis.learn.prediction import ProjectedPrediction, accuracy
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
+from trellis.loop.history import History
 from trellis.models.model import bare, own_model
 from trellis.models.saving import InnerHeader, SavedEstimator
 from trellis.models.views import Views, check_outputs

@@ -31,11 +31,11 @@ from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import engine_for, shards_of, threads_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.checkpoint import Checkpoint
-from trellis.learn.history import History
 from trellis.learn.labelling import searcher_of
-from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import Training
+from trellis.loop.checkpoint import Checkpoint
+from trellis.loop.history import History
+from trellis.loop.schedule import Gamma, gamma_at
 from trellis.models.model import bare, own_model, rows_of, scores_of
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, Projector, ShardAnswer

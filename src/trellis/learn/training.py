@@ -17,6 +17,7 @@ from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Engine, Piece, Placed, place_batch, shards_of
 from trellis.errors import DataError
+from trellis.loop.step import S, Step
 from trellis.models.model import Model, bare
 
 STARTS = ("auto", "random", "uniform", "labelled", "model")
@@ -112,6 +113,30 @@ class Training:
             raise DataError("there are no instances to learn from")
         if not len(self.free) and self.supervised is None:
             raise DataError("every instance has a sample_weight of 0, so there is nothing to learn from")
+
+
+class TrainingStep(Step[S]):
+    """A step over the free instances of a training, whose M-step is the model's."""
+
+    def __init__(self, training: Training) -> None:
+        self.training, self.model = training, training.model
+
+    @property
+    def placed(self) -> list[Placed[Any]]:
+        """The shards of the free instances, for M-steps that look at them again."""
+        raise NotImplementedError
+
+    def begin(self, start: str, rng: np.random.Generator, scale: float) -> None:
+        self.training.begin(start, rng, scale, self.placed)
+
+    def update(self, statistics: Any) -> None:
+        self.training.update(statistics, self.placed)
+
+    def log_prior(self) -> float:
+        return self.training.log_prior()
+
+    def supervised_parameters(self) -> dict[str, FloatArray]:
+        return self.training.supervised_parameters
 
 
 # pure work on a shard, see trellis.engine

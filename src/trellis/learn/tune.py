@@ -17,7 +17,7 @@ import numpy as np
 from trellis.constraints import Strength
 from trellis.errors import DataError
 from trellis.learn.prediction import Prediction
-from trellis.learn.schedule import Gamma
+from trellis.loop.schedule import Gamma
 from trellis.models.estimator import generator
 
 

@@ -25,11 +25,12 @@ from trellis.data.storage import UNBOUNDED
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
-from trellis.learn.loop import EStep, Loop, Settings
 from trellis.learn.online import StepwiseStep
 from trellis.learn.prediction import Dev, ProjectedPrediction
-from trellis.learn.schedule import Gamma, gamma_at
 from trellis.learn.training import STARTS, Training
+from trellis.loop.loop import Loop, Settings
+from trellis.loop.schedule import Gamma, gamma_at
+from trellis.projection import Duals
 from trellis.projection.shard import PATIENT
 
 
@@ -178,14 +179,13 @@ class UEM(ProjectedPrediction):
         known = None if self.checkpoint is None else self._known(training.batch, constraints=step.rows)
         metric = None if score is None else lambda _: score()
         settings = self._settings(keep_best, None if training.use_labelled else self.beta)
-        run = Loop(training, step, settings, score=metric, known=known).run(resume=resume)
+        run = Loop(step, settings, score=metric, known=known).run(resume=resume)
         self._take_run(run)
-        self.duals_, self.objective_ = run.duals, run.history[-1].objective
-        projected = isinstance(step, ProjectedStep)
-        self.pulls_ = run.duals.pulls(step.projector.rows) if projected and run.duals is not None else {}
+        self.duals_, self.objective_ = run.state, run.history[-1].objective
+        self.pulls_ = run.state.pulls(step.projector.rows) if isinstance(run.state, Duals) else {}
         return self
 
-    def step_of(self, training: Training, memory: object = None) -> EStep:
+    def step_of(self, training: Training, memory: object = None) -> ProjectedStep | StepwiseStep:
         """The E-step that these settings ask for; memory : what the run may use, None: half of what is free."""
         # A checkpoint knows rows by their content, so that all of it must be at hand.
         memory = memory if self.checkpoint is None else UNBOUNDED

@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
 from trellis.data.ragged import LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
+from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.models.arc_keys import text_of
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import arc_labels
 from trellis.models.saving import SavedEstimator, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import TreeParts
@@ -33,20 +34,39 @@ class _Names(TypedDict):
     words: SavedVocabulary
 
 
+class _LabelPass(Step[ArrayState]):
+    """A pass of AdaGrad over arcs whose relation is known (``labels``, −1 elsewhere)."""
+
+    def __init__(self, model: ArcLabeller, batch: Batch, labels: LabelArray) -> None:
+        self.model, self.batch, self.labels, self.text = model, batch, labels, model._text(batch)
+        self.squares = np.full(model.weights_.shape, 1e-3, np.float32)
+
+    def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
+        model, batch = self.model, self.batch
+        tell_if_compiling(arc_labels.label_pass)
+        found = arc_labels.label_pass(
+            self.text, rng.permutation(len(batch)), batch.labels, self.labels, model.weights_, self.squares,
+            model.learning_rate,
+        )  # fmt: skip
+        return StepResult(None, float(found), state, evaluations=len(batch))
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class ArcLabeller(SavedEstimator):
     """Relations of the arcs of given trees.
 
     bits : there are 2^bits places for features;  max_iter : passes;  learning_rate : of AdaGrad
+    verbose : show the progress of ``fit``
 
     It takes the batches that :class:`trellis.models.arc_parser.ArcParser` encodes.
-    Learned: ``weights_`` (2^bits, n_relations), ``relation_names_`` and ``word_names_``.
+    Learned: ``weights_`` (2^bits, n_relations), ``relation_names_`` and ``word_names_``; ``history_`` of ``fit``.
     """
 
     bits: int = 17
     max_iter: int = 4
     learning_rate: float = 0.1
     random_state: int | None = 0
+    verbose: bool = False
 
     learned_names = _Names
     ARRAYS: ClassVar = {
@@ -71,12 +91,10 @@ class ArcLabeller(SavedEstimator):
         labels = np.array([-1 if r is None else self.relation_names_.number(r) for r in flat], np.int32)
         shape = (1 << self.bits, len(self.relation_names_))
         self.weights_ = np.zeros(shape, np.float32)
-        squares, rng = np.full(shape, 1e-3, np.float32), np.random.default_rng(self.random_state)
-        tell_if_compiling(arc_labels.label_pass)
-        text = self._text(batch)
-        for _ in range(self.max_iter):
-            order = rng.permutation(len(batch))
-            arc_labels.label_pass(text, order, batch.labels, labels, self.weights_, squares, self.learning_rate)
+        settings = Settings(
+            max_iter=self.max_iter, random_state=self.random_state, verbose=self.verbose, title="learning relations"
+        )
+        self.history_ = Loop(_LabelPass(self, batch, labels), settings).run().history
         return self
 
     def predict(self, batch: Batch, heads: LabelArray) -> list[str]:

@@ -20,13 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
+from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.arc_keys import text_of
-from trellis.models.arrays import ArrayOf, check_arrays
+from trellis.models.arc_pass import ArcPass
+from trellis.models.fitting import Dev, run_rounds
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
@@ -36,10 +39,6 @@ from trellis.structures.kernels import tree_check
 from trellis.structures.kernels.notice import tell_if_compiling
 
 SOLVERS = ("margin", "adagrad", "lbfgs")
-LEAST = 1e-3
-"""Stochastic steps on the likelihood leave out arcs whose probability is this near to what it should be."""
-FIRST_SQUARE = {"margin": 1e-8, "adagrad": 1e-3}
-"""What the squared gradients of a weight begin with, so that a first step is not endless."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,14 @@ class ArcParser(TreeModel, LogLinearModel):
         L-BFGS stops when the objective improves by less than this fraction.
     random_state : int or None, default=0
         Seed of the order of sentences in stochastic steps.
+    patience : int or None, default=None
+        With ``dev`` data, stop after this many rounds without a better score.
+    checkpoint : path or None, default=None
+        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=1
+        Rounds between checkpoints.
+    verbose : bool, default=False
+        Show progress.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it. None means one thread and -1 all cores.
     engine : str, Engine or None, default=None
@@ -103,6 +110,12 @@ class ArcParser(TreeModel, LogLinearModel):
         Tags.
     word_names_ : Vocabulary
         Words.
+    history_ : History
+        Objective and development score of each round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
 
     Examples
     --------
@@ -125,9 +138,14 @@ class ArcParser(TreeModel, LogLinearModel):
     average: bool = True
     tol: float = 1e-4
     random_state: int | None = 0
+    patience: int | None = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 1
+    verbose: bool = False
     n_jobs: int | None = None
     engine: Any = None
 
+    title = "learning arcs"
     learned_names = _Names
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
@@ -191,45 +209,19 @@ class ArcParser(TreeModel, LogLinearModel):
         given: TreePosterior = self.uniform(batch).certain(batch.labels, weights=batch.weights)
         return given
 
-    def step_towards(self, batch: Batch, q: TreePosterior, *, share: float) -> None:
-        """One stochastic step (AdaGrad) towards a posterior of a mini-batch; the prior pulls at the end of a pass."""
-        if self._state is None:
-            self._begin_steps(FIRST_SQUARE["adagrad"])
-        p = self.scores(batch).infer()
-        parts = self.parts(batch)
-        gradient = (p.marginal - q.marginal) * np.repeat(batch.weights, parts.sizes())
-        text = self._text(batch)
-        arc_features.step_arcs(text, gradient, LEAST, self.weights_, self.learning_rate, self._state)
-        self._passed += share
-        if self._passed >= 1.0:
-            self._pull(1.0)
-            self._passed -= 1.0
-
-    def _begin_steps(self, first_square: float) -> None:
-        self._state: Any = np.zeros((3, self._n_weights()))
-        self._state[0] = first_square
-        self._passed = 0.0
-        self.weights_ = self.weights_.copy()
-
-    def _pull(self, share: float) -> None:
-        """What the prior does to the weights in a pass, at each weight's own rate."""
-        before = self.weights_.copy()
-        self.weights_ /= 1.0 + share * self.learning_rate * self.l2 / np.sqrt(self._state[0])
-        self._state[1] += self._state[2, 0] * (self.weights_ - before)
-
     # weights
 
     def _n_weights(self) -> int:
         return 1 << int(self.bits)
 
-    def _set_weights(self, weights: FloatArray) -> None:
-        super()._set_weights(weights)
-        self._state = None
-
     # alone, as an estimator
 
-    def fit(self, X: Any, y: Heads | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Heads | None = None, sample_weight: Any = None, *, dev: Dev = None, resume: bool = False
+    ) -> Self:
         """Supervised training on the sentences whose trees are known, and have no crossing arcs if trees may have none.
+
+        dev : (X, y) whose score decides which round is kept
 
         Sentences of more than 2,000 words are left out. ``n_left_out_`` counts all that are.
         To learn from known heads and from sentences without trees as well, give the model to a learner.
@@ -245,9 +237,12 @@ class ArcParser(TreeModel, LogLinearModel):
             )
         batch = batch.take(kept)
         if self.solver == "lbfgs":
-            self._fit_given(batch)
-        else:
-            self._fit_steps(batch)
+            self._fit_given(batch, dev, resume)
+            return self
+        if self.solver == "margin" and not self.projective:
+            raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
+        score = None if dev is None else lambda _: float(self.score(*dev))
+        run_rounds(self, ArcPass(self, batch), batch, score, resume)
         return self
 
     def encode(self, X: Any, y: Heads | None = None, weights: Any = None, fit: bool = False) -> Batch:
@@ -277,39 +272,6 @@ class ArcParser(TreeModel, LogLinearModel):
         usable: IntArray = whole[is_tree]
         return usable
 
-    def _fit_steps(self, batch: Batch) -> None:
-        """Passes of stochastic steps, in another order each time."""
-        if self.solver == "margin" and not self.projective:
-            raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
-        rng = np.random.default_rng(self.random_state)
-        self._begin_steps(FIRST_SQUARE[self.solver])
-        text = self._text(batch)
-        early: tuple[float, FloatArray] | None = None
-        for number in range(self.max_iter):
-            order = rng.permutation(len(batch))
-            if self.solver == "margin":
-                tell_if_compiling(arc_features.margin_pass)
-                arc_features.margin_pass(
-                    text, order, batch.labels, self.single_root, self.weights_, self.learning_rate, self._state
-                )
-            else:
-                for first in range(0, len(order), self.batch_size):
-                    some = batch.take(order[first : first + self.batch_size])
-                    self.step_towards(some, self._given(some), share=len(some) / len(batch))
-            if number == 0 and self.max_iter > 1 and self.average:
-                early = float(self._state[2, 0]), self._sum()
-        if self.average:
-            steps, total = float(self._state[2, 0]), self._sum()
-            if early is not None:
-                steps, total = steps - early[0], total - early[1]
-            self._set_weights(total / steps)
-        self._state = None
-        self.n_iter_ = self.max_iter
-
-    def _sum(self) -> FloatArray:
-        """The sum of the weights after each step so far."""
-        return np.asarray(float(self._state[2, 0]) * self.weights_ - self._state[1])
-
     # one file
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -330,7 +292,7 @@ class ArcParser(TreeModel, LogLinearModel):
         self._set_weights(weights)
 
     def _check_settings(self) -> None:
-        self._check_whole(bits=4, min_count=1, max_iter=1, batch_size=1, random_state=0)
+        self._check_whole(bits=4, min_count=1, max_iter=1, batch_size=1, random_state=0, patience=1, checkpoint_every=1)
         if self.bits > 26:
             raise DataError(f"bits must be at most 26, got {self.bits}")
         self._check_within(l2=(0.0, np.inf), tol=(0.0, np.inf), learning_rate=(1e-300, 1e300))

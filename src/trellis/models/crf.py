@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch, Column
 from trellis.data.checks import check_label_lists
 from trellis.data.corpus import Corpus
+from trellis.data.files import FilePath
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
@@ -27,9 +29,9 @@ from trellis.data.weights import check_sample_weight
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, features_of
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
+from trellis.models.fitting import Dev
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
@@ -81,6 +83,14 @@ class CRF(LogLinearModel, SequenceModel):
         Number of instances per stochastic step.
     random_state : int or None, default=None
         Seed of the order of sentences in stochastic steps.
+    patience : int or None, default=None
+        With ``dev`` data, stop after this many rounds without a better score.
+    checkpoint : path or None, default=None
+        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Rounds between checkpoints.
+    verbose : bool, default=False
+        Show progress.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it. None means one thread and -1 all cores.
     engine : str, Engine or None, default=None
@@ -101,6 +111,12 @@ class CRF(LogLinearModel, SequenceModel):
         Features.
     label_names_ : Vocabulary
         Labels.
+    history_ : History
+        Objective and development score of each round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
 
     Examples
     --------
@@ -123,6 +139,10 @@ class CRF(LogLinearModel, SequenceModel):
     learning_rate: float = 0.1
     batch_size: int = 64
     random_state: int | None = None
+    patience: int | None = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 10
+    verbose: bool = False
     n_jobs: int | None = None
     engine: Any = None
 
@@ -267,8 +287,12 @@ class CRF(LogLinearModel, SequenceModel):
 
     # alone, as an estimator
 
-    def fit(self, X: Any, y: Labels | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Labels | None = None, sample_weight: Any = None, *, dev: Dev = None, resume: bool = False
+    ) -> Self:
         """Supervised training on the sentences whose labels are all known; others are left out.
+
+        dev : (X, y) whose score decides which round is kept
 
         To learn from partly labelled and unlabelled text as well, give the model to a learner.
         """
@@ -287,7 +311,7 @@ class CRF(LogLinearModel, SequenceModel):
         names = self._learn_label_names(X, y)
         whole = OnDemand(len(complete), lambda number: sentences[complete[number]])
         batch = self._encode(whole, [labels[i] for i in complete], weights, {}, names)
-        self._fit_given(batch)
+        self._fit_given(batch, dev, resume)
         return self
 
     # one file

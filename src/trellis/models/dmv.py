@@ -24,13 +24,13 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
-from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import TreePosterior, Trees

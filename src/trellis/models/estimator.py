@@ -19,9 +19,9 @@ from typing import Any, Self, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
+from trellis.data.hints import fits, hints_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, NotFittedError, UnknownNameError
-from trellis.models.hints import fits, hints_of
 
 E = TypeVar("E")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
-from trellis.models.lbfgs import Minimum, Objective, minimise
+from trellis.models.lbfgs import Descent, Objective, minimise
 
 
 def check_l2(l2: object) -> float:
@@ -33,12 +33,18 @@ def minimise_penalised(
     tol: float,
     free: slice = slice(0, 0),
     callback: Callable[[FloatArray], None] | None = None,
-) -> Minimum:
+) -> Descent:
     """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on, by L-BFGS.
 
     objective : w -> f(w) and its gradient, the prior not included
     free : weights that the prior leaves alone
     """
+
+    return minimise(penalised(objective, l2, free), weights, max_iter=max_iter, tol=tol, callback=callback)
+
+
+def penalised(objective: Objective, l2: float, free: slice = slice(0, 0)) -> Objective:
+    """The objective with the prior; ``free`` are weights that it leaves alone."""
 
     def with_prior(w: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = objective(w)
@@ -46,20 +52,19 @@ def minimise_penalised(
         pull[free] = 0.0
         return value + 0.5 * float(w @ pull), gradient + pull
 
-    return minimise(with_prior, weights, max_iter=max_iter, tol=tol, callback=callback)
+    return with_prior
 
 
 class AdaGrad:
-    """State of stochastic steps: the sum of squared gradients of every weight.
+    """Stochastic steps.
 
-    squares : (n_weights,)
+    squares : (n_weights,) the sum of squared gradients so far
     """
 
-    def __init__(self, n_weights: int, rate: float) -> None:
+    def __init__(self, squares: FloatArray, rate: float) -> None:
         if not (np.isfinite(rate) and rate > 0):
             raise DataError(f"learning_rate must be a positive number, got {rate!r}")
-        self.rate = rate
-        self.squares = np.zeros(n_weights)
+        self.rate, self.squares = rate, squares
 
     def step(self, weights: FloatArray, gradient: FloatArray) -> FloatArray:
         """The weights after one step down the gradient."""

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.data.batch import Batch, Column
 from trellis.data.checks import check_label_lists
 from trellis.data.corpus import Corpus
@@ -32,7 +33,6 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
-from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.back_off import Forms, transitions_after
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator

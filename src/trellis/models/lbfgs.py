@@ -6,19 +6,23 @@ there, beside 260 ms for the objective; the two loops below take 7 ms.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import FloatArray
 from trellis.engine.blas import blas_at_one_thread
+from trellis.errors import DataError
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """w -> value and gradient."""
-Memory = deque[tuple[FloatArray, FloatArray, float]]
-"""Of each remembered round: how the weights and the gradient changed, and 1 / their product."""
+Remembered = tuple[FloatArray, FloatArray, float]
+"""Of a round: how the weights and the gradient changed, and 1 / their product."""
+Memory = tuple[Remembered, ...]
 
 MEMORY = 6
 """Rounds that are remembered."""
@@ -28,14 +32,59 @@ MAX_TRIES = 25
 
 
 @dataclass(frozen=True)
-class Minimum:
-    """weights : where the search ended;  objective : the value there;  rounds;  evaluations;  converged."""
+class Descent:
+    """Where a search is after some rounds, with all that the next one needs.
+
+    weights : (n,), at which ``objective`` and ``gradient`` (n,) are those found
+    memory : of the last rounds, at most MEMORY;  rounds, evaluations : so far
+    converged : whether the search has ended
+    """
 
     weights: FloatArray
     objective: float
+    gradient: FloatArray
+    memory: tuple[Remembered, ...]
     rounds: int
     evaluations: int
     converged: bool
+
+    ARRAYS: ClassVar = {
+        "weights": ArrayOf(np.float64, ("weights",)),
+        "objective": ArrayOf(np.float64, ()),
+        "gradient": ArrayOf(np.float64, ("weights",)),
+        "changes": ArrayOf(np.float64, ("remembered", "weights")),
+        "turns": ArrayOf(np.float64, ("remembered", "weights")),
+        "inverses": ArrayOf(np.float64, ("remembered",), low=0.0),
+        "rounds": ArrayOf(np.int64, (), low=0),
+        "evaluations": ArrayOf(np.int64, (), low=1),
+    }
+
+    @classmethod
+    def begin(cls, weights: FloatArray) -> Descent:
+        """A search that begins here; the objective has not been evaluated yet."""
+        return cls(weights, np.inf, np.zeros(0), (), 0, 0, False)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, for a checkpoint."""
+        n, m = len(self.weights), len(self.memory)
+        changes, turns = (np.array([one[k] for one in self.memory]).reshape(m, n) for k in (0, 1))
+        return {
+            "weights": self.weights, "objective": np.array(self.objective), "gradient": self.gradient,
+            "changes": changes, "turns": turns, "inverses": np.array([one[2] for one in self.memory], np.float64),
+            "rounds": np.array(self.rounds), "evaluations": np.array(self.evaluations),
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]], n_weights: int) -> Descent:
+        """What :meth:`arrays` gave."""
+        found = check_arrays(cls.ARRAYS, arrays, weights=n_weights)
+        if len(found["changes"]) > MEMORY:
+            raise DataError(f"L-BFGS remembers {MEMORY} rounds at most, not {len(found['changes'])}")
+        memory = zip(found["changes"], found["turns"], found["inverses"].tolist(), strict=True)
+        return cls(
+            found["weights"], float(found["objective"]), found["gradient"], tuple(memory), int(found["rounds"]),
+            int(found["evaluations"]), False,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +105,7 @@ def minimise(
     max_iter: int,
     tol: float,
     callback: Callable[[FloatArray], None] | None = None,
-) -> Minimum:
+) -> Descent:
     """Minimise a smooth function; every round lowers it.
 
     Stops when a round lowers the value by less than ``tol`` of it (or of 1), when no entry of the gradient is above
@@ -66,61 +115,56 @@ def minimise(
     >>> found.weights.round(6).tolist(), found.converged
     ([3.0, 3.0], True)
     """
-    # BLAS at one thread: else the bits of a dot product depend on the number of cores.
-    with blas_at_one_thread():
-        for found in descend(objective, weights, tol=tol):
-            if callback is not None and found.rounds:
-                callback(found.weights)
-            if found.converged or found.rounds >= max_iter:
-                break
+    found = descend(objective, Descent.begin(weights), tol=tol)
+    while not found.converged and found.rounds < max_iter:
+        if callback is not None:
+            callback(found.weights)
+        found = descend(objective, found, tol=tol)
+    if callback is not None and found.rounds:
+        callback(found.weights)
     return found
 
 
-def descend(objective: Objective, weights: FloatArray, *, tol: float) -> Iterator[Minimum]:
-    """Where the search begins, and where it is after each round of :func:`minimise`, until it has converged.
-
-    Whoever goes through it holds BLAS at one thread.
-    """
-    value, gradient = objective(weights)
-    evaluations, rounds = 1, 0
-    memory: Memory = deque(maxlen=MEMORY)
-    gain = np.inf
-    while True:
-        settled = bool(gain <= tol * max(1.0, abs(value)) or np.abs(gradient).max(initial=0.0) <= tol)
-        yield Minimum(weights, value, rounds, evaluations, settled)
-        if settled:
-            return
-        point, tries = _lower(objective, weights, value, gradient, memory)
-        evaluations += tries
+def descend(objective: Objective, here: Descent, *, tol: float) -> Descent:
+    """One round of :func:`minimise` from where a search is; it has converged where ``tol`` or rounding says so."""
+    # BLAS at one thread: else the bits of a dot product depend on the number of cores.
+    with blas_at_one_thread():
+        if not here.evaluations:
+            value, gradient = objective(here.weights)
+            settled = bool(np.abs(gradient).max(initial=0.0) <= tol)
+            here = replace(here, objective=value, gradient=gradient, evaluations=1, converged=settled)
+            if settled:
+                return here
+        point, memory, tries = _lower(objective, here)
         if point is None:  # not even the steepest descent leads down
-            yield Minimum(weights, value, rounds, evaluations, True)
-            return
-        change, turn = point.weights - weights, point.gradient - gradient
+            return replace(here, memory=memory, evaluations=here.evaluations + tries, converged=True)
+        change, turn = point.weights - here.weights, point.gradient - here.gradient
         curvature = float(change @ turn)
         if curvature > 1e-16 * float(turn @ turn):
-            memory.append((change, turn, 1.0 / curvature))
-        gain = value - point.value
-        weights, value, gradient = point.weights, point.value, point.gradient
-        rounds += 1
+            memory = (*memory[-(MEMORY - 1) :], (change, turn, 1.0 / curvature))
+        gain = here.objective - point.value
+        settled = bool(gain <= tol * max(1.0, abs(point.value)) or np.abs(point.gradient).max(initial=0.0) <= tol)
+        return Descent(
+            point.weights, point.value, point.gradient, memory, here.rounds + 1, here.evaluations + tries, settled
+        )
 
 
-def _lower(
-    objective: Objective, weights: FloatArray, value: float, gradient: FloatArray, memory: Memory
-) -> tuple[_Point | None, int]:
+def _lower(objective: Objective, here: Descent) -> tuple[_Point | None, Memory, int]:
     """A lower point along the remembered curvature, or along the gradient where rounding has spoiled that."""
-    tries = 0
+    gradient, memory, tries = here.gradient, here.memory, 0
     while True:
         direction = _direction(gradient, memory)
         slope = float(direction @ gradient)
         if not slope < 0.0:
-            memory.clear()
+            memory = ()
             direction, slope = -gradient, -float(gradient @ gradient)
         first = 1.0 if memory else min(1.0, 1.0 / float(np.sqrt(gradient @ gradient)))
-        point, own = _search(objective, _Point(0.0, value, slope, weights, gradient), direction, first)
+        begin = _Point(0.0, here.objective, slope, here.weights, gradient)
+        point, own = _search(objective, begin, direction, first)
         tries += own
         if point is not None or not memory:
-            return point, tries
-        memory.clear()
+            return point, memory, tries
+        memory = ()
 
 
 def _direction(gradient: FloatArray, memory: Memory) -> FloatArray:

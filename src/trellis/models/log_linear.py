@@ -1,4 +1,4 @@
-"""What discriminative models share: a vector of weights, a Gaussian prior, and two ways to fit soft labels."""
+"""What discriminative models share: a vector of weights, a Gaussian prior, and supervised training."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from trellis.data.arrays import ArrayOf, as_parameters
 from trellis.data.batch import Batch
+from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, summed, threads_for
+from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, summed
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
-from trellis.models.arrays import ArrayOf, as_parameters
-from trellis.models.gaussian import AdaGrad, check_l2, minimise_penalised
-from trellis.models.lbfgs import Minimum, Objective
+from trellis.models.fitting import AdaGradStep, DescentStep, Dev, run_rounds
+from trellis.models.gaussian import check_l2, minimise_penalised, penalised
+from trellis.models.lbfgs import Descent, Objective
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Structure
 
@@ -39,8 +41,15 @@ class LogLinearModel(SavedEstimator):
     n_jobs: int | None
     engine: Any
 
+    patience: int | None
+    checkpoint: FilePath | None
+    checkpoint_every: int
+    verbose: bool
+
+    score: Any
+    title = "learning weights"
     weights_: FloatArray
-    _steps: AdaGrad | None
+    not_saved = (*SavedEstimator.not_saved, "patience")
 
     discriminative = True
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {"weights": ArrayOf(np.float64, ("weights",))}
@@ -90,7 +99,7 @@ class LogLinearModel(SavedEstimator):
 
     def update(
         self, statistics: Any, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
-    ) -> Minimum:
+    ) -> Descent:
         """M-step by L-BFGS from the present weights; ``shards`` are those that the statistics came from."""
         if shards is None:
             raise DataError(
@@ -99,7 +108,7 @@ class LogLinearModel(SavedEstimator):
             )
         return self._minimise(self._vector(statistics), shards)
 
-    def _minimise(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Minimum:
+    def _minimise(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Descent:
         return self.lower(self._objective(counts, shards), max_iter=self.max_iter)
 
     # for objectives that are not likelihoods alone
@@ -118,22 +127,13 @@ class LogLinearModel(SavedEstimator):
         """w -> −log-likelihood of what the statistics were counted from, and its gradient."""
         return self._objective(self._vector(statistics), shards)
 
-    def lower(self, objective: Objective, *, max_iter: int) -> Minimum:
+    def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
         found = minimise_penalised(
             objective, self.weights_, l2=self.l2, max_iter=max_iter, tol=self.tol, free=self._free()
         )
         self.weights_ = found.weights
         return found
-
-    def step(self, batch: Batch, counts: FloatArray, *, share: float) -> None:
-        """One stochastic step (AdaGrad) towards the counts of a mini-batch that is ``share`` of all data."""
-        _, gradient = self._objective(counts, [threads_for(1).place([Piece(batch)])])(self.weights_)
-        pull = share * self.l2 * self.weights_
-        pull[self._free()] = 0.0
-        if self._steps is None:
-            self._steps = AdaGrad(len(self.weights_), self.learning_rate)
-        self.weights_ = self._steps.step(self.weights_, gradient + pull)
 
     def log_prior(self) -> float:
         """−(l2 / 2) ‖w‖² over the weights that have a prior."""
@@ -159,37 +159,31 @@ class LogLinearModel(SavedEstimator):
 
     def _set_weights(self, weights: FloatArray) -> None:
         self.weights_ = weights
-        self._steps = None
 
-    def _fit_given(self, batch: Batch) -> None:
+    def _fit_given(self, batch: Batch, dev: Dev = None, resume: bool = False) -> None:
         """Train on a batch whose labels are all known, with the solver that was chosen."""
+        score = None if dev is None else lambda _: float(self.score(*dev))
         if self.solver == "adagrad":
-            self._fit_adagrad(batch)
+            run_rounds(self, AdaGradStep(self, batch), batch, score, resume)
             return
         shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
-        found = self._minimise(shards.total(_count_given, self.bare()), [shards])
-        self.n_iter_, self.objective_ = max(found.rounds, 1), found.objective
-        if not found.converged:
+        loss = self._objective(shards.total(_count_given, self.bare()), [shards])
+        run = run_rounds(
+            self, DescentStep(self, penalised(loss, self.l2, self._free()), self.tol), batch, score, resume
+        )
+        self.n_iter_, self.objective_ = max(run.state.rounds, 1), run.state.objective
+        if not run.converged:
             warnings.warn(
-                f"L-BFGS stopped after {found.rounds} rounds before it converged; raise max_iter or tol",
+                f"L-BFGS stopped after {run.state.rounds} rounds before it converged; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _fit_adagrad(self, batch: Batch) -> None:
-        rng = np.random.default_rng(self.random_state)
-        firsts = range(0, len(batch), self.batch_size)
-        parts = [batch.instances(first, min(first + self.batch_size, len(batch))) for first in firsts]
-        for _ in range(self.max_iter):
-            for i in rng.permutation(len(parts)).tolist():
-                self.step(parts[i], self.given_counts(parts[i]), share=len(parts[i]) / len(batch))
-        self.n_iter_ = self.max_iter
 
     def _check_training(self) -> None:
         check_l2(self.l2)
         if self.solver not in SOLVERS:
             raise UnknownNameError("solver", self.solver, SOLVERS)
-        self._check_whole(max_iter=1, batch_size=1, random_state=0)
+        self._check_whole(max_iter=1, batch_size=1, random_state=0, patience=1, checkpoint_every=1)
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
 
 

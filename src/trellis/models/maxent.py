@@ -16,8 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.batch import Batch
+from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Additive
+from trellis.models.fitting import Dev
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
@@ -56,6 +58,14 @@ class MaxEnt(LogLinearModel, TabularModel):
         Number of instances per stochastic step.
     random_state : int or None, default=None
         Seed of the order of rows in stochastic steps.
+    patience : int or None, default=None
+        With ``dev`` data, stop after this many rounds without a better score.
+    checkpoint : path or None, default=None
+        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Rounds between checkpoints.
+    verbose : bool, default=False
+        Show progress.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it. None means one thread and -1 all cores.
     engine : str, Engine or None, default=None
@@ -70,6 +80,12 @@ class MaxEnt(LogLinearModel, TabularModel):
         Weights of features.
     intercept_ : ndarray of shape (K,)
         Weights of labels.
+    history_ : History
+        Objective and development score of each round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
 
     Examples
     --------
@@ -88,6 +104,10 @@ class MaxEnt(LogLinearModel, TabularModel):
     learning_rate: float = 0.1
     batch_size: int = 64
     random_state: int | None = None
+    patience: int | None = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 10
+    verbose: bool = False
     n_jobs: int | None = None
     engine: Any = None
 
@@ -149,7 +169,8 @@ class MaxEnt(LogLinearModel, TabularModel):
 
     # alone, as an estimator
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Supervised training on the rows whose label is known."""
-        self._fit_given(self._labelled(X, y, sample_weight))
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, dev: Dev = None, resume: bool = False) -> Self:
+        """Supervised training on the rows whose label is known; the score on ``dev`` = (X, y) decides which round is
+        kept."""
+        self._fit_given(self._labelled(X, y, sample_weight), dev, resume)
         return self

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from trellis.data.arrays import ArrayOf, as_parameters
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.engine import Additive, Engine, Placed
 from trellis.models import dirichlet
-from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
 

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.constraints.relations import ENTITY, NONE, RELATION
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.related import RelatedText, as_related
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.features import feature_matrix, learn_matrix
 from trellis.models.gaussian import check_l2
 from trellis.models.maxent import MaxEnt, MaxEntStatistics

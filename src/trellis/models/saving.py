@@ -8,7 +8,7 @@ A constructor argument that is a function (features of a CRF) cannot go into a f
 
 A file may come from an untrusted source. Each class declares what its file may hold: constructor arguments and their
 type hints (all but ``not_saved``), the entries of ``learned_names``, and its table of arrays
-(:mod:`trellis.models.arrays`). Anything else in a file is a ModelFileError.
+(:mod:`trellis.data.arrays`). Anything else in a file is a ModelFileError.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.archive import Archive, read_archive, write_archive
+from trellis.data.archive import Archive, read_archive, reading, write_archive
+from trellis.data.arrays import split_arrays
 from trellis.data.files import FilePath
+from trellis.data.hints import check_hints, check_table, hints_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, ModelFileError, TrellisError, UnknownNameError
+from trellis.errors import DataError, ModelFileError, UnknownNameError
 from trellis.models.estimator import Estimator
-from trellis.models.hints import check_hints, check_table, hints_of
 
 _CLASSES = {
     "Aggregator": "trellis.apps.aggregate.aggregator",
@@ -103,7 +104,7 @@ class SavedEstimator(Estimator):
         raise NotImplementedError
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of :meth:`learned`; arrays go through :func:`trellis.models.arrays.check_arrays` first."""
+        """The inverse of :meth:`learned`; arrays go through :func:`trellis.data.arrays.check_arrays` first."""
         raise NotImplementedError
 
     def save(self, path: FilePath) -> None:
@@ -195,17 +196,6 @@ def members_from_archive(
     }
 
 
-def split_arrays(arrays: Mapping[str, NDArray[Any]], prefixes: Sequence[str]) -> dict[str, dict[str, NDArray[Any]]]:
-    """The arrays of each prefix, without it; an array with none of the prefixes is refused."""
-    found: dict[str, dict[str, NDArray[Any]]] = {prefix: {} for prefix in prefixes}
-    for name, array in arrays.items():
-        prefix = next((one for one in prefixes if name.startswith(one)), None)
-        if prefix is None:
-            raise DataError(f"it has an array {name!r}, which belongs to nothing in it")
-        found[prefix][name.removeprefix(prefix)] = array
-    return found
-
-
 def _check_header(kind: Any, header: Mapping[str, Any]) -> None:
     check_table(saved_arguments(kind), header["configuration"], "argument")
     check_hints(kind.learned_names, header["learned"], "part")
@@ -288,17 +278,6 @@ def load_archive(path: FilePath, archive: Archive, arguments: Mapping[str, Any])
             raise UnknownNameError(f"argument of {archive.header['class']}", argument, known)
     with reading(path):
         return from_archive(archive.header, archive.arrays, **arguments)
-
-
-@contextmanager
-def reading(path: FilePath) -> Iterator[None]:
-    """Whatever the content of a file makes go wrong is a ModelFileError that names the file."""
-    try:
-        yield
-    except TrellisError as error:
-        raise ModelFileError(f"{path}: damaged or written by another version of Trellis: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: damaged or written by another version of Trellis ({error!r})") from error
 
 
 def vocabulary_to_json(vocabulary: Vocabulary) -> dict[str, Any]:

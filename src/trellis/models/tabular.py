@@ -15,13 +15,13 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.checks import is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, DataTypeError
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 

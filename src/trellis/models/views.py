@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import split_arrays
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.views import ViewBatch
 from trellis.data.vocabulary import Vocabulary
@@ -27,7 +28,7 @@ from trellis.engine import Engine, Piece, Placed
 from trellis.engine.engine import Work
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.model import bare
-from trellis.models.saving import from_archive, split_arrays, to_archive
+from trellis.models.saving import from_archive, to_archive
 from trellis.projection.agreement import geometric_mean
 from trellis.structures import Joint, Parts, Structure
 

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.data.batch import Batch, Column
 from trellis.data.bio import BEGINS
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
@@ -33,7 +34,6 @@ from trellis.data.voted import VotedText, follows, is_bio
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
-from trellis.models.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.models.sequence import Labels, SequenceModel
 from trellis.models.vote_prior import assumed_counts, duplicate_weights
 from trellis.structures import Chain, ChainTables, LabelPosterior

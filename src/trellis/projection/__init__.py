@@ -1,7 +1,7 @@
 """The E-step: dual solvers, KKT residuals, infeasibility diagnosis."""
 
 from trellis.projection.agreement import Agreement, agree
-from trellis.projection.duals import CorpusProjection, Duals
+from trellis.projection.duals import CorpusProjection, Duals, KeyDuals
 from trellis.projection.projector import Projection, Projector, project
 from trellis.projection.shard import Item, ShardAnswer, ShardRows
 
@@ -10,6 +10,7 @@ __all__ = [
     "CorpusProjection",
     "Duals",
     "Item",
+    "KeyDuals",
     "Projection",
     "Projector",
     "ShardAnswer",

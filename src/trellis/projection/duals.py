@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints.rows import Rows
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import FloatArray
 
 T = TypeVar("T")
@@ -26,25 +28,27 @@ class Duals:
     sparsity: tuple[FloatArray, ...]
     memory: tuple[FloatArray | None, ...]
 
-    @classmethod
-    def none(cls) -> Duals:
-        """Those of an E-step without rows."""
-        return cls(np.zeros(0), (), ())
-
     def arrays(self) -> dict[str, FloatArray]:
         """All that there is, by name; what is not remembered is left out."""
         memory = {f"memory{i}": one for i, one in enumerate(self.memory) if one is not None}
         return {"row": self.row, **{f"sparsity{i}": one for i, one in enumerate(self.sparsity)}, **memory}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, FloatArray], n_shards: int) -> Duals:
-        """What :meth:`arrays` gave, with a memory for so many shards."""
-        n_blocks = sum(name.startswith("sparsity") for name in arrays)
-        return cls(
-            arrays["row"],
-            tuple(arrays[f"sparsity{i}"] for i in range(n_blocks)),
-            tuple(arrays.get(f"memory{i}") for i in range(n_shards)),
-        )
+    def read(cls, arrays: Mapping[str, NDArray[Any]], like: Duals) -> Duals:
+        """What :meth:`arrays` gave; arrays of other rows than those of ``like`` are refused.
+
+        What solvers remember may be of any length, since a Hessian that does not fit is dropped.
+        """
+        memory = [f"memory{i}" for i in range(len(like.memory))]
+        table = {name: ArrayOf(np.float64, one.shape) for name, one in replace(like, memory=()).arrays().items()}
+        table.update({name: ArrayOf(np.float64, (f"numbers in {name}",)) for name in memory if name in arrays})
+        checked = check_arrays(table, arrays)
+        blocks = tuple(checked[f"sparsity{i}"] for i in range(len(like.sparsity)))
+        return cls(checked["row"], blocks, tuple(checked.get(name) for name in memory))
+
+    def size(self) -> float:
+        """Σ |λ|."""
+        return float(np.abs(self.row).sum()) + sum(float(np.abs(lam).sum()) for lam in self.sparsity)
 
     def pulls(self, rows: Rows) -> dict[str, float]:
         """The mean of |λ| over each constraint's rows."""
@@ -63,6 +67,39 @@ class Duals:
 
 
 @dataclass(frozen=True)
+class KeyDuals:
+    """Dual variables of few dual steps on one l1/linf block, and what the steps remember.
+
+    theta : (n_rows, width) λ/γ, in single precision where that is enough;  level : (n_keys, width) thresholds
+    speed : of the steps;  gamma : at which θ was found
+    """
+
+    theta: NDArray[Any]
+    level: NDArray[Any]
+    speed: float
+    gamma: float
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"theta": self.theta, "level": self.level, "steps": np.array([self.speed, self.gamma])}
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]], like: KeyDuals) -> KeyDuals:
+        """What :meth:`arrays` gave; arrays of other rows or keys than those of ``like`` are refused."""
+        single = all(name in arrays and arrays[name].dtype == np.float32 for name in ("theta", "level"))
+        kind = np.float32 if single else np.float64
+        table = {
+            "theta": ArrayOf(kind, like.theta.shape, low=0.0), "level": ArrayOf(kind, like.level.shape),
+            "steps": ArrayOf(np.float64, (2,), low=1e-12, high=1e12),
+        }  # fmt: skip
+        checked = check_arrays(table, arrays)
+        return cls(checked["theta"], checked["level"], *checked["steps"].tolist())
+
+    def size(self) -> float:
+        """Σ |λ|."""
+        return float(np.abs(self.theta).sum())
+
+
+@dataclass(frozen=True)
 class CorpusProjection(Generic[T]):
     """The outcome over all shards.
 
@@ -75,7 +112,7 @@ class CorpusProjection(Generic[T]):
     """
 
     results: list[T]
-    duals: Duals
+    duals: Any
     value: float
     kkt_residual: float
     worst_constraint: str | None

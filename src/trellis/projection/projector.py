@@ -10,11 +10,12 @@ The solvers work in θ = λ/γ, where γ is gone but from the prices: a price σ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
@@ -126,6 +127,10 @@ class Projector:
         """λ = 0 everywhere."""
         blocks = tuple(np.zeros((len(block), block.width)) for block in self.rows.sparsity)
         return Duals(np.zeros(len(self.rows)), blocks, (None,) * len(self.items))
+
+    def read_duals(self, arrays: Mapping[str, NDArray[Any]]) -> Duals:
+        """Duals of a checkpoint, if they are of these rows and shards."""
+        return Duals.read(arrays, self.no_duals())
 
     def run(
         self,

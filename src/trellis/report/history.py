@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trellis.data.files import FilePath
-from trellis.learn.history import History
+from trellis.loop.history import History
 from trellis.report.figure import ACCENTS, INK, finished, new_figure, plain_axes
 
 STYLES = ("-", "--", ":")

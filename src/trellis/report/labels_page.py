@@ -11,7 +11,7 @@ import numpy as np
 
 from trellis.constraints.penalties import with_penalties
 from trellis.data.ragged import FloatArray
-from trellis.learn.schedule import gamma_at
+from trellis.loop.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, heats, largest, percent, table

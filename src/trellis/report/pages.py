@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trellis.errors import DataError
-from trellis.learn.history import History
+from trellis.loop.history import History
 from trellis.report.history import plot_history
 from trellis.report.page import Page, picture, text
 

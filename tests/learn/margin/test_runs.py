@@ -11,7 +11,7 @@ from trellis.constraints import count
 from trellis.engine import ThreadEngine
 from trellis.errors import ModelFileError
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron, shuffled
-from trellis.learn.margin.steps import MarginStep
+from trellis.loop import Loop
 from trellis.models import CRF
 
 from ..corpora import LABELS, tagged_sentences
@@ -73,18 +73,18 @@ def test_any_engine_gives_the_bits_of_one_thread(name):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_run_that_was_interrupted_goes_on_to_the_same_bits(name, tmp_path, monkeypatch):
     whole = bits(trained(name, checkpoint=tmp_path / "whole", checkpoint_every=1))
-    rounds, done = {"n": 0}, MarginStep.done
+    rounds, update = {"n": 0}, Loop._update
 
     def interrupted(self, *arguments, **more):
         rounds["n"] += 1
         if rounds["n"] == 2:
             raise KeyboardInterrupt
-        return done(self, *arguments, **more)
+        return update(self, *arguments, **more)
 
-    monkeypatch.setattr(MarginStep, "done", interrupted)
+    monkeypatch.setattr(Loop, "_update", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(name, checkpoint=tmp_path / "cut", checkpoint_every=1)
-    monkeypatch.setattr(MarginStep, "done", done)
+    monkeypatch.setattr(Loop, "_update", update)
     learner, data, more = LEARNERS[name](checkpoint=tmp_path / "cut", checkpoint_every=1)
     assert bits(learner.fit(*data, **more, resume=True)) == whole
 

@@ -46,10 +46,9 @@ from trellis.engine import Piece, Placed, engine_for, place_batch
 from trellis.engine.chunks import cut
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
-from trellis.learn.history import History, Round
-from trellis.learn.loop import EStep
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
+from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
 from trellis.models.alignment.model import each_pair
@@ -191,7 +190,7 @@ class Aligner(SavedEstimator):
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
         training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
-        step: EStep | None = None
+        step: Any = None
         for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
             if rounds == 0:
                 continue

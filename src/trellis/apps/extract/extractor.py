@@ -56,7 +56,7 @@ from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM
-from trellis.learn.history import History
+from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive

@@ -41,7 +41,7 @@ from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
 from trellis.models.sequence import check_sentences, streamed
-from trellis.projection import Duals, Item, ShardAnswer
+from trellis.projection import Duals, Item, KeyDuals, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 ASCENTS = ("gradient", "em")
@@ -214,7 +214,7 @@ class Inducer(Estimator):
             tol=0.0, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
 
-    def _read(self, step: ProjectedStep, duals: Duals | None) -> None:
+    def _read(self, step: ProjectedStep, duals: Duals | KeyDuals | None) -> None:
         """States and the l1/linf statistic of the training text, from one more E-step at the final parameters."""
         batch, k = step.training.batch, len(self.model_.label_names_)
         symbols = batch.column("word").codes

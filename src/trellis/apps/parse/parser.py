@@ -58,6 +58,7 @@ class Parser(ScoresTrees, SavedEstimator):
     solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
     label_passes : passes over the relations; 0 learns heads alone
     random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
+    verbose : show the progress of ``fit``
 
     >>> from trellis.data.sentence import Sentence
     >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
@@ -76,6 +77,7 @@ class Parser(ScoresTrees, SavedEstimator):
     label_passes: int = 4
     random_state: int | None = 0
     n_jobs: int | None = None
+    verbose: bool = False
 
     learned_names = _Names
 
@@ -95,7 +97,7 @@ class Parser(ScoresTrees, SavedEstimator):
         self.labeller_ = None
         relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
         if self.label_passes and any(r is not None for own in relations if own for r in own):
-            labeller = ArcLabeller(max_iter=self.label_passes, random_state=self.random_state)
+            labeller = ArcLabeller(max_iter=self.label_passes, random_state=self.random_state, verbose=self.verbose)
             self.labeller_ = labeller.fit(arcs._encode_again(text, heads), relations, arcs.word_names_)
         self.arcs_ = arcs
         return self

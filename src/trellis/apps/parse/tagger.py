@@ -48,6 +48,7 @@ class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
     min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
+    verbose : show the progress of ``fit``
 
     Learned: ``crf_`` and ``tokeniser_``, which splits raw text into words as the training sentences have them.
 
@@ -62,6 +63,7 @@ class Tagger(SavedEstimator):
     max_iter: int = 60
     n_jobs: int | None = None
     engine: Any = None
+    verbose: bool = False
 
     learned_names = _Names
 
@@ -77,7 +79,7 @@ class Tagger(SavedEstimator):
         text = [s for s in as_sentences(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
-        crf = CRF(min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine)
+        crf = self._like(CRF)
         described = OnDemand(len(text), lambda number: _described(text[number].words, case=number % WITHOUT_CASE != 0))
         self.tokeniser_ = TreebankTokeniser.fit(text)
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])

@@ -15,7 +15,7 @@ Arcs are so trusted as a group and not one by one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -45,10 +45,10 @@ from trellis.engine import Piece, engine_for, shards_of
 from trellis.engine.engine import summed
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.learn import UEM
+from trellis.loop import ArrayState, History, Loop, Settings, Step, StepResult
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
-from trellis.projection import Item, Projector, ShardAnswer
-from trellis.structures import Structure
+from trellis.projection import CorpusProjection, Item, Projector, ShardAnswer
 
 ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
 """Rounds of each model unless it is told how many."""
@@ -76,8 +76,8 @@ class Transfer(TreeTask):
     bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
     n_jobs, engine : where the work is done
 
-    Learned: ``model_``, ``labeller_`` (of relations; None if the source trees have none), ``eta_``, ``n_pairs_`` and
-    ``conserved_``, the share of words with given heads that keep one in predicted trees.
+    Learned: ``model_``, ``labeller_`` (of relations; None if the source trees have none), ``eta_``, ``n_pairs_``,
+    ``conserved_``, the share of words with given heads that keep one in predicted trees, and ``history_``.
     """
 
     model: str = "margin"
@@ -124,6 +124,7 @@ class Transfer(TreeTask):
         self.eta_ = self._found_eta(pairs, start) if given_eta == AUTO else float(given_eta)
         text = [pair.target for pair in pairs]
         given = [projected(pair) for pair in pairs]
+        self.history_ = History()
         self.model_ = self._arc_parser(text, given, start) if start is not None else self._dmv(pairs, text, given)
         self.n_pairs_ = len(pairs)
         self.model_.n_jobs = self.n_jobs
@@ -163,20 +164,16 @@ class Transfer(TreeTask):
         rule = self._rule(_attainable(start, batch, given))
         rounds = self.max_iter or ROUNDS[self.model]
         if self.model == "margin":
-            for left in range(rounds - 1, -1, -1):
-                posteriors = self._projected(start, start.scores, batch, rule)
-                heads = np.concatenate([start.uniform(shard).likeliest(q) for shard, q in posteriors])
-                trees = start.decode(batch, heads)
-                if left:
-                    start = ArcParser(lexical=False, bits=self.bits, solver="adagrad", max_iter=1).fit(text, trees)
-                    batch = start.encode(text)
-            return self.taught(text, trees)
+            step = _TeachingStep(self, start, text, rule, rounds)
+            settings = Settings(max_iter=rounds, verbose=self.verbose, title="transfer", rises=False)
+            self.history_ = Loop(step, settings).run().history
+            return self.taught(text, step.trees)
         model = ArcParser(
             **self._features, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs,
             engine=self.engine,
         )  # fmt: skip
         model.encode(text, fit=True)
-        found = self._projected(start, start.scores, batch, rule)
+        found, _ = self._projected(start, batch, rule)
         placed = engine_for(self.n_jobs, self.engine).place([Piece(shard) for shard, _ in found])
         model.update(summed(model.collect(shard, q) for shard, q in found), shards=[placed])
         if rounds > 1:
@@ -196,16 +193,16 @@ class Transfer(TreeTask):
         return {"lexical": self.lexical, "bits": self.bits, "min_count": self.min_count}
 
     def _projected(
-        self, model: ArcParser | DMV, scores: Callable[[Batch], Structure], batch: Batch, rule: Constraint
-    ) -> list[tuple[Batch, Any]]:
-        """Shards of a batch, and posteriors there, projected."""
+        self, model: ArcParser, batch: Batch, rule: Constraint
+    ) -> tuple[list[tuple[Batch, Any]], CorpusProjection[Any]]:
+        """Shards of a batch and posteriors there, projected; and the projection."""
         rows = compile_constraints([rule], batch, model.label_names_, model.parts(batch))
         shards = [shard.of(batch) for shard in shards_of(batch)]
         bounds = np.array([0, *np.cumsum([len(shard) for shard in shards])])
         found = Projector(rows, bounds, data=shards, engine=engine_for(self.n_jobs, self.engine)).run(
-            scores, self.gamma, then=_posterior
+            model.scores, self.gamma, then=_posterior
         )
-        return list(zip(shards, found.results, strict=True))
+        return list(zip(shards, found.results, strict=True)), found
 
     def _learned(self, model: Any, text: Any, rule: Constraint, start: str, rounds: int) -> Any:
         learner = UEM(
@@ -215,6 +212,7 @@ class Transfer(TreeTask):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # few steps in each round are meant
             learner.fit(text)
+        self.history_ = learner.history_
         return learner.model_
 
     def source_model(self, pairs: Sequence[SentencePair]) -> ArcParser:
@@ -233,6 +231,34 @@ class Transfer(TreeTask):
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26))
         if self.eta != AUTO:
             self._check_within(eta=(0.0, 1.0))
+
+
+class _TeachingStep(Step[ArrayState]):
+    """Project the posterior of a parser of tags; the best trees under the projection teach the next round's parser.
+
+    rounds : in all; after the last one ``trees`` teach no parser of tags any more
+    """
+
+    def __init__(
+        self, transfer: Transfer, start: ArcParser, text: Sequence[Any], rule: Constraint, rounds: int
+    ) -> None:
+        self.transfer, self.model, self.text, self.rule, self.left = transfer, start, text, rule, rounds
+        self.trees: list[list[int]] = []
+
+    def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
+        model, batch = self.model, self.model.encode(self.text)
+        posteriors, found = self.transfer._projected(model, batch, self.rule)
+        heads = np.concatenate([model.uniform(shard).likeliest(q) for shard, q in posteriors])
+        self.trees = model.decode(batch, heads)
+        return StepResult(
+            self.trees, -found.value, state, kkt_residual=found.kkt_residual, evaluations=found.evaluations
+        )
+
+    def update(self, statistics: list[list[int]]) -> None:
+        self.left -= 1
+        if self.left:
+            parser = ArcParser(lexical=False, bits=self.transfer.bits, solver="adagrad", max_iter=1)
+            self.model = parser.fit(self.text, statistics)
 
 
 def _in_order(given: tuple[dict[str, Any], Any, Any], seed: int, state: Any) -> tuple[ArcParser, Any]:

@@ -46,9 +46,9 @@ from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
-from trellis.learn.history import History
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
+from trellis.loop.history import History
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.crf import CRF
 from trellis.models.model import rows_of

@@ -15,17 +15,19 @@ is ε-violated, its ε such that all that is left out adds up to a tenth of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.errors import DataError
 from trellis.learn.margin.group import Best, Group
 from trellis.learn.margin.scorer import bounds_of
-from trellis.learn.margin.working_set import WorkingSet, as_rows, check_numbers
+from trellis.learn.margin.working_set import Cuts, WorkingSet
 
 SHARE = 0.1
 """Of the gap: what cuts that are not added may hide."""
@@ -82,6 +84,55 @@ class Examples:
 
 
 @dataclass(frozen=True)
+class CutState:
+    """What a pass leaves for the next one.
+
+    cuts : found so far;  best_weights : (n_weights + 1,) the best so far, of value ``best``;  gap : of the last pass
+    gold, paid : features (n, n_weights) and prices (n,) of outputs that are known in part, as they are held; gold is
+        None where they are all known
+    """
+
+    cuts: Cuts
+    best_weights: FloatArray
+    best: float
+    gap: float
+    gold: Any
+    paid: FloatArray
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        found = {**self.cuts.arrays(), "best_weights": self.best_weights, "value": np.array([self.best, self.gap])}
+        if self.gold is None:
+            return found
+        gold = {"starts": self.gold.indptr, "columns": self.gold.indices, "values": self.gold.data, "paid": self.paid}
+        return {**found, **{f"gold_{name}": np.asarray(own, GOLD[f"gold_{name}"].dtype) for name, own in gold.items()}}
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]], examples: int, weights: int, given: int | None) -> CutState:
+        """What :meth:`arrays` gave; given : number of outputs that are held, None: they are all known"""
+        beside = {
+            "best_weights": ArrayOf(np.float64, ("weights",)), "value": ArrayOf(np.float64, (2,)),
+            **({} if given is None else GOLD),
+        }  # fmt: skip
+        sizes = {"examples": examples, "weights": weights, "features": weights - 1, "given": given or 0}
+        found = check_arrays({**Cuts.ARRAYS, **beside}, arrays, **sizes)
+        cuts = Cuts(**{name: found[name] for name in Cuts.ARRAYS})
+        gold = None
+        if given is not None:
+            held = (found["gold_values"], found["gold_columns"], found["gold_starts"])
+            gold = sparse.csr_matrix(held, shape=(given, weights - 1))
+        best, gap = found["value"].tolist()
+        return cls(cuts, found["best_weights"], best, gap, gold, found.get("gold_paid", np.zeros(0)))
+
+
+GOLD = {
+    "gold_starts": ArrayOf(np.int64, ("given + 1",), offsets_of="gold entries"),
+    "gold_columns": ArrayOf(np.int32, ("gold entries",), below="features"),
+    "gold_values": ArrayOf(np.float64, ("gold entries",)),
+    "gold_paid": ArrayOf(np.float64, ("given",)),
+}
+
+
+@dataclass(frozen=True)
 class Pass:
     """What one pass found.
 
@@ -128,7 +179,6 @@ class CuttingPlane:
         self.bounds = bounds_of(weights.model)
         self.gold: Any = None
         self.paid = np.zeros(len(examples.given))
-        self.rng = np.random.default_rng(0)
         self.clear()
 
     # what is held while the problem is solved
@@ -158,6 +208,7 @@ class CuttingPlane:
     def clear(self) -> None:
         """Forget all cuts."""
         self.set = WorkingSet(self.cost, len(self.weights), self.power, self.bounds)
+        self._left: CutState | None = None
         self.forget_value()
 
     def forget_value(self) -> None:
@@ -166,15 +217,15 @@ class CuttingPlane:
 
     # one pass
 
-    def advance(self) -> Pass:
+    def advance(self, rng: np.random.Generator) -> Pass:
         """Search block by block, solve, and look where that is; the weights of the model are the best found."""
         before, dual = len(self.set), self.set.dual()
-        for number, block in self._blocks():
-            self.set.add(*self._cuts(number, block))
+        for number, block in self._blocks(rng):
+            self.set.add(*self._cuts(number, block, rng if self.ties else None))
             low = self.first[number]
             mine = self.examples.groups[number].block(block)
-            self.set.descend(self.rng, sweeps=3, examples=np.arange(low + mine.start, low + mine.stop))
-        self.set.solve(self.rng, SOLVED * self._gap)
+            self.set.descend(rng, sweeps=3, examples=np.arange(low + mine.start, low + mine.stop))
+        self.set.solve(rng, SOLVED * self._gap)
         self.weights.show(self.set.weights)
         violation = self.set.slacks()
         for number in self._searched():
@@ -191,10 +242,10 @@ class CuttingPlane:
         self.weights.take(self.best_weights)
         return Pass(self.best, dual, settled)
 
-    def solve(self, passes: int) -> None:
+    def solve(self, passes: int, rng: np.random.Generator) -> None:
         """Passes until the gap is small."""
         for _ in range(passes):
-            if self.advance().settled:
+            if self.advance(rng).settled:
                 return
 
     def _searched(self) -> list[int]:
@@ -202,18 +253,18 @@ class CuttingPlane:
         given, negative, _ = self.examples.groups
         return [number for number, some in enumerate((len(given), len(negative) and not self.fixed)) if some]
 
-    def _blocks(self) -> list[tuple[int, int]]:
+    def _blocks(self, rng: np.random.Generator) -> list[tuple[int, int]]:
         """Their blocks in random order: (group, block)."""
         every = [(number, b) for number in self._searched() for b in range(len(self.examples.groups[number].blocks))]
-        return [every[i] for i in self.rng.permutation(len(every))]
+        return [every[i] for i in rng.permutation(len(every))]
 
-    def _cuts(self, number: int, block: int) -> tuple[IntArray, Any, FloatArray]:
+    def _cuts(self, number: int, block: int, rng: np.random.Generator | None) -> tuple[IntArray, Any, FloatArray]:
         """What violates most in a block at the working set's weights: (example, rows, bound) of new cuts."""
         self.weights.show(self.set.weights)
         group, low = self.examples.groups[number], self.first[number]
         mine = group.block(block)
         examples = slice(low + mine.start, low + mine.stop)
-        level, rng = self._level(self.set.slacks(examples), self.cost[examples]), self.rng if self.ties else None
+        level = self._level(self.set.slacks(examples), self.cost[examples])
         if number == 0:
             gold, paid = self.gold[mine], self.paid[mine]
             found = group.search(loss=True, level=level + self.gold_value(mine), rng=rng, block=block)
@@ -258,27 +309,26 @@ class CuttingPlane:
 
     # checkpoints
 
-    def arrays(self) -> tuple[Any, ...]:
-        """All that a next pass depends on, as flat arrays of numbers."""
+    def state(self) -> CutState:
+        """All that a next pass depends on."""
         gold = self.gold if self.examples.latent else None
-        held = () if gold is None else (gold.indptr, gold.indices, gold.data, self.paid)
-        return (*self.set.arrays(), self.best_weights, [self.best, self._gap], *held)
+        self._left = CutState(self.set.cuts(), self.best_weights, self.best, self._gap, gold, self.paid.copy())
+        return self._left
 
-    def restore(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        """Undo :meth:`arrays`; what does not fit these examples is refused before a kernel sees it."""
-        given = [np.zeros(0) if array is None else array for array in arrays]
-        wanted = 13 if self.examples.latent else 9
-        if len(given) != wanted:
-            raise DataError(f"a checkpoint of these examples has {wanted} arrays of cuts, this one {len(given)}")
-        self.set.restore(given[:7])
-        self.best_weights = check_numbers("weights", given[7], len(self.weights))
-        self.best, self._gap = map(float, check_numbers("figures", given[8], 2))
-        if self.examples.latent:
-            shape = (len(self.examples.given), len(self.weights) - 1)
-            self.gold, self.paid = (
-                as_rows(given[9], given[10], given[11], shape),
-                check_numbers("prices", given[12], shape[0]),
-            )
+    def read(self, arrays: Mapping[str, NDArray[Any]]) -> CutState:
+        """The state of a checkpoint; what does not fit these examples is refused before a kernel sees it."""
+        n = len(self.examples.given) if self.examples.latent else None
+        return CutState.read(arrays, len(self.cost), len(self.weights), n)
+
+    def go_on(self, state: CutState) -> bool:
+        """Let the next pass begin here; returns whether that is not where the last one ended."""
+        if state is self._left:
+            return False
+        self.set.restore(state.cuts)
+        self.best_weights, self.best, self._gap = state.best_weights.copy(), state.best, state.gap
+        if state.gold is not None:
+            self.gold, self.paid = state.gold, state.paid
+        return True
 
 
 def _widened(rows: Any) -> Any:

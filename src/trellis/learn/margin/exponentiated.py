@@ -12,31 +12,47 @@ after the other in random order; an η is halved until the dual does not get wor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
-from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import CuttingPlane
 from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
-from trellis.learn.margin.working_set import check_numbers
-from trellis.projection import Duals
+from trellis.loop.step import ArrayState, StepResult
 
 BLOCKS = 32
 """At most so many blocks of examples, each of which has weights u of its own."""
 HALVINGS = 30
 
 
-class ExponentiatedStep(MarginStep):
+@dataclass(frozen=True)
+class Exponents(ArrayState):
+    """Exponents u (n_blocks, n_weights) and c (n_blocks,) of each block, and its rate η."""
+
+    u: FloatArray
+    c: FloatArray
+    rate: FloatArray
+
+    ARRAYS: ClassVar = {
+        "u": ArrayOf(np.float64, ("blocks", "weights")),
+        "c": ArrayOf(np.float64, ("blocks",)),
+        "rate": ArrayOf(np.float64, ("blocks",), low=0.0),
+    }
+
+
+class ExponentiatedStep(MarginStep[Exponents]):
     """A pass over all blocks."""
 
     def __init__(self, solver: CuttingPlane) -> None:
-        super().__init__()
+        super().__init__(solver.weights)
         refuse_bounds(solver.weights.model, "exponentiated gradient")
         self.solver, self.group = solver, solver.examples.given
         if not callable(getattr(self.group.model, "_vector", None)):
@@ -47,27 +63,19 @@ class ExponentiatedStep(MarginStep):
         self.blocks = [self.group.batch.instances(low, high) for low, high in bounds]
         self.cost = [solver.cost[low:high] for low, high in bounds]
         self.gold = [solver.gold[low:high].T @ solver.cost[low:high] for low, high in bounds]
-        self.begin()
+        self._left: Exponents | None = None
 
-    def begin(self) -> None:
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> Exponents:
         n, k = len(self.blocks), len(self.group.model.weights_)
-        self.u, self.c = np.zeros((n, k)), np.zeros(n)
-        self.rate = np.full(n, 1.0 / max(float(self.solver.cost.sum()), 1.0))
-        self._recall()
+        rate = np.full(n, 1.0 / max(float(self.solver.cost.sum()), 1.0))
+        return Exponents(np.zeros((n, k)), np.zeros(n), rate)
 
-    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        if len(arrays) != 3:
-            raise DataError(f"a checkpoint of exponents has 3 arrays, this one {len(arrays)}")
-        u, self.c, self.rate = (
-            check_numbers("exponents", np.zeros(0) if array is None else array, size)
-            for array, size in zip(arrays, (self.u.size, len(self.c), len(self.rate)), strict=True)
-        )
-        self.u = u.reshape(self.u.shape)
-        self._recall()
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> Exponents:
+        return Exponents.read(arrays, blocks=len(self.blocks), weights=len(self.group.model.weights_))
 
-    def _recall(self) -> None:
+    def _recall(self, state: Exponents) -> None:
         """Each block's share of w and of the expected loss, from its exponents."""
-        found = [self._expect(b, self.u[b], self.c[b]) for b in range(len(self.blocks))]
+        found = [self._expect(b, state.u[b], state.c[b]) for b in range(len(self.blocks))]
         self.share, self.loss = np.array([share for share, _ in found]), np.array([loss for _, loss in found])
 
     def _expect(self, b: int, u: FloatArray, c: float) -> tuple[FloatArray, float]:
@@ -82,29 +90,29 @@ class ExponentiatedStep(MarginStep):
         expected = scale * model._vector(model.collect(part, q))
         return self.gold[b] - expected, float(cost @ loss.expect(q.at(loss.part)))
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
-        evaluations = 0
+    def run(self, gamma: float, state: Exponents, rng: np.random.Generator) -> StepResult:
+        if state is not self._left:
+            self._recall(state)
+        exponent, scale, rate, evaluations = state.u.copy(), state.c.copy(), state.rate.copy(), 0
         w = self.share.sum(axis=0)
-        for b in self.rng.permutation(len(self.blocks)).tolist():
+        for b in rng.permutation(len(self.blocks)).tolist():
             others = w - self.share[b]
             before = 0.5 * float(w @ w) - self.loss[b]
             for _ in range(HALVINGS):
-                eta = self.rate[b]
-                u, c = self.u[b] + eta * w, self.c[b] + eta
+                eta = rate[b]
+                u, c = exponent[b] + eta * w, scale[b] + eta
                 share, loss = self._expect(b, u, c)
                 moved = others + share
                 evaluations += 1
                 if 0.5 * float(moved @ moved) - loss <= before:
-                    self.u[b], self.c[b], self.share[b], self.loss[b], w = u, c, share, loss, moved
-                    self.rate[b] = 1.1 * eta
+                    exponent[b], scale[b], self.share[b], self.loss[b], w = u, c, share, loss, moved
+                    rate[b] = 1.1 * eta
                     break
-                self.rate[b] = 0.5 * eta
+                rate[b] = 0.5 * eta
         solver = self.solver
         solver.weights.take(np.append(w, 0.0))
         dual = float(self.loss.sum()) - 0.5 * float(w @ w)
         primal = solver.objective()
         settled = primal - dual <= solver.tol * abs(primal)
-        return self.done(dual, evaluations=evaluations, gap=primal - dual, settled=bool(settled))
-
-    def arrays(self) -> Sequence[Any]:
-        return self.u.ravel(), self.c, self.rate
+        self._left = Exponents(exponent, scale, rate)
+        return StepResult(None, dual, self._left, evaluations=evaluations, gap=primal - dual, settled=bool(settled))

@@ -18,10 +18,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import IndirectLearner, signs
-from trellis.models.arrays import ArrayOf
 
 METHODS = ("joint", "approximate", "two-stage")
 FIRST = "two_stage_weights"

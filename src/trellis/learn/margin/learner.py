@@ -14,11 +14,11 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.loop import Loop, Settings
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
-from trellis.learn.margin.steps import MarginStep, MarginTraining
+from trellis.learn.margin.steps import MarginStep
 from trellis.learn.prediction import Prediction, SavedLearner, accuracy
+from trellis.loop.loop import Loop, Settings
 from trellis.models.model import own_model
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
@@ -127,7 +127,7 @@ class MarginLearner(Prediction):
     def _run(
         self,
         weights: Weights,
-        step: MarginStep,
+        step: MarginStep[Any],
         batch: Any,
         *,
         dev: tuple[Any, Any] | None,
@@ -146,10 +146,11 @@ class MarginLearner(Prediction):
             self.bias_ = weights.bias
             return float(self.score(*dev))  # type: ignore[misc]
 
-        step.kept = self.checkpoint is not None
-        known = self._known(batch, constraints=[repr(one) for one in self.constraints]) if step.kept else None
+        known = None
+        if self.checkpoint is not None:
+            known = self._known(batch, constraints=[repr(one) for one in self.constraints])
         score: Callable[..., float] | None = None if dev is None else judge
-        run = Loop(MarginTraining(weights), step, settings, score=score, known=known).run(resume=resume)
+        run = Loop(step, settings, score=score, known=known).run(resume=resume)
         self.bias_ = weights.bias
         self._take_run(run)
         self.objective_ = run.history[-1].objective

@@ -9,26 +9,25 @@ A step is the learner's own (:class:`Rule`). The pass goes in one thread: each s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.constraints import Constraint
 from trellis.constraints import Rule as Stated
 from trellis.constraints.rows import Rows
+from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray
-from trellis.errors import DataError
-from trellis.learn.expectation import Expectation
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.group import best_outputs
 from trellis.learn.margin.scorer import refuse_bounds
 from trellis.learn.margin.steps import MarginStep
-from trellis.learn.margin.working_set import check_numbers
+from trellis.loop.step import ArrayState, StepResult
 from trellis.models.model import rows_of
-from trellis.projection import Duals
 from trellis.search import Plan, decode_kbest
 from trellis.search.prices import prices
 
@@ -48,6 +47,21 @@ class Moving:
         np.add.at(self.u, column, (self.n_steps - 1) * value)
 
 
+@dataclass(frozen=True)
+class PassState(ArrayState):
+    """Where a pass ended: w and u (n_weights,) of :class:`Moving`, and the number of steps."""
+
+    w: FloatArray
+    u: FloatArray
+    n_steps: int
+
+    ARRAYS: ClassVar = {
+        "w": ArrayOf(np.float64, ("weights",)),
+        "u": ArrayOf(np.float64, ("weights",)),
+        "n_steps": ArrayOf(np.int64, (), low=0),
+    }
+
+
 class Rule(ABC):
     """A step on one example; subclasses bring ``step``.
 
@@ -65,7 +79,7 @@ class Rule(ABC):
         return moving.w - moving.u / max(moving.n_steps, 1)
 
 
-class OnlineStep(MarginStep):
+class OnlineStep(MarginStep[PassState]):
     """A pass over examples whose outputs are all known.
 
     average : whether the model gets the average of the weights of all steps
@@ -84,7 +98,7 @@ class OnlineStep(MarginStep):
         beam: int = 50,
         value: Callable[[], float] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(weights)
         refuse_bounds(weights.model, "a step on one example")
         self.value = value
         self.weights, self.rule, self.average, self.shuffle, self.beam = weights, rule, average, shuffle, beam
@@ -97,27 +111,21 @@ class OnlineStep(MarginStep):
         self.gold = model.phi(batch, batch.labels).tocsr()
         paid = np.zeros(len(batch)) if rows is None else prices(rows, batch.labels)
         self.paid = np.where(np.isfinite(paid), paid, 0.0)
-        self.begin()
 
-    def begin(self) -> None:
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> PassState:
         first = self.weights.model.weights_
-        self.moving = Moving(first.copy(), np.zeros(len(first)))
+        return PassState(first.copy(), np.zeros(len(first)), 0)
 
-    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        if len(arrays) != 3:
-            raise DataError(f"a checkpoint of steps has 3 arrays, this one {len(arrays)}")
-        n = len(self.weights.model.weights_)
-        w, u, steps = (np.zeros(0) if array is None else array for array in arrays)
-        n_steps = int(check_numbers("steps", steps, 1, low=0)[0])
-        self.moving = Moving(check_numbers("weights", w, n), check_numbers("averages", u, n), n_steps)
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> PassState:
+        return PassState.read(arrays, weights=len(self.weights.model.weights_))
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+    def run(self, gamma: float, state: PassState, rng: np.random.Generator) -> StepResult:
         """One pass."""
-        moving, rule, model = self.moving, self.rule, self.weights.model
-        model.set_parameters({"weights": moving.w})
-        moving.w = model.weights_  # steps move the model's own weights
+        rule, model = self.rule, self.weights.model
+        model.set_parameters({"weights": state.w})
+        moving = Moving(model.weights_, state.u.copy(), int(state.n_steps))  # steps move the model's own weights
         n, lost = len(self.examples), 0.0
-        for i in (self.rng.permutation(n) if self.shuffle else np.arange(n)).tolist():
+        for i in (rng.permutation(n) if self.shuffle else np.arange(n)).tolist():
             part, plan = self.examples[i]
             features, loss = rivals(model, part, plan, rule.k, rule.augmented, self.beam)
             moving.n_steps += 1
@@ -126,14 +134,11 @@ class OnlineStep(MarginStep):
             gold = self.gold[i] if len(loss) == 1 else sparse.vstack([self.gold[i]] * len(loss), format="csr")
             lost += float(part.weights[0] * loss[0])
             rule.step(moving, gold - features, loss + self.paid[i], float(part.weights[0]))
-        moving.w = moving.w.copy()
+        left = PassState(moving.w.copy(), moving.u, moving.n_steps)
         if self.average:
             model.set_parameters({"weights": rule.average(moving)})
         objective = -lost if self.value is None else -self.value()
-        return self.done(objective, evaluations=n, settled=lost == 0.0 and not rule.augmented)
-
-    def arrays(self) -> Sequence[Any]:
-        return self.moving.w, self.moving.u, [self.moving.n_steps]
+        return StepResult(None, objective, left, evaluations=n, settled=lost == 0.0 and not rule.augmented)
 
 
 def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, beam: int) -> tuple[Any, FloatArray]:

@@ -111,7 +111,7 @@ class SSVM(MarginLearner):
         step = self._step(weights, batch)
         return self._run(weights, step, batch, dev=dev, resume=resume, warns=self.method != "subgradient")
 
-    def _step(self, weights: Weights, batch: Any) -> MarginStep:
+    def _step(self, weights: Weights, batch: Any) -> MarginStep[Any]:
         model, everything = weights.model, np.arange(len(batch))
         examples = self._examples(model, batch, everything, NONE, NONE, latent=False)
         solver = solver_of(self, weights, examples, C_binary=1.0, tol=self.tol)

@@ -10,117 +10,51 @@ value, which rises, and ``gap`` its distance to the primal; of the others it is 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray
-from trellis.engine import Placed
-from trellis.learn.checkpoint import Checkpoint
-from trellis.learn.expectation import Expectation
-from trellis.learn.margin.cutting_plane import CuttingPlane, Weights
-from trellis.projection import Duals
+from trellis.learn.margin.cutting_plane import CutState, CuttingPlane, Weights
+from trellis.loop.step import S, Step, StepResult
 
 
-class MarginTraining:
-    """What the loop trains: weights, from 0 or from those a model brings."""
+class MarginStep(Step[S]):
+    """A step that trains weights, from 0 or from those a model brings, and is not asked for statistics."""
 
     def __init__(self, weights: Weights) -> None:
         self.model, self._first = weights, weights.parameters()
 
-    @property
-    def supervised_parameters(self) -> dict[str, FloatArray]:
-        return self._first
-
-    def begin(self, start: str, rng: np.random.Generator, scale: float, free: Any) -> None:
+    def begin(self, start: str, rng: np.random.Generator, scale: float) -> None:
         self.model.set_parameters(self._first)
 
-    def update(self, statistics: Any, free: Any) -> None: ...
 
-    def log_prior(self) -> float:
-        return 0.0
-
-
-class MarginStep(ABC):
-    """What the steps have in common: no shards of free instances, random numbers, arrays for a checkpoint.
-
-    kept : whether rounds leave behind what a checkpoint needs
-    """
-
-    kept = False
-
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng()
-        self._left: Duals | None = None
-
-    @property
-    def placed(self) -> list[Placed[Any]]:
-        return []
-
-    def nothing(self, gamma: float) -> Duals:
-        return Duals.none()
-
-    def restore(self, run: Checkpoint) -> None:
-        """Go on with the random numbers and the state of a run, or of a new start, which has none yet."""
-        self.rng.bit_generator.state = run.rng_state
-        if run.duals is None:
-            self.begin()
-        elif run.duals is not self._left:
-            self.resume(run.duals.memory)
-
-    def snapshot(self) -> dict[str, Any]:
-        return {"rng_state": self.rng.bit_generator.state}
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Start anew."""
-
-    @abstractmethod
-    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        """Go on with what :meth:`arrays` gave."""
-
-    @abstractmethod
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
-        """A round."""
-
-    @abstractmethod
-    def arrays(self) -> Sequence[Any]:
-        """What a next round depends on beside the weights, as flat arrays: for a checkpoint."""
-
-    def done(self, objective: float, *, evaluations: int, gap: float = 0.0, settled: bool) -> Expectation:
-        """A round's outcome."""
-        left = [np.array(array, dtype=np.float64) for array in self.arrays()] if self.kept else []
-        self._left = Duals(np.zeros(0), (), tuple(left))
-        return Expectation(None, objective, None, None, {}, self._left, 0.0, evaluations, gap, settled=settled)
-
-
-class CuttingPlaneStep(MarginStep):
+class CuttingPlaneStep(MarginStep[CutState]):
     """A pass over a convex problem whose given outputs are all known."""
 
     def __init__(self, solver: CuttingPlane) -> None:
-        super().__init__()
+        super().__init__(solver.weights)
         self.solver = solver
         solver.give(*solver.examples.given.given())
 
-    def begin(self) -> None:
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> CutState:
         self.solver.clear()
+        return self.solver.state()
 
-    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        self.solver.restore(arrays)
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> CutState:
+        return self.solver.read(arrays)
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
-        self.solver.rng = self.rng
-        found = self.solver.advance()
-        cuts = len(self.solver.set)
-        return self.done(found.dual, evaluations=cuts, gap=found.gap, settled=found.settled)
+    def run(self, gamma: float, state: CutState, rng: np.random.Generator) -> StepResult:
+        self.solver.go_on(state)
+        found = self.solver.advance(rng)
+        return StepResult(
+            None, found.dual, self.solver.state(), evaluations=len(self.solver.set), gap=found.gap,
+            settled=found.settled,
+        )  # fmt: skip
 
-    def arrays(self) -> Sequence[Any]:
-        return self.solver.arrays()
 
-
-class LatentStep(MarginStep):
+class LatentStep(MarginStep[CutState]):
     """One outer round: hold what is not known at the best of w_t, solve, and look where the objective is.
 
     Q(w_{t+1}) ≤ A(w_{t+1}, w_t) ≤ A(w_t, w_t) = Q(w_t): w_t is among what the inner problem may answer, so the
@@ -136,7 +70,7 @@ class LatentStep(MarginStep):
     def __init__(
         self, solver: CuttingPlane, *, passes: int, tol: float, two_stage: bool, first: CuttingPlane | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(solver.weights)
         self.first = first
         self.convex = not len(solver.examples.positive) and not solver.examples.latent  # one round solves it
         self.solver, self.passes, self.tol, self.two_stage = solver, passes, tol, two_stage
@@ -144,56 +78,52 @@ class LatentStep(MarginStep):
         if len(solver.examples.given) and not solver.examples.latent:
             solver.give(*solver.examples.given.given())
 
-    def begin(self) -> None:
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> CutState:
         """The first weights: from the given outputs that are all known; or from a heuristic; or as they are."""
         solver = self.solver
-        solver.rng = self.rng
         solver.clear()
         self.value = np.inf
         if self.first is not None:
             self.first.clear()
-            self.first.rng = self.rng
             self.first.give(*self.first.examples.given.given())
-            self.first.solve(self.passes)
+            self.first.solve(self.passes, rng)
         fixed, solver.fixed = solver.fixed, True  # yes/no examples count only where they have a structure held
         if len(solver.examples.given) and not solver.examples.latent and not self.convex:
-            solver.solve(self.passes)
+            solver.solve(self.passes, rng)
         elif self.two_stage and not fixed:
-            self._hold(everything=True)
+            self._hold(rng, everything=True)
             solver.forget_value()
-            solver.solve(self.passes)
+            solver.solve(self.passes, rng)
             solver.clear()
         solver.fixed = fixed
+        return solver.state()
 
-    def resume(self, arrays: tuple[FloatArray | None, ...]) -> None:
-        self.solver.restore(arrays)
-        self.value = np.inf
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> CutState:
+        return self.solver.read(arrays)
 
-    def run(self, gamma: float, duals: Duals | None) -> Expectation:
+    def run(self, gamma: float, state: CutState, rng: np.random.Generator) -> StepResult:
         solver = self.solver
-        solver.rng = self.rng
+        if solver.go_on(state):
+            self.value = np.inf
         before = self.value if np.isfinite(self.value) else solver.objective()
-        self._hold(everything=solver.fixed)
+        self._hold(rng, everything=solver.fixed)
         solver.forget_value()
         if not solver.fixed and not self.convex:
             solver.best = before
-        solver.solve(self.passes)
+        solver.solve(self.passes, rng)
         self.value = solver.objective()
         fell = abs(before - self.value) if solver.fixed else before - self.value
         settled = self.convex or bool(fell <= self.tol * abs(before))
-        return self.done(-self.value, evaluations=len(solver.set), settled=settled)
+        return StepResult(None, -self.value, solver.state(), evaluations=len(solver.set), settled=settled)
 
-    def arrays(self) -> Sequence[Any]:
-        return self.solver.arrays()
-
-    def _hold(self, *, everything: bool = False) -> None:
+    def _hold(self, rng: np.random.Generator, *, everything: bool = False) -> None:
         """Structures at the model's weights: of outputs known in part, of positive and perhaps of negative examples."""
-        solver, rng = self.solver, self.rng if self.solver.ties else None
+        solver, drawn = self.solver, rng if self.solver.ties else None
         given, negative, positive = solver.examples.groups
         if solver.examples.latent:
-            found = given.search(known=True, rng=rng)
+            found = given.search(known=True, rng=drawn)
             solver.give(found.rows, -found.constant)
         if len(positive):
-            solver.hold(2, positive.search(rng=rng))
+            solver.hold(2, positive.search(rng=drawn))
         if everything and len(negative):
-            solver.hold(1, negative.search(rng=rng))
+            solver.hold(1, negative.search(rng=drawn))

@@ -12,21 +12,49 @@ upper bound: their distance is the duality gap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.errors import DataError
+from trellis.data.arrays import ArrayOf
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.learn.margin.kernels import dual_descent
+from trellis.loop.step import ArrayState
 
 Bounds = tuple[FloatArray, FloatArray]
 TURNS = 50
 """No more turns of sweeps than this at a time: new cuts are worth more than the last digits."""
 LIGHT = 4
 """Sweeps over the cuts with α > 0 alone, which are few, between two over all."""
+
+
+@dataclass(frozen=True)
+class Cuts(ArrayState):
+    """Cuts b − w · f and their α.
+
+    starts, columns, values : f (n_cuts, n_weights) as sparse rows;  bound : b;  alpha : α;  example : of each cut
+    total : Σ α f (n_weights,)
+    """
+
+    starts: IntArray
+    columns: LabelArray
+    values: FloatArray
+    bound: FloatArray
+    alpha: FloatArray
+    example: IntArray
+    total: FloatArray
+
+    ARRAYS: ClassVar = {
+        "bound": ArrayOf(np.float64, ("cuts",)),
+        "starts": ArrayOf(np.int64, ("cuts + 1",), offsets_of="entries"),
+        "columns": ArrayOf(np.int32, ("entries",), below="weights"),
+        "values": ArrayOf(np.float64, ("entries",)),
+        "alpha": ArrayOf(np.float64, ("cuts",), low=0.0),
+        "example": ArrayOf(np.int64, ("cuts",), below="examples"),
+        "total": ArrayOf(np.float64, ("weights",)),
+    }
 
 
 class WorkingSet:
@@ -144,21 +172,21 @@ class WorkingSet:
 
     # checkpoints
 
-    def arrays(self) -> tuple[Any, ...]:
-        """All of it as flat arrays of numbers."""
-        rows = self.rows
-        return rows.indptr, rows.indices, rows.data, self.bound, self.alpha, self.example, self._total
+    def cuts(self) -> Cuts:
+        """The cuts as they are now; sweeps do not change what this returns."""
+        n = self._start[-1]
+        return Cuts(
+            self._start, self._column[:n], self._value[:n], self.bound, self.alpha.copy(), self.example,
+            self._total.copy(),
+        )  # fmt: skip
 
-    def restore(self, arrays: Sequence[FloatArray]) -> None:
-        """Undo :meth:`arrays`."""
-        start, column, value, bound, alpha, example, total = arrays
-        n = len(bound)
-        rows = as_rows(start, column, value, (n, len(self.weights)))
-        self._start, self._column, self._value = rows.indptr.astype(np.int64), rows.indices, rows.data
+    def restore(self, cuts: Cuts) -> None:
+        """Take the cuts that :meth:`cuts` gave, or a checkpoint."""
+        self._start, self._column, self._value = cuts.starts, cuts.columns, cuts.values
+        self.bound, self.alpha, self.example = cuts.bound, cuts.alpha.copy(), cuts.example
+        rows = self.rows
         self._square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        self.bound, self.alpha = bound.copy(), check_numbers("α", alpha, n, low=0.0)
-        self.example = check_numbers("examples", example, n, low=0, high=len(self.cost) - 1).astype(np.int64)
-        self._set_total(check_numbers("weights", total, len(self.weights)))
+        self._set_total(cuts.total.copy())
         self._order_cuts()
 
 
@@ -169,20 +197,3 @@ def _room(array: Any, used: int, more: int) -> Any:
     larger = np.empty(max(2 * len(array), used + more), dtype=array.dtype)
     larger[:used] = array[:used]
     return larger
-
-
-def check_numbers(name: str, array: FloatArray, n: int, *, low: float = -np.inf, high: float = np.inf) -> FloatArray:
-    """A copy of an array of a checkpoint, if it has n entries in the range."""
-    if array.shape != (n,) or not np.all((array >= low) & (array <= high)):
-        raise DataError(f"the checkpoint's {name} are not {n} numbers from {low:g} to {high:g}")
-    return array.copy()
-
-
-def as_rows(start: FloatArray, column: FloatArray, value: FloatArray, shape: tuple[int, int]) -> Any:
-    """Sparse rows from the arrays of a checkpoint."""
-    n = len(value)
-    begin = check_numbers("starts of rows", start, shape[0] + 1, low=0, high=n).astype(np.int64)
-    columns = check_numbers("columns", column, n, low=0, high=shape[1] - 1).astype(np.int32)
-    if begin[0] != 0 or begin[-1] != n or np.any(np.diff(begin) < 0):
-        raise DataError("the checkpoint's rows do not follow each other")
-    return sparse.csr_matrix((value.copy(), columns, begin), shape=shape)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.bitext import Bitext, WordCodes, code_pairs
 from trellis.data.checks import check_list, is_list
 from trellis.data.ragged import FloatArray
@@ -35,7 +36,6 @@ from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
 from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
 from trellis.structures.kernels.align_work import Moves, Words

@@ -64,7 +64,11 @@ def add_scores(places, weights, score):
 
 @njit(nogil=True, cache=True)
 def label_pass(text, order, heads, labels, weights, squares, rate):
-    """One pass of AdaGrad steps on the likelihood; labels : (n_words,), −1 where unknown."""
+    """One pass of AdaGrad steps on the likelihood; labels : (n_words,), −1 where unknown.
+
+    Returns the log-likelihood of the labels, each at the weights that met it.
+    """
+    likelihood = 0.0
     places, score = np.empty(N_FEATURES, np.int64), np.zeros(weights.shape[1])
     for s in order:
         lo, n = text.offsets[s], text.offsets[s + 1] - text.offsets[s]
@@ -79,6 +83,7 @@ def label_pass(text, order, heads, labels, weights, squares, rate):
             for k in range(len(score)):
                 score[k] = math.exp(score[k] - top)
                 total += score[k]
+            likelihood += math.log(max(score[labels[lo + c]] / total, 1e-300))
             for k in range(len(score)):
                 score[k] = score[k] / total - (1.0 if k == labels[lo + c] else 0.0)
             for i in range(N_FEATURES):
@@ -87,6 +92,7 @@ def label_pass(text, order, heads, labels, weights, squares, rate):
                     g = score[k]
                     square[k] += np.float32(g * g)
                     row[k] -= np.float32(rate * g / math.sqrt(square[k]))
+    return likelihood
 
 
 @njit(nogil=True, cache=True)

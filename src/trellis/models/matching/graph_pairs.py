@@ -32,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Relations, SentenceGraph, bigram_likeness
 from trellis.models.matching.wordnet import WordNet, find_wordnet

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from trellis.data.arrays import ArrayOf, as_parameters
 from trellis.data.checks import check_list, is_list
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
-from trellis.models.arrays import ArrayOf, as_parameters
 from trellis.models.saving import SavedEstimator
 
 Pair = tuple[str, str]

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arc_keys import key_of
-from trellis.models.arrays import ArrayOf, check_arrays
 from trellis.models.kernels import segment_features as kernel
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, check_pairs, no_outputs
 from trellis.structures import Monotone, MonotoneParts

@@ -19,7 +19,7 @@ still rise in this E-step. With enough steps the residual goes to 0 and the answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -34,7 +34,7 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.storage import Storage, mapped_zeros, release_mapped
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.errors import DataError
-from trellis.projection.duals import CorpusProjection, Duals, put
+from trellis.projection.duals import CorpusProjection, KeyDuals, put
 from trellis.projection.kernels import sparse_chain, sparse_step
 from trellis.projection.local import LocalState
 from trellis.projection.shard import Item, ShardAnswer
@@ -184,11 +184,15 @@ class FewStepsProjector:
         shape = (len(self.slot_of), self.n_labels)
         return mapped_zeros(shape, kind) if self.is_on_disk else np.zeros(shape, kind)
 
-    def no_duals(self, gamma: float) -> Duals:
-        """θ = 0, rows as in ``slot_of``. ``memory`` holds what the steps remember: speed and γ, and thresholds."""
+    def no_duals(self, gamma: float) -> KeyDuals:
+        """θ = 0, rows as in ``slot_of``."""
         kind = np.float32 if self.block.strength / gamma <= LARGEST_SINGLE else np.float64
         levels = np.zeros((self.block.n_keys, self.n_labels), kind)
-        return Duals(np.zeros(0), (self._zeros(kind),), (np.ones(2), levels))
+        return KeyDuals(self._zeros(kind), levels, 1.0, 1.0)
+
+    def read_duals(self, arrays: Mapping[str, NDArray[Any]]) -> KeyDuals:
+        """Duals of a checkpoint, if they are of these rows and keys."""
+        return KeyDuals.read(arrays, self.no_duals(1.0))
 
     def run(
         self,
@@ -196,7 +200,7 @@ class FewStepsProjector:
         gamma: float = 1.0,
         *,
         then: Callable[[Any, ShardAnswer], T],
-        duals: Duals | None = None,
+        duals: KeyDuals | None = None,
         fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
         """Take steps; ``then(item, answer)`` is called on each shard's posterior at the last evaluation.
@@ -207,10 +211,9 @@ class FewStepsProjector:
             raise DataError("few_dual_steps needs γ > 0: leave it out for LP-EM")
         gamma, radius = check_gamma(gamma), self.block.strength / gamma
         duals = self.no_duals(gamma) if duals is None else duals
-        theta, (memory, level) = duals.sparsity[0], (duals.memory[0], duals.memory[1])
-        if memory is None or level is None or len(theta) != len(self.slot_of):
+        theta, level, speed, known = duals.theta, duals.level, duals.speed, duals.gamma
+        if len(theta) != len(self.slot_of):
             raise DataError("these duals are not of few_dual_steps over this corpus")
-        speed, known = memory.tolist()
         if known != gamma:
             # λ = γθ is what is carried from one γ to another.
             theta, level = theta * theta.dtype.type(known / gamma), level * level.dtype.type(known / gamma)
@@ -250,10 +253,9 @@ class FewStepsProjector:
             # Near the optimum the dual changes by less than what rounding θ does to it.
             rounding = 1e-13 * abs(value) + float(np.finfo(theta.dtype).eps) * (1.0 + pull)
             done = last and (evaluations >= self.most_steps or residual <= self.tolerance)
-        left = Duals(np.zeros(0), (theta,), (np.array([speed, gamma]), level))
         return CorpusProjection(
-            results, left, -gamma * (value - gap), residual, self.block.name, evaluations,
-            residual <= self.tolerance, gap, largest,
+            results, KeyDuals(theta, level, speed, gamma), -gamma * (value - gap), residual, self.block.name,
+            evaluations, residual <= self.tolerance, gap, largest,
         )  # fmt: skip
 
 

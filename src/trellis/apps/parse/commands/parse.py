@@ -51,7 +51,9 @@ def train(
 
     check_files({"trees": trees, "--dev": dev}, {"--save": save})
     held = None if dev is None else _read(dev)
-    parser = Parser(max_iter=passes, min_count=min_count, bits=bits, random_state=seed).fit(_read(trees))
+    parser = Parser(max_iter=passes, min_count=min_count, bits=bits, random_state=seed, verbose=not quiet).fit(
+        _read(trees)
+    )
     parser.save(save)
     left_out = parser.arcs_.n_left_out_
     if left_out and not quiet:

@@ -50,7 +50,7 @@ def train(
     held = None if dev is None else list(read_conllu(dev))
     sentences = list(read_conllu(text))
     need_text(text, sentences)
-    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine).fit(sentences)
+    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine, verbose=not quiet).fit(sentences)
     tagger.save(save)
     if held is not None:
         typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")

@@ -19,7 +19,7 @@ trellis.errors.DataError: pair_label must hold numbers from 0 to 1, but has 2
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,17 @@ def as_parameters(table: Mapping[str, ArrayOf], given: Mapping[str, Any], **size
         if name not in given:
             raise UnknownNameError("parameter", name, given)
     return check_arrays(table, {name: np.array(given[name], dtype=of.dtype) for name, of in table.items()}, **sizes)
+
+
+def split_arrays(arrays: Mapping[str, NDArray[Any]], prefixes: Sequence[str]) -> dict[str, dict[str, NDArray[Any]]]:
+    """The arrays of each prefix, without it; an array with none of the prefixes is refused."""
+    found: dict[str, dict[str, NDArray[Any]]] = {prefix: {} for prefix in prefixes}
+    for name, array in arrays.items():
+        prefix = next((one for one in prefixes if name.startswith(one)), None)
+        if prefix is None:
+            raise DataError(f"it has an array {name!r}, which belongs to nothing in it")
+        found[prefix][name.removeprefix(prefix)] = array
+    return found
 
 
 def _size(size: str | int, sizes: Mapping[str, int]) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trellis.data.files import FilePath, numbered_lines, writing
+from trellis.data.hints import check_hints
 from trellis.errors import DataError
-from trellis.models.hints import check_hints
 
 
 @dataclass(frozen=True)

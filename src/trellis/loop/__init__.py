@@ -1,0 +1,8 @@
+"""The training loop that every learner and every model's own ``fit`` uses; it knows no model."""
+
+from trellis.loop.history import History, Round
+from trellis.loop.loop import Loop, Settings
+from trellis.loop.schedule import Anneal
+from trellis.loop.step import ArrayState, State, Step, StepResult
+
+__all__ = ["Anneal", "ArrayState", "History", "Loop", "Round", "Settings", "State", "Step", "StepResult"]
