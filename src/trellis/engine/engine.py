@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from trellis.data.batch import Batch
@@ -104,13 +104,27 @@ def _fields(one: Any) -> tuple[Field[Any], ...]:
 
 def run_shard(function: Callable[..., T], shard: Shard, *arguments: Any) -> T:
     """Call the function for one shard, with errors that name the shard."""
-    try:
+    with naming(shard):
         return function(*arguments)
-    except TrellisError as error:
-        error.add_note(f"in {shard}")
-        raise
-    except Exception as error:
-        raise ShardError(f"{shard} failed: {type(error).__name__}: {error}", instances=shard.numbers) from error
+
+
+@dataclass(frozen=True)
+class naming:  # noqa: N801
+    """A context in which errors name the shard.
+
+    It is a class, since a context made of a generator lets StopIteration pass.
+    """
+
+    shard: Shard
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, TrellisError):
+            error.add_note(f"in {self.shard}")
+        elif isinstance(error, Exception):
+            what = f"{self.shard} failed: {type(error).__name__}: {error}"
+            raise ShardError(what, instances=self.shard.numbers) from error
 
 
 def numbered(n: int) -> list[Shard]:

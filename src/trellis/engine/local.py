@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from trellis.data.storage import release_mapped
 from trellis.engine.blas import blas_at_one_thread
-from trellis.engine.engine import I, Placed, R, Work, numbered, run_shard
+from trellis.engine.engine import I, Placed, R, Work, naming, numbered, run_shard
 from trellis.engine.memory import keep_freed_memory
 from trellis.engine.shards import Shard
 
@@ -58,6 +58,22 @@ class Held(Placed[I]):
             yield result
 
 
+class HeldHere(Held[I]):
+    """Items that are worked on in the calling thread."""
+
+    def run(self, work: Work[R], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[R]:
+        keep_freed_memory()
+        with blas_at_one_thread():
+            for number, shard in enumerate(self.shards):
+                with naming(shard):
+                    more = () if own is None else (own[number],)
+                    result, state = work(parameters, self.items[number], self.states[number], *more)
+                self.states[number] = state
+                if number % BETWEEN == 0:
+                    release_mapped()
+                yield result
+
+
 @dataclass(frozen=True)
 class SerialEngine(Local):
     """Runs each shard in the calling thread, when its result is asked for.
@@ -71,5 +87,8 @@ class SerialEngine(Local):
         with blas_at_one_thread():
             for shard in shards:
                 yield run_shard(function, shard, shard)
+
+    def place(self, items: Sequence[I], shards: Sequence[Shard] | None = None) -> HeldHere[I]:
+        return HeldHere(self, items, numbered(len(items)) if shards is None else shards)
 
     n_workers = 1

@@ -132,6 +132,7 @@ class CCM(CCMPrediction):
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None) -> Self:
         """Train a model like the one given; ``dev`` as in :meth:`CoDL.fit`."""
+        self._check_types()
         self._check_settings(dev)
         compile_ahead(f"train-{self.method}")
         training = self._training(X, y, sample_weight)

@@ -122,6 +122,7 @@ class CoDL(CCMPrediction):
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None, resume: bool = False) -> Self:
         """Train a model like the one given; the score on ``dev`` = (X, y) of each round goes into the history and
         changes nothing else."""
+        self._check_types()
         self._check_settings(dev)
         compile_ahead("train-codl")
         training = self._training(X, y, sample_weight)

@@ -156,7 +156,8 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
         plain = gamma == 1.0 and free and getattr(model, "copies", 1) == 1  # q of several views is no view's own
         then = Collect(bare(model), plain, self.likelihood, self.alpha, len(rows.names))
         try:
-            outcome = self.project(gamma, state, then, warn=warn, fold=operator.iadd)
+            scores = partial(scores_of, bare(model))
+            outcome = self._projection(warn)(scores, gamma, then=then, duals=state, fold=operator.iadd)
         except InfeasibleError as error:
             if error.instances and len(self.training.labelled_batch):
                 number = int(self.training.free[error.instances[0]])
@@ -175,10 +176,12 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
     ) -> CorpusProjection[T]:
         """Posteriors of all shards of the free instances, handed to ``then``; ``fold`` as in ``Projector.run``."""
         scores = partial(scores_of, bare(self.training.model))
-        if self.few is not None:
-            found: CorpusProjection[T] = self.few.run(scores, gamma, then=then, duals=duals, fold=fold)
-            return found
-        return self.projector.run(scores, gamma, then=then, duals=duals, warn=warn, fold=fold)
+        found: CorpusProjection[T] = self._projection(warn)(scores, gamma, then=then, duals=duals, fold=fold)
+        return found
+
+    def _projection(self, warn: bool) -> Callable[..., CorpusProjection[Any]]:
+        """The solver's function over all shards."""
+        return partial(self.projector.run, warn=warn) if self.few is None else self.few.run
 
     def _assemble(self, outcome: CorpusProjection[Sums], gamma: float, plain: bool) -> StepResult:
         objective, statistics = -outcome.value, None

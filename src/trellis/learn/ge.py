@@ -278,6 +278,7 @@ class GE(ProjectedPrediction):
         resume: bool = False,
     ) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides which round is kept."""
+        self._check_types()
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__)
         training = self._training(X, y, sample_weight, learned=self.start == "model")

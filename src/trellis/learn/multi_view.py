@@ -165,6 +165,7 @@ class MultiView(ProjectedPrediction):
         X : a list of the instances as each view sees them (the same text for two taggers with different features)
         y : labels, None where unknown; with ``maps`` a list of such labels, one a view
         """
+        self._check_types()
         self._check_settings()
         model: Any = Views([own_model(one, learned=False) for one in self.models], self.maps)
         batch = self._weighted(model.encode(X, y, sample_weight, fit=True))

@@ -152,6 +152,7 @@ class UEM(ProjectedPrediction):
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None, resume: bool = False) -> Self:
         """Train a model like the one given; ``dev`` is (X, y) whose score decides when to stop and what is kept."""
+        self._check_types()
         self._check_settings(dev)
         if self.patience is not None and dev is None:
             raise DataError("patience watches a development metric: give dev=(X, y) to fit")

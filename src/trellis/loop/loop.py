@@ -127,7 +127,7 @@ class Loop:
 
     def _resumed(self) -> Checkpoint | None:
         if self.settings.checkpoint is None:
-            raise DataError("resume continues from a checkpoint: name its file, checkpoint=path")
+            raise DataError("resume continues from a checkpoint: name its file, such as UEM(..., checkpoint=path)")
         run = read_checkpoint(self.settings.checkpoint, self.known, self.step)
         if run is not None:
             self.step.model.set_parameters(run.parameters)

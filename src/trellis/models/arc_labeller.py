@@ -80,6 +80,7 @@ class ArcLabeller(SavedEstimator):
     def fit(self, batch: Batch, relations: Sequence[Sequence[str | None] | None], words: Vocabulary) -> Self:
         """batch : with heads for labels;  relations : of its words, None where unknown;  words : those that are
         frequent"""
+        self._check_types()
         self._check_settings()
         flat = [r for own, n in zip(relations, batch.lengths, strict=True) for r in (own or [None] * int(n))]
         if len(flat) != batch.n_slots:

@@ -27,9 +27,10 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive
 from trellis.errors import DataError, UnknownNameError
+from trellis.loop import Step
 from trellis.models.arc_keys import text_of
 from trellis.models.arc_pass import ArcPass
-from trellis.models.fitting import Dev, run_rounds
+from trellis.models.fitting import Dev
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
@@ -226,6 +227,7 @@ class ArcParser(TreeModel, LogLinearModel):
         Sentences of more than 2,000 words are left out. ``n_left_out_`` counts all that are.
         To learn from known heads and from sentences without trees as well, give the model to a learner.
         """
+        self._check_types()
         batch = self._encode_any(X, y, sample_weight)
         kept = self._usable(batch)
         kept = kept[batch.lengths[kept] <= MOST_WORDS]
@@ -235,15 +237,12 @@ class ArcParser(TreeModel, LogLinearModel):
                 "no sentence has a whole tree of this kind, and fit trains on such alone; to learn from known heads "
                 "use a learner of trellis.learn with this model"
             )
-        batch = batch.take(kept)
-        if self.solver == "lbfgs":
-            self._fit_given(batch, dev, resume)
-            return self
+        return self._train(batch.take(kept), dev, resume)
+
+    def _step(self, batch: Batch) -> Step[Any]:
         if self.solver == "margin" and not self.projective:
             raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
-        score = None if dev is None else lambda _: float(self.score(*dev))
-        run_rounds(self, ArcPass(self, batch), batch, score, resume)
-        return self
+        return super()._step(batch) if self.solver == "lbfgs" else ArcPass(self, batch)
 
     def encode(self, X: Any, y: Heads | None = None, weights: Any = None, fit: bool = False) -> Batch:
         batch = super().encode(X, y, weights, fit)

@@ -296,6 +296,7 @@ class CRF(LogLinearModel, SequenceModel):
 
         To learn from partly labelled and unlabelled text as well, give the model to a learner.
         """
+        self._check_types()
         y = check_label_lists(y)
         sentences, labels, _ = _unpacked(X, y)
         complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
@@ -311,8 +312,7 @@ class CRF(LogLinearModel, SequenceModel):
         names = self._learn_label_names(X, y)
         whole = OnDemand(len(complete), lambda number: sentences[complete[number]])
         batch = self._encode(whole, [labels[i] for i in complete], weights, {}, names)
-        self._fit_given(batch, dev, resume)
-        return self
+        return self._train(batch, dev, resume)
 
     # one file
 

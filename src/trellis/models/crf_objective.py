@@ -22,7 +22,7 @@ from scipy import sparse
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
-from trellis.engine import Additive, Piece, Placed, summed
+from trellis.engine import Additive, Piece, Placed
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -229,10 +229,6 @@ class ShardFeatures:
         total = float(batch.weights @ q.log_partition)
         return CRFStatistics(pairs, counts.sum(axis=0), start, stop, of_features, total)
 
-    def expectations(self, weights: FloatArray) -> CRFStatistics:
-        """Expected counts under the model itself."""
-        return self.collect(self.scores(weights).infer(weights=self.batch.weights))
-
 
 def _distinct_rows(matrix: Any) -> tuple[Any, IntArray]:
     """The distinct rows of a sparse matrix, in order of appearance, and which of them each row is."""
@@ -266,7 +262,8 @@ def features_of(batch: Batch, layout: Layout) -> Any:
 
 def expectations(given: tuple[Layout, FloatArray], item: Piece, state: Any) -> tuple[Any, Any]:
     """Expected counts of a shard under the model itself, at given weights."""
-    return features_of(item.data, given[0]).expectations(given[1]), state
+    own = features_of(item.data, given[0])
+    return own.collect(own.scores(given[1]).infer(weights=item.data.weights)), state
 
 
 class CRFObjective:
@@ -276,9 +273,10 @@ class CRFObjective:
         self.shards, self.counts, self.layout = shards, counts, layout
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        if not any(len(placed) for placed in self.shards):
+        total: Any = None
+        for placed in self.shards:
+            for found in placed.run(expectations, (self.layout, weights)):
+                total = found if total is None else total + found
+        if total is None:
             return -float(self.counts @ weights), -self.counts
-        total: Any = summed(
-            found for placed in self.shards for found in placed.run(expectations, (self.layout, weights))
-        )
         return total.log_partition - float(self.counts @ weights), total.vector(self.layout) - self.counts

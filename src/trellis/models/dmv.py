@@ -246,6 +246,7 @@ class DMV(TreeModel):
 
     def fit(self, X: Any, y: Heads | None = None, sample_weight: Any = None) -> Self:
         """Supervised: count in the sentences whose trees are known, and projective."""
+        self._check_types()
         batch = self.encode(X, y, sample_weight, fit=True)
         whole = batch.take(np.flatnonzero(batch.complete))
         kept = whole.take(np.flatnonzero(self.uniform(whole).score(whole.labels) > -np.inf))

@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import cache, wraps
+from functools import cache
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -38,11 +38,6 @@ class Estimator:
     >>> Threshold(at=2).get_params(), Threshold().set_params(at=3)
     ({'at': 2}, Threshold(at=3))
     """
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if "fit" in vars(cls):
-            cls.fit = _checking(cls.fit)  # type: ignore[attr-defined]
 
     @classmethod
     def _parameter_defaults(cls) -> dict[str, Any]:
@@ -87,7 +82,10 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _check_types(self) -> None:
-        """Refuse constructor arguments that are not of the type of their hint; learners check constraints."""
+        """Refuse constructor arguments that are not of the type of their hint; learners check constraints.
+
+        Every ``fit`` begins with it.
+        """
         own = _hints(type(self))  # type: ignore[arg-type]
         for name, value in self.get_params(deep=False).items():
             if name not in own or name == "constraints" or isinstance(value, np.random.Generator):
@@ -129,17 +127,6 @@ class Estimator:
             target_tags=TargetTags(required=False),
             input_tags=InputTags(two_d_array=False),
         )
-
-
-def _checking(fit: Callable[..., E]) -> Callable[..., E]:
-    """``fit`` that begins by checking the types of the settings."""
-
-    @wraps(fit)
-    def checked(self: Any, *arguments: Any, **more: Any) -> E:
-        self._check_types()
-        return fit(self, *arguments, **more)
-
-    return checked
 
 
 @cache

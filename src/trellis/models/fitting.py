@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +17,6 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Piece, threads_for
 from trellis.errors import DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
-from trellis.loop.checkpoint import Checkpoint
 from trellis.models.gaussian import AdaGrad
 from trellis.models.lbfgs import Descent, Objective, descend
 
@@ -31,14 +30,12 @@ Dev = tuple[Any, Any] | None
 """Instances and their labels that a run is judged on, (X, y)."""
 
 
-def run_rounds(
-    model: Any, step: Step[Any], batch: Any, score: Callable[[Any], float] | None, resume: bool
-) -> Checkpoint:
-    """Train a model by its own settings; its ``history_``, ``n_iter_`` and ``converged_`` are those of the run.
+def loop_of(model: Any, step: Step[Any], batch: Any, dev: Dev) -> Loop:
+    """The loop with a model's own settings.
 
     batch : what is learned from; a checkpoint is resumed with the same alone
     """
-    if model.patience is not None and score is None:
+    if model.patience is not None and dev is None:
         raise DataError("patience watches a development metric: give dev=(X, y) to fit")
     known = None
     if model.checkpoint is not None:
@@ -50,9 +47,7 @@ def run_rounds(
         checkpoint=model.checkpoint, checkpoint_every=model.checkpoint_every, verbose=model.verbose,
         title=model.title,
     )  # fmt: skip
-    run = Loop(step, settings, score=score, known=known).run(resume=resume)
-    model.history_, model.n_iter_, model.converged_ = run.history, len(run.history), run.converged
-    return run
+    return Loop(step, settings, score=None if dev is None else lambda _: float(model.score(*dev)), known=known)
 
 
 class DescentStep(Step[Descent]):

@@ -540,6 +540,7 @@ class HMM(FreeWeights, SequenceModel):
         part; what is unknown is left out and not inferred. To learn from unlabelled text as well, give the model
         to a learner.
         """
+        self._check_types()
         batch = self.encode(X, y, sample_weight, fit=True)
         if not np.any(batch.labels >= 0):
             raise DataError(

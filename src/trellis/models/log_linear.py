@@ -13,9 +13,10 @@ from trellis.data.arrays import ArrayOf, as_parameters
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
-from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, summed
+from trellis.engine import Engine, Piece, Placed, engine_for, place_batch
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
-from trellis.models.fitting import AdaGradStep, DescentStep, Dev, run_rounds
+from trellis.loop import Step
+from trellis.models.fitting import AdaGradStep, DescentStep, Dev, loop_of
 from trellis.models.gaussian import check_l2, minimise_penalised, penalised
 from trellis.models.lbfgs import Descent, Objective
 from trellis.models.saving import SavedEstimator
@@ -79,7 +80,12 @@ class LogLinearModel(SavedEstimator):
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
             given = (bare, weights)
-            total = summed(found for placed in shards for found in placed.run(_expectations, given))
+            total: Any = None
+            for placed in shards:
+                for found in placed.run(_expectations, given):
+                    total = found if total is None else total + found
+            if total is None:
+                return -float(counts @ weights), -counts
             return total.log_partition - float(counts @ weights), self._vector(total) - counts
 
         return value_and_gradient
@@ -160,24 +166,27 @@ class LogLinearModel(SavedEstimator):
     def _set_weights(self, weights: FloatArray) -> None:
         self.weights_ = weights
 
-    def _fit_given(self, batch: Batch, dev: Dev = None, resume: bool = False) -> None:
+    def _train(self, batch: Batch, dev: Dev, resume: bool) -> Self:
         """Train on a batch whose labels are all known, with the solver that was chosen."""
-        score = None if dev is None else lambda _: float(self.score(*dev))
+        run = loop_of(self, self._step(batch), batch, dev).run(resume=resume)
+        self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
+        if isinstance(run.state, Descent):
+            self.n_iter_, self.objective_ = max(run.state.rounds, 1), run.state.objective
+            if not run.converged:
+                warnings.warn(
+                    f"L-BFGS stopped after {run.state.rounds} rounds before it converged; raise max_iter or tol",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        return self
+
+    def _step(self, batch: Batch) -> Step[Any]:
+        """A round of the solver that was chosen."""
         if self.solver == "adagrad":
-            run_rounds(self, AdaGradStep(self, batch), batch, score, resume)
-            return
+            return AdaGradStep(self, batch)
         shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
         loss = self._objective(shards.total(_count_given, self.bare()), [shards])
-        run = run_rounds(
-            self, DescentStep(self, penalised(loss, self.l2, self._free()), self.tol), batch, score, resume
-        )
-        self.n_iter_, self.objective_ = max(run.state.rounds, 1), run.state.objective
-        if not run.converged:
-            warnings.warn(
-                f"L-BFGS stopped after {run.state.rounds} rounds before it converged; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        return DescentStep(self, penalised(loss, self.l2, self._free()), self.tol)
 
     def _check_training(self) -> None:
         check_l2(self.l2)

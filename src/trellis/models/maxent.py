@@ -172,5 +172,5 @@ class MaxEnt(LogLinearModel, TabularModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, dev: Dev = None, resume: bool = False) -> Self:
         """Supervised training on the rows whose label is known; the score on ``dev`` = (X, y) decides which round is
         kept."""
-        self._fit_given(self._labelled(X, y, sample_weight), dev, resume)
-        return self
+        self._check_types()
+        return self._train(self._labelled(X, y, sample_weight), dev, resume)

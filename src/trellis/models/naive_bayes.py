@@ -143,6 +143,7 @@ class NaiveBayes(TabularModel):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Supervised: count the rows whose label is known."""
+        self._check_types()
         batch = self._labelled(X, y, sample_weight)
         self.update(self.collect(batch, self.uniform(batch).certain(batch.labels)))
         return self

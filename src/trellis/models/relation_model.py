@@ -302,6 +302,7 @@ class RelationModel(SavedEstimator):
 
     def fit(self, X: Iterable[RelatedText], y: Any = None) -> Self:
         """Supervised training on the sentences of which everything is known."""
+        self._check_types()
         from trellis.engine import SerialEngine, place_batch
 
         if y is not None:

@@ -189,7 +189,3 @@ class SegmentFeatures:
         ends = [start, stop] if layout.ends else []
         others = np.concatenate([q.edge_counts.ravel(), *ends, weight @ q.again, q.length_counts.ravel()])
         return SegmentStatistics(pairs, others, float(batch.weights @ q.log_partition))
-
-    def expectations(self, weights: FloatArray) -> SegmentStatistics:
-        """Expected counts under the model itself."""
-        return self.collect(self.scores(weights).infer(weights=self.batch.weights))

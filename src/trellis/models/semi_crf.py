@@ -62,6 +62,14 @@ class SemiCRF(CRF):
         Number of instances per stochastic step.
     random_state : int or None, default=None
         Seed of the order of sentences in stochastic steps.
+    patience : int or None, default=None
+        With ``dev`` data, stop after this many rounds without a better score.
+    checkpoint : path or None, default=None
+        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
+    checkpoint_every : int, default=10
+        Rounds between checkpoints.
+    verbose : bool, default=False
+        Show progress.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it. None means one thread and -1 all cores.
     engine : str, Engine or None, default=None

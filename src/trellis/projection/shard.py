@@ -97,7 +97,9 @@ class ShardRows:
         tilted = self._tilt(scores.apply(self.rows.mask), gamma, theta, sparsity, weights)
         local = None
         if len(self.local) or self.rows.implicit:
-            local = self._project(tilted, state, asked)
+            rows, start = self._rows_for(tilted, state, asked)
+            project_rows, own = self._solver(tilted, rows, asked)
+            local = self._settled(tilted, rows, project_rows(tilted, rows, start, own), state, asked)
             state = state if self.rows.implicit else local.reliable_start(self.local.rows)
             q, values = local.posterior, local.value
         else:
@@ -113,16 +115,22 @@ class ShardRows:
             sparsity=tuple(q.at(parts) for parts in self.sparse),
         )
 
-    def _project(self, tilted: Structure, state: LocalState, asked: Asked) -> LocalSolution:
-        """Solve the local rows; implicit ones are written out where no fast path reads them as they are."""
-        rows = self.local
-        if self.rows.implicit and self._fast(rows, tilted, asked) is None:
-            rows = LocalRows(rows.rows.written_out())
-        start = state if rows is self.local else LocalState(np.zeros(len(rows)))
-        local = self._solve(tilted, rows, start, asked)
+    def _rows_for(self, tilted: Structure, state: LocalState, asked: Asked) -> tuple[LocalRows, LocalState]:
+        """The local rows, and where to start; implicit ones are written out where no fast path reads them."""
+        if not self.rows.implicit or self._fast(self.local, tilted, asked) is not None:
+            return self.local, state
+        rows = LocalRows(self.local.rows.written_out())
+        return rows, LocalState(np.zeros(len(rows)))
+
+    def _settled(
+        self, tilted: Structure, rows: LocalRows, local: LocalSolution, state: LocalState, asked: Asked
+    ) -> LocalSolution:
+        """The solution, with what did not converge solved again."""
         rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
         if rescue and rows.rows.implicit and len(tilted) <= MOST_RESCUED:
-            return self._project(tilted, state, replace(asked, generic=True))
+            asked = replace(asked, generic=True)
+            rows, start = self._rows_for(tilted, state, asked)
+            return self._settled(tilted, rows, self._solve(tilted, rows, start, asked), state, asked)
         if rescue and not rows.rows.implicit:
             local = self._rescue(tilted, rows, local, asked)
             lost = np.flatnonzero(local.ending != solver.CONVERGED)
@@ -150,11 +158,15 @@ class ShardRows:
         fast = None if asked.generic else fast_path(tilted.kind)
         return fast if fast is not None and fast.takes(rows.rows) else None
 
-    def _solve(self, tilted: Structure, rows: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+    def _solver(self, tilted: Structure, rows: LocalRows, asked: Asked) -> tuple[Any, Asked]:
+        """The function that solves these rows, and what it is asked."""
         fast = self._fast(rows, tilted, asked)
-        project_rows = lock_step.project_rows if fast is None else fast.project_rows
         at = self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None
-        found: LocalSolution = project_rows(tilted, rows, state, replace(asked, at=at))
+        return lock_step.project_rows if fast is None else fast.project_rows, replace(asked, at=at)
+
+    def _solve(self, tilted: Structure, rows: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+        project_rows, own = self._solver(tilted, rows, asked)
+        found: LocalSolution = project_rows(tilted, rows, state, own)
         return found
 
     def _wanted(self, asked: Asked) -> IntArray:

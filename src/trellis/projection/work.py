@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.errors import InfeasibleError
-from trellis.projection.diagnosis import explain
+from trellis.projection.diagnosis import explaining
 from trellis.projection.local import Asked, LocalState
 from trellis.projection.shard import Item, ShardAnswer
 from trellis.structures.structure import Structure
@@ -33,6 +32,11 @@ class Ask:
     asked: Asked
     theta: FloatArray
     curvature: bool = False
+
+    def of(self, item: Item, state: LocalState, at: IntArray | None = None) -> tuple[Structure, LocalState, Asked]:
+        """A shard's scores, where its solver starts, and what it is asked."""
+        start = LocalState(state.theta / self.asked.gamma, state.curvature)
+        return self.scores_of(item.data), start, replace(self.asked, weights=item.weights, at=at)
 
     def moved(self, theta: FloatArray, curvature: bool = False) -> Ask:
         return replace(self, theta=theta, curvature=curvature)
@@ -69,7 +73,9 @@ class Finished:
 
 def evaluate(ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, ...]) -> tuple[Evaluated, LocalState]:
     """Value and gradient of a shard at coupling and l1/linf duals, the local rows solved."""
-    answer = answer_of(ask, item, state, blocks, None)
+    scores, start, own = ask.of(item, state)
+    with explaining(scores, item.rows.rows):
+        answer = item.rows.evaluate(scores, ask.theta, blocks, start, own)
     wanted = ask.curvature and len(item.rows.coupling)
     covariance = item.rows.coupling_covariance(answer, item.weights) if wanted else None
     return Evaluated(answer.value, answer.coupling, answer.sparsity, covariance), _kept(answer.state, ask.asked.gamma)
@@ -80,7 +86,9 @@ def finish(
 ) -> tuple[tuple[Any, Finished], LocalState]:
     """The shard's posterior at the solution, handed on."""
     gamma = asked.ask.asked.gamma
-    answer = answer_of(asked.ask, item, state, blocks, None if asked.at is None else asked.at(item))
+    scores, start, own = asked.ask.of(item, state, None if asked.at is None else asked.at(item))
+    with explaining(scores, item.rows.rows):
+        answer = item.rows.evaluate(scores, asked.ask.theta, blocks, start, own)
     local, end = answer.local, Finished(answer.value, 0.0, -1, 0)
     kept = answer.state
     if local is not None and len(local.residual):
@@ -88,22 +96,6 @@ def finish(
         end = Finished(answer.value, float(local.residual[worst]), worst, int(local.evaluations.sum()))
         kept = LocalState(local.theta, kept.curvature)
     return (asked.then(item, answer), end), _kept(kept, gamma)
-
-
-def answer_of(
-    ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, ...], at: IntArray | None
-) -> ShardAnswer:
-    """What a shard answers to a pass; its conflicts are explained."""
-    scores = ask.scores_of(item.data)
-    start = LocalState(state.theta / ask.asked.gamma, state.curvature)
-    try:
-        found: ShardAnswer = item.rows.evaluate(
-            scores, ask.theta, blocks, start, replace(ask.asked, weights=item.weights, at=at)
-        )
-        return found
-    except InfeasibleError as error:
-        explain(error, scores, item.rows.rows)
-        raise
 
 
 def _kept(state: LocalState, gamma: float) -> LocalState:

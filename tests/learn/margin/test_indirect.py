@@ -100,7 +100,7 @@ def test_the_convex_problem_with_positive_structures_held_is_solved(power):
     solver.give(*groups[0].given())
     held = groups[2].search()
     solver.hold(2, held)
-    solver.solve(300)
+    solver.solve(300, np.random.default_rng(0))
     chosen = model.decode(groups[2].batch, groups[2].outputs()[0])  # w was 0 when they were held
     model.reset()
     chosen = model.decode(groups[2].batch, groups[2].outputs()[0])

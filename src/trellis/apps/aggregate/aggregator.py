@@ -109,6 +109,7 @@ class Aggregator(SavedEstimator):
 
     def fit(self, X: Iterable[Any], y: object = None) -> Self:
         """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
+        self._check_types()
         self._check_settings()
         texts = voted_texts(X)
         if not any(len(text) for text in texts):

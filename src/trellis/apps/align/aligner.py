@@ -154,6 +154,7 @@ class Aligner(SavedEstimator):
 
         hints : for each pair, links (i, j) that a person or another aligner gave
         """
+        self._check_types()
         self._train(pairs, hints)
         return self
 

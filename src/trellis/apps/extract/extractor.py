@@ -180,6 +180,7 @@ class Extractor(SavedEstimator):
         unlabelled : more texts, which may come one by one;  dev : accuracy on these goes into the history
         without : names of rules that are left out
         """
+        self._check_types()
         self._check_settings()
         without = check_names(without, "without")
         self._take_rules(ExtractionRules.read(self.rules, self.rules_path, self.files))

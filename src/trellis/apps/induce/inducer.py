@@ -126,6 +126,7 @@ class Inducer(Estimator):
 
         Labelled sentences make the start; without any the start is random.
         """
+        self._check_types()
         self._check_settings()
         X = _as_lists(X) if y is not None else self._coded(X)
         compile_ahead(f"induce-{self.method}")

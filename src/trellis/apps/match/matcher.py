@@ -143,6 +143,7 @@ class Matcher(SavedEstimator):
 
     def fit(self, X: Iterable[Pair], z: Any = None) -> Self:
         """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match."""
+        self._check_types()
         self._check_settings()
         pairs = check_pairs(X)
         if z is None:

@@ -89,6 +89,7 @@ class Parser(ScoresTrees, SavedEstimator):
 
         Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
         """
+        self._check_types()
         trees = [s for s in as_sentences(X) if len(s)]
         self._check_whole(label_passes=0)
         text, heads = tagged(trees), [heads_of(s) for s in trees]

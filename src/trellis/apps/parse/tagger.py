@@ -76,6 +76,7 @@ class Tagger(SavedEstimator):
         X : sentences, or lists of words.
         y : the tags of each sentence, in place of those that the sentences have.
         """
+        self._check_types()
         text = [s for s in as_sentences(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")

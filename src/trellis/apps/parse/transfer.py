@@ -103,6 +103,7 @@ class Transfer(TreeTask):
 
     def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
+        self._check_types()
         self._check_settings()
         return self.fit_pairs(self.best_pairs(usable_pairs(source, target, links, self.longest)))
 

@@ -64,6 +64,7 @@ class TreeInducer(TreeTask):
 
     def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
+        self._check_types()
         self._check_settings()
         given = as_sentences(X)
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]

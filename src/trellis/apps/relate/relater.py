@@ -148,6 +148,7 @@ class Relater(SavedEstimator):
 
         Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
         """
+        self._check_types()
         self._check_settings()
         if self.method != "uem" and self.gamma != type(self).gamma:
             raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")

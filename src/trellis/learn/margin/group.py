@@ -192,7 +192,11 @@ def search_shard(ask: Ask, item: Searched, state: Any, own: tuple[FloatArray | N
         scores = scores.clamp(part.labels)
     parts = scores.parts
     loss = parts.hamming(part.labels) if ask.loss else None
-    outputs, paid = best_outputs(scores if loss is None else loss.add_to(scores), item.plan, ask.beam, rng)
+    searched = scores if loss is None else loss.add_to(scores)
+    if item.plan is None:
+        outputs, paid = searched.argmax(rng).outputs, np.zeros(len(scores))
+    else:
+        outputs, paid = best_outputs(searched, item.plan, ask.beam, rng)
     plain = scores.score(outputs)
     constant = -paid if loss is None else loss.of(outputs) - paid
     value = plain + constant

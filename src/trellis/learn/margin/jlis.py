@@ -109,6 +109,7 @@ class JLIS(IndirectLearner):
 
         sample_weight : of the instances of X, then of X';  dev : (X, y) whose score decides which round is kept
         """
+        self._check_types()
         if X is not None and y is None:
             raise DataError("X comes with outputs y; examples with answers go into binary=(X, z)")
         if binary is not None and not (isinstance(binary, tuple | list) and len(binary) == 2):

@@ -95,6 +95,7 @@ class LatentSSVM(IndirectLearner):
         resume: bool = False,
     ) -> Self:
         """Learn from outputs that are known in part; the score on ``dev`` = (X, y) decides which round is kept."""
+        self._check_types()
         if y is None:
             raise DataError("there are no labels in y to learn from; what is not known of them is None")
         return self._fit((X, y), (None, None), sample_weight, dev, resume)

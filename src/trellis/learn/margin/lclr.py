@@ -132,6 +132,7 @@ class LCLR(IndirectLearner):
         resume: bool = False,
     ) -> Self:
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
+        self._check_types()
         self._check_settings(dev)
         first = getattr(self.model, "weights_", None)
         if self.start == "model" and first is None:

@@ -102,6 +102,7 @@ class SSVM(MarginLearner):
         resume: bool = False,
     ) -> Self:
         """Learn from instances whose labels are all known; the score on ``dev`` = (X, y) decides which pass is kept."""
+        self._check_types()
         self._check_settings(dev)
         compile_ahead(type(self.model).__name__)
         model, batch = self._begin(X, y, sample_weight)

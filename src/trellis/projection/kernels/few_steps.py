@@ -186,6 +186,8 @@ class FewStepsProjector:
 
     def no_duals(self, gamma: float) -> KeyDuals:
         """θ = 0, rows as in ``slot_of``."""
+        if gamma == 0.0:
+            raise DataError("few_dual_steps needs γ > 0: leave it out for LP-EM")
         kind = np.float32 if self.block.strength / gamma <= LARGEST_SINGLE else np.float64
         levels = np.zeros((self.block.n_keys, self.n_labels), kind)
         return KeyDuals(self._zeros(kind), levels, 1.0, 1.0)
@@ -207,10 +209,8 @@ class FewStepsProjector:
 
         duals : of the round before
         """
-        if gamma == 0.0:
-            raise DataError("few_dual_steps needs γ > 0: leave it out for LP-EM")
-        gamma, radius = check_gamma(gamma), self.block.strength / gamma
         duals = self.no_duals(gamma) if duals is None else duals
+        gamma, radius = check_gamma(gamma), self.block.strength / gamma
         theta, level, speed, known = duals.theta, duals.level, duals.speed, duals.gamma
         if len(theta) != len(self.slot_of):
             raise DataError("these duals are not of few_dual_steps over this corpus")
