@@ -196,7 +196,7 @@ def test_constraints_say_what_they_mean_and_refuse_what_has_no_meaning():
     assert agree.code() == "forward.links == backward.links"
     assert agree.describe() == (
         "For every two words the probability of a link in the forward direction is equal to the probability of a link "
-        "in the backward direction, at a price of 2 a unit of violation (L1)."
+        "in the backward direction, with a penalty of 2 per unit of violation (L1)."
     )
     assert BIJECTIVE[0].code() == "forward.links(source=each) <= 1"
     with pytest.raises(ConstraintError, match="source=each"):

@@ -118,7 +118,7 @@ def test_constraints_on_arcs_say_what_they_are():
     said = (arcs(head=tag == "VERB", child=tag == "NOUN").per("corpus") >= 2).describe()
     assert said == (
         "Over the corpus the expected number of arcs from a word where the upos is 'VERB' to a word where the upos is "
-        "'NOUN' is at least 2, strictly."
+        "'NOUN' is at least 2, as a hard constraint."
     )
     assert repr(arcs(head=root, child=tag == "VERB") >= 1) == "arcs(head=root, child=(column('upos') == 'VERB')) >= 1"
 

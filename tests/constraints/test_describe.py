@@ -31,83 +31,89 @@ from trellis.constraints import (
 )
 
 SENTENCES: list[tuple[Any, str]] = [
-    (count("VERB") >= 1, "In every sentence the expected count of VERB is at least 1, strictly."),
+    (count("VERB") >= 1, "In every sentence the expected count of VERB is at least 1, as a hard constraint."),
     (
         (count("A", "B") <= 2).slack(0.5, "l2"),
         "In every sentence the expected count of A or B is at most 2, up to a violation of 0.5 (L2).",
     ),
     (
         count("VERB").per("corpus") <= 0.2 * count().per("corpus"),
-        "Over the corpus the expected count of VERB is at most 0.2 times the number of tokens, strictly.",
+        "Over the corpus the expected count of VERB is at most 0.2 times the number of tokens, as a hard constraint.",
     ),
     (
         share("VERB").per("corpus").between(0.1, 0.2).penalty(3),
         "Over the corpus the expected share of VERB among tokens is between 0.1 and 0.2, "
-        "at a price of 3 a unit of violation (L1).",
+        "with a penalty of 3 per unit of violation (L1).",
     ),
-    (starts("TITLE") <= 1, "In every sentence the expected number of TITLE segments is at most 1, strictly."),
+    (
+        starts("TITLE") <= 1,
+        "In every sentence the expected number of TITLE segments is at most 1, as a hard constraint.",
+    ),
     (
         word.isin("pp.", "pages").implies(label("PAGES")).learned(),
         "At every token, if the word is 'pp.' or 'pages' then the label is PAGES, "
-        "at a price learned from labelled data.",
+        "with a penalty learned from labelled data.",
     ),
     (
         transitions(where=~word.matches(r"^\W$")) == 0,
         "In every sentence the expected number of label changes after a token where the word does not match ^\\W$ "
-        "is exactly 0, strictly.",
+        "is exactly 0, as a hard constraint.",
     ),
     (
         position.first.implies(label("AUTHOR", "EDITOR")),
-        "At every token, if the token is the first then the label is AUTHOR or EDITOR, strictly.",
+        "At every token, if the token is the first then the label is AUTHOR or EDITOR, as a hard constraint.",
     ),
     (
         (label("B") & ~(word == "x")).implies(previous("A") | position.last),
         "At every token, if the label is B and the word is not 'x' then the label before is A "
-        "or the token is the last, strictly.",
+        "or the token is the last, as a hard constraint.",
     ),
-    (~(label("A") & label("B")), "At every token, the label is not A or the label is not B, strictly."),
+    (~(label("A") & label("B")), "At every token, the label is not A or the label is not B, as a hard constraint."),
     (
         (preceding(word == "in") & following(column("pos") == "N")).implies(label("A")),
         "At every token, if at the token before, the word is 'in' and at the token after, the pos is 'N' "
-        "then the label is A, strictly.",
+        "then the label is A, as a hard constraint.",
     ),
     (
         (position < 2).implies(~label("A")),
-        "At every token, if the token's position (counted from 0) is less than 2 then the label is not A, strictly.",
+        "At every token, if the token's position (counted from 0) is less than 2 then the label is "
+        "not A, as a hard constraint.",
     ),
-    (count("A").per(word) <= 3, "For every word the expected count of A is at most 3, strictly."),
+    (count("A").per(word) <= 3, "For every word the expected count of A is at most 3, as a hard constraint."),
     (
         few_labels_per(word, strength=32, min_count=10),
-        "For every word that occurs at least 10 times, few labels are used, at a price of 32 a label (L1/L∞).",
+        "For every word that occurs at least 10 times, few labels are used, with a penalty of 32 per label (L1/L∞).",
     ),
     (
         dictionary({"the": ["DET"]}),
-        "At every token, a word of the dictionary (1 entry) has one of its listed labels, strictly.",
+        "At every token, a word of the dictionary (1 entry) has one of its listed labels, as a hard constraint.",
     ),
-    (given(), "At every token, if a label is given by the data then the label is the one given, strictly."),
+    (given(), "At every token, if a label is given by the data then the label is the one given, as a hard constraint."),
     (
         trusted(column("guess"), at_least=0.9),
         "Over the corpus the expected share of right labels among those given by the guess column is at least 0.9, "
-        "strictly.",
+        "as a hard constraint.",
     ),
     (
         each_label(lambda L: starts(L) <= 1, "A", "B"),
-        "For every label L among A, B, in every sentence the expected number of L segments is at most 1, strictly.",
+        "For every label L among A, B, in every sentence the expected number of L segments is at "
+        "most 1, as a hard constraint.",
     ),
     (
         exists("A").implies(exists("B")),
-        "In every sentence that has a token where the label is A, the expected count of B is at least 1, strictly.",
+        "In every sentence that has a token where the label is A, the expected count of B is at "
+        "least 1, as a hard constraint.",
     ),
-    (exactly(2, "A"), "In every sentence the expected count of A is exactly 2, strictly."),
+    (exactly(2, "A"), "In every sentence the expected count of A is exactly 2, as a hard constraint."),
     (
         at_most(1, label("A") & previous("B")),
         "In every sentence the expected number of tokens where the label is A and the label before is B is at most 1, "
-        "strictly.",
+        "as a hard constraint.",
     ),
     (
         count("A") - 2 * count("B") + 1 >= 0,
         "In every sentence the expected count of A minus 2 times the expected count of B plus 1 "
-        "is at least 0, strictly.",
+        "is at least 0, as a hard constraint.",
     ),
 ]
 

@@ -73,9 +73,10 @@ def test_a_table_is_edited_and_fed_back(tmp_path: Path) -> None:
         str(tmp_path / "rules.toml"),
     )
     assert [c.describe() for c in rules] == [
-        "In the corpus the tokens where the word is 'the' are expected to be 95 % D, at a price of 2 a unit of "
+        "In the corpus the tokens where the word is 'the' are expected to be 95 % D, with a penalty of 2 per unit of "
         "violation (L2).",
-        "In the corpus the tokens where the word is 'My dog' are expected to be 50 % N, at a price of 2 a unit of "
+        "In the corpus the tokens where the word is 'My dog' are expected to be 50 % N, with a "
+        "penalty of 2 per unit of "
         "violation (L2).",
     ]
     assert dict(rules.files)  # the table goes into the model's file, as dictionaries do

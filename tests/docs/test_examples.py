@@ -29,11 +29,11 @@ def examples(monkeypatch):
 def test_the_demo_shows_that_constraints_help_and_leaves_a_page(capsys, tmp_path, examples):
     importlib.import_module("demo").main(tmp_path / "report.html")
     shown = capsys.readouterr().out
-    accuracy = [float(x) for x in re.findall(r"(?:hard EM|rules \(PR)\)\s+([0-9.]+)", shown)]
+    accuracy = [float(x) for x in re.findall(r"(?:hard EM|training \(PR)\)\s+([0-9.]+)", shown)]
     error = [float(x) for x in re.findall(r"(0\.[0-9]+)\n", "\n".join(re.findall(r"^   (?:EM|both).*\n", shown, re.M)))]
     assert len(accuracy) == 2
     assert accuracy[1] > accuracy[0] + 5
-    plain, default = map(float, re.findall(r"draws: PR ([0-9.]+), the default ([0-9.]+)", shown)[0])
+    plain, default = map(float, re.findall(r"HMM with PR ([0-9.]+), default ([0-9.]+)\.\n", shown)[0])
     assert default >= plain - 0.3
     assert len(error) == 2
     assert error[1] < error[0] / 2

@@ -168,7 +168,7 @@ def test_every_round_of_uem_rises_over_an_unknown_structure(constraints, gamma):
     learner.fit(TEXT)
     objective = np.array(learner.history_.objective)
     assert np.all(np.diff(objective) >= -1e-5 * (1.0 + np.abs(objective[:-1])))
-    hard = [c for c in constraints if c.strength.describe() == "strictly"]
+    hard = [c for c in constraints if c.strength.describe() == "as a hard constraint"]
     for constraint in hard:
         assert learner.history_[-1].violation[constraint.name] <= 1e-5
 

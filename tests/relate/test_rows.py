@@ -235,7 +235,8 @@ def test_rules_are_written_and_read_back():
     again = read_constraints(write_constraints(rules, TYPES))
     assert [c.code() for c in again] == [r.code() for r in rules]
     assert LIVES.describe() == (
-        "For every two mentions, if the relation is Live_In then the first is Peop and the second is Loc, strictly."
+        "For every two mentions, if the relation is Live_In then the first is Peop and the second "
+        "is Loc, as a hard constraint."
     )
 
 

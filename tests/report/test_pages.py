@@ -145,7 +145,7 @@ def test_a_relater_has_rules_and_what_they_changed():
     page = report(relater, texts)
     html = checked(page)
     assert headings(page)[:3] == ["30 sentences against gold", "What is known", "What the rules changed"]
-    assert "For every two mentions, if the relation is Live_In then the second is Loc, strictly." in html
+    assert "For every two mentions, if the relation is Live_In then the second is Loc, as a hard constraint." in html
 
 
 def test_a_matcher_has_pairs_side_by_side_and_mistakes():

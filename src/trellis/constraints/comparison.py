@@ -203,7 +203,7 @@ def at_least(n: int, atom: Rule | str) -> Comparison:
     Examples
     --------
     >>> at_least(2, "NOUN").describe()
-    'In every sentence the expected count of NOUN is at least 2, strictly.'
+    'In every sentence the expected count of NOUN is at least 2, as a hard constraint.'
     """
     return _atom(atom, n, "at_least") >= n
 
@@ -226,7 +226,7 @@ def at_most(n: int, atom: Rule | str) -> Comparison:
     Examples
     --------
     >>> at_most(2, "NOUN").describe()
-    'In every sentence the expected count of NOUN is at most 2, strictly.'
+    'In every sentence the expected count of NOUN is at most 2, as a hard constraint.'
     """
     return _atom(atom, n, "at_most") <= n
 
@@ -249,7 +249,7 @@ def exactly(n: int, atom: Rule | str) -> Comparison:
     Examples
     --------
     >>> exactly(1, "VERB").describe()
-    'In every sentence the expected count of VERB is exactly 1, strictly.'
+    'In every sentence the expected count of VERB is exactly 1, as a hard constraint.'
     """
     return _atom(atom, n, "exactly") == n
 
@@ -270,6 +270,6 @@ def exists(atom: Rule | str) -> Comparison:
     Examples
     --------
     >>> exists("VERB").describe()
-    'In every sentence the expected count of VERB is at least 1, strictly.'
+    'In every sentence the expected count of VERB is at least 1, as a hard constraint.'
     """
     return at_least(1, atom)

@@ -51,7 +51,7 @@ def count(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
     Examples
     --------
     >>> (count("VERB") >= 1).describe()
-    'In every sentence the expected count of VERB is at least 1, strictly.'
+    'In every sentence the expected count of VERB is at least 1, as a hard constraint.'
     """
     if len(labels) == 1 and isinstance(labels[0], Rule):
         return count(where=labels[0] if where is None else labels[0] & _where(where))
@@ -92,7 +92,7 @@ def share(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
     Examples
     --------
     >>> share("VERB").per("corpus").between(0.1, 0.2).describe()
-    'Over the corpus the expected share of VERB among tokens is between 0.1 and 0.2, strictly.'
+    'Over the corpus the expected share of VERB among tokens is between 0.1 and 0.2, as a hard constraint.'
     """
     over = _where(where)
     if not over.observed:
@@ -127,7 +127,7 @@ def starts(*labels: str | Iterable[str], where: Rule | None = None) -> Count:
     Examples
     --------
     >>> (starts("TITLE") <= 1).describe()
-    'In every sentence the expected number of TITLE segments is at most 1, strictly.'
+    'In every sentence the expected number of TITLE segments is at most 1, as a hard constraint.'
     """
     names = label_names(labels, "starts")
     if not names:
@@ -173,7 +173,7 @@ def transitions(
     Examples
     --------
     >>> (transitions(from_="TITLE", to="DATE") <= 0).describe()
-    'In every sentence the expected number of label changes from TITLE to DATE is at most 0, strictly.'
+    'In every sentence the expected number of label changes from TITLE to DATE is at most 0, as a hard constraint.'
     """
     rule = changed
     if from_ is not None:

@@ -84,7 +84,7 @@ def dictionary(
     Examples
     --------
     >>> dictionary({"the": "DET", "run": ["NOUN", "VERB"]}).describe()
-    'At every token, a word of the dictionary (2 entries) has one of its listed labels, strictly.'
+    'At every token, a word of the dictionary (2 entries) has one of its listed labels, as a hard constraint.'
     """
     allowed: dict[str, dict[str, None]] = {}
     if not isinstance(entries, Mapping):

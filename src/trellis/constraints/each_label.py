@@ -81,7 +81,7 @@ def each_label(
     --------
     >>> from trellis.constraints import starts
     >>> each_label(lambda L: starts(L) <= 1).describe()
-    'For every label L, in every sentence the expected number of L segments is at most 1, strictly.'
+    'For every label L, in every sentence the expected number of L segments is at most 1, as a hard constraint.'
     >>> each_label(lambda L: starts(L) <= 1, but="O").code()
     "each_label(lambda L: starts(L) <= 1, but=['O'])"
     """

@@ -46,7 +46,7 @@ class FewLabels(Constraint):
 
     def describe(self) -> str:
         text = self.statement()
-        return f"{text[0].upper()}{text[1:]}, at a price of {self.strength.amount:g} a label (L1/L∞)."
+        return f"{text[0].upper()}{text[1:]}, with a penalty of {self.strength.amount:g} per label (L1/L∞)."
 
     def blocks(self, context: Context) -> Sequence[SparsityBlock]:
         codes, strings = self.key.types(context)
@@ -79,7 +79,7 @@ def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> F
     Examples
     --------
     >>> few_labels_per(strength=32).describe()
-    'For every word, few labels are used, at a price of 32 a label (L1/L∞).'
+    'For every word, few labels are used, with a penalty of 32 per label (L1/L∞).'
     """
     if not (isinstance(key, Key) or callable(key)):
         raise ConstraintError(f"few_labels_per takes word, column(name) or a function of the word, got {key!r}")

@@ -106,7 +106,7 @@ def label(*names: str | Iterable[str]) -> Rule:
     Examples
     --------
     >>> previous("TITLE").implies(label("DATE", "PAGES")).describe()
-    'At every token, if the label before is TITLE then the label is DATE or PAGES, strictly.'
+    'At every token, if the label before is TITLE then the label is DATE or PAGES, as a hard constraint.'
     """
     return Label(some_names(names, "label"))
 
@@ -127,7 +127,7 @@ def previous(*names: str | Iterable[str]) -> Rule:
     Examples
     --------
     >>> previous("TITLE").implies(~label("PAGES")).describe()
-    'At every token, if the label before is TITLE then the label is not PAGES, strictly.'
+    'At every token, if the label before is TITLE then the label is not PAGES, as a hard constraint.'
     """
     return Previous(some_names(names, "previous"))
 

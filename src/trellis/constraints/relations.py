@@ -176,7 +176,7 @@ def relations(*names: str | Iterable[str], share: bool = False) -> Count:
     """The number of relations of these types; with ``share``, of all ordered pairs of mentions.
 
     >>> (relations("Kill").per("corpus") <= 30).describe()
-    'Over the corpus the expected number of Kill relations is at most 30, strictly.'
+    'Over the corpus the expected number of Kill relations is at most 30, as a hard constraint.'
     """
     chosen = relation(*names)
     listed, what = ", ".join(map(repr, chosen.names)), " or ".join(chosen.names)

@@ -66,7 +66,7 @@ def shares(targets: Mapping[str, float], where: Any = None) -> Shares:
     --------
     >>> from trellis.constraints import word
     >>> shares({"SPORT": 0.9, "OTHER": 0.1}, where=word == "goal").describe()
-    "In the corpus the tokens where the word is 'goal' are expected to be 90 % SPORT, 10 % OTHER, strictly."
+    "In the corpus the tokens where the word is 'goal' are expected to be 90 % SPORT, 10 % OTHER, as a hard constraint."
     """
     given: Any = targets
     if not isinstance(given, Mapping) or not given:

@@ -90,11 +90,11 @@ class Strength:
         """The tail of a sentence about the constraint."""
         norm = {Norm.L1: "L1", Norm.L2: "L2", Norm.LINF: "L∞"}[self.norm]
         return {
-            Kind.HARD: "strictly",
+            Kind.HARD: "as a hard constraint",
             Kind.SLACK: f"up to a violation of {self.amount:g} ({norm})",
-            Kind.PENALTY: f"at a price of {self.amount:g} a unit of violation ({norm})",
-            Kind.SQUARED: f"at a price of {self.amount / 2:g} times the squared violation",
-            Kind.LEARNED: "at a price learned from labelled data",
+            Kind.PENALTY: f"with a penalty of {self.amount:g} per unit of violation ({norm})",
+            Kind.SQUARED: f"with a penalty of {self.amount / 2:g} times the squared violation",
+            Kind.LEARNED: "with a penalty learned from labelled data",
         }[self.kind]
 
 

@@ -46,11 +46,12 @@ PIXELS = 1.25
 
 @dataclass
 class Page:
-    """A title, a line below it, and sections in order: (heading, HTML)."""
+    """A title, a line below it, a summary in sentences, and sections in order: (heading, HTML)."""
 
     title: str
     about: str
     sections: list[tuple[str, str]] = field(default_factory=list)
+    summary: list[str] = field(default_factory=list)
 
     def add(self, heading: str, *pieces: str) -> None:
         """A section, unless there is nothing in it."""
@@ -66,8 +67,12 @@ class Page:
             f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(self.title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<h1>{escape(self.title)}</h1>\n"
-            f'<p class="soft">{escape(self.about)}</p>\n<nav>{links}</nav>\n{body}\n</body>\n</html>\n'
+            f'<p class="soft">{escape(self.about)}</p>\n{self._summary()}<nav>{links}</nav>\n{body}\n</body>\n</html>\n'
         )
+
+    def _summary(self) -> str:
+        items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.summary)
+        return f"<ul>\n{items}</ul>\n" if items else ""
 
     def save(self, path: FilePath) -> None:
         """Write it, whole or not at all."""

@@ -24,6 +24,18 @@ from trellis.loop.history import History
 from trellis.report.history import plot_history
 from trellis.report.page import Page, picture, text
 
+VIOLATED = 0.01
+"""Violations that a summary mentions."""
+NEXT = {
+    "Extractor": "Next: fix rules that the labels violate, and label texts like those with errors.",
+    "Aligner": "Next: raise the threshold for precision, or lower it for recall.",
+    "Aggregator": "Next: check functions with a low accuracy, and the tokens with divided votes.",
+    "Relater": "Next: check rules that change correct answers.",
+    "Matcher": "Next: look at the least certain pairs, and label more like them.",
+    "UEM": "Next: weaken constraints that the labels violate; strengthen those without effect.",
+}
+"""What to do after reading the page, by class."""
+
 
 def history_section(page: Page, history: History | None) -> None:
     """Curves of a run, if there is one."""
@@ -65,8 +77,31 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
         raise DataError("there is no text to show the model on")
     page = kinds[kind](model, list(data), gold)
     kept = getattr(getattr(model, "ccm_", model), "history_", None)
-    history_section(page, kept if history is None else history)
+    history = kept if history is None else history
+    history_section(page, history)
+    page.summary = summary(page, kind, len(data), history)
     return page
+
+
+def summary(page: Page, kind: str, n: int, history: History | None) -> list[str]:
+    """What was trained, what to look at and what to do next, in sentences of at most 80 characters or so."""
+    said = [f"The page shows a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
+    if history is not None and len(history):
+        first, last = history[0], history[-1]
+        rounds = f"{len(history)} round{'s' * (len(history) != 1)}"
+        said.append(f"Training took {rounds}; the objective went from {first.objective:,.1f} to {last.objective:,.1f}.")
+        broken = {name: by for name, by in last.violation.items() if by > VIOLATED}
+        if broken:
+            name = max(broken, key=lambda one: broken[one])
+            said.append(f"The constraint violated most in the last round is '{name}', by {broken[name]:.3g}.")
+        elif last.violation:
+            said.append("All constraints held in the last round, within the tolerance of the projection.")
+    headings = [heading for heading, _ in page.sections]
+    if headings:
+        said.append(f"Look first at '{headings[0]}'" + (f", then at '{headings[1]}'." if headings[1:] else "."))
+    if kind in NEXT:
+        said.append(NEXT[kind])
+    return said
 
 
 def history_report(history: History, name: str) -> Page:

@@ -80,7 +80,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     ... at_least = 1
     ... ''')
     >>> [rule.describe() for rule in rules]
-    ['In every sentence the expected count of VERB is at least 1, strictly.']
+    ['In every sentence the expected count of VERB is at least 1, as a hard constraint.']
     """
     values = _parse(text, path)
     source = scan(text)
