@@ -61,8 +61,13 @@ class Placed(ABC, Generic[I]):
 
     def total(self, work: Work[R], parameters: Any = None, *, start: Any = None) -> R:
         """The sum of the results, added in order while they arrive; ``start`` is what it begins with."""
-        total: R = summed(self.run(work, parameters), start)
-        return total
+        total = start
+        for result in self.run(work, parameters):
+            total = result if total is None else total + result
+        if total is None:
+            raise DataError("there are no instances, so there is nothing to sum")
+        found: R = total
+        return found
 
 
 class Engine(Protocol):

@@ -28,6 +28,7 @@ from trellis.engine.compiling import compile_ahead
 from trellis.learn.labelling import ArgmaxStep, LabellingState
 from trellis.learn.prediction import CCMPrediction, Dev
 from trellis.learn.training import Training
+from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
 
 
@@ -126,7 +127,8 @@ class CoDL(CCMPrediction):
         self._check_settings(dev)
         compile_ahead("train-codl")
         training = self._training(X, y, sample_weight)
-        return self.train(training, score=None if dev is None else lambda: float(self.score(*dev)), resume=resume)
+        score = None if dev is None else lambda: float(self.score(*dev))
+        return self._trained(self._loop(training, None, score, None).run(resume=resume))
 
     def train(
         self,
@@ -134,13 +136,18 @@ class CoDL(CCMPrediction):
         *,
         rho: FloatArray | None = None,
         score: Callable[[], float] | None = None,
-        resume: bool = False,
         memory: object = None,
     ) -> Self:
         """Train the model of a training in place; ``rho`` are penalties that are learned already.
 
         memory : what the run may use, None: half of what is free; rules that take too much of it are kept on disk
         """
+        return self._trained(self._loop(training, rho, score, memory).run())
+
+    def _loop(
+        self, training: Training, rho: FloatArray | None, score: Callable[[], float] | None, memory: object
+    ) -> Loop:
+        """The rounds over a training; arguments as in :meth:`train`."""
         beta = None if training.use_labelled else self.beta
         training.check(needs_labels=False)
         rho = self._learned_penalties(training) if rho is None else rho
@@ -161,7 +168,10 @@ class CoDL(CCMPrediction):
             return 0.0 if score is None else score()
 
         known = None if self.checkpoint is None else self._known(training.batch, penalties=rho)
-        run = Loop(step, settings, score=None if score is None else judge, known=known).run(resume=resume)
+        return Loop(step, settings, score=None if score is None else judge, known=known)
+
+    def _trained(self, run: Checkpoint) -> Self:
+        """Itself, with what a run of the loop tells beside the model."""
         self._take(run.state.rho)
         self._take_run(run)
         return self

@@ -28,6 +28,7 @@ from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.online import StepwiseStep
 from trellis.learn.prediction import Dev, ProjectedPrediction
 from trellis.learn.training import STARTS, Training
+from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
 from trellis.loop.schedule import Gamma, gamma_at
 from trellis.projection import Duals
@@ -158,8 +159,8 @@ class UEM(ProjectedPrediction):
             raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         training = self._training(X, y, sample_weight, learned=self.start == "model")
-        score = None if dev is None else lambda: float(self.score(*dev))
-        return self.train(training, score=score, resume=resume)
+        loop = self._loop(training, None, None if dev is None else lambda: float(self.score(*dev)))
+        return self._trained(loop, loop.run(resume=resume))
 
     def train(
         self,
@@ -174,15 +175,24 @@ class UEM(ProjectedPrediction):
 
         step : an E-step over it that is compiled already, which has ``rows``;  score : the development metric
         """
+        loop = self._loop(training, step, score, keep_best)
+        return self._trained(loop, loop.run(resume=resume))
+
+    def _loop(self, training: Training, step: Any, score: Callable[[], float] | None, keep_best: bool = True) -> Loop:
+        """The rounds over a training; arguments as in :meth:`train`."""
         training.check(needs_labels=self.start == "labelled" or self.beta is not None)
         step = self.step_of(training) if step is None else step
         self.model_ = training.model
         known = None if self.checkpoint is None else self._known(training.batch, constraints=step.rows)
         metric = None if score is None else lambda _: score()
         settings = self._settings(keep_best, None if training.use_labelled else self.beta)
-        run = Loop(step, settings, score=metric, known=known).run(resume=resume)
+        return Loop(step, settings, score=metric, known=known)
+
+    def _trained(self, loop: Loop, run: Checkpoint) -> Self:
+        """Itself, with what a run of the loop tells beside the model."""
         self._take_run(run)
         self.duals_, self.objective_ = run.state, run.history[-1].objective
+        step: Any = loop.step
         self.pulls_ = run.state.pulls(step.projector.rows) if isinstance(run.state, Duals) else {}
         return self
 

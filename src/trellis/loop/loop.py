@@ -85,6 +85,8 @@ class Loop:
         run = self._begin(0) if run is None else run
         best = run.best
         while True:
+            if run.state is None:
+                run = replace(run, state=step.initial_state(settings.gamma_at(0), rng))
             unsolved: list[tuple[float, str]] = []
             of = "" if settings.n_init == 1 else f", start {run.restart + 1} of {settings.n_init}"
             with Progress(settings.title + of, settings.max_iter, settings.verbose) as progress:
@@ -135,16 +137,15 @@ class Loop:
         return run
 
     def _begin(self, restart: int) -> Checkpoint:
-        """Parameters to start from, in the model; and the state of a run of no rounds."""
+        """Parameters to start from, in the model; and a run of no rounds, whose step has no state yet."""
         settings, step = self.settings, self.step
         seed = settings.random_state
         first = np.random.default_rng(None if seed is None else [seed, restart])
         self.rng.bit_generator.state = first.bit_generator.state
         step.begin(settings.start, self.rng, settings.start_scale)
         supervised = None if settings.beta is None else step.supervised_parameters()
-        state = step.initial_state(settings.gamma_at(0), self.rng)
         parameters = step.model.parameters() if self.keeps else {}
-        return Checkpoint(restart, parameters, parameters, supervised, self.rng.bit_generator.state, state)
+        return Checkpoint(restart, parameters, parameters, supervised, self.rng.bit_generator.state, None)
 
     def _update(self, run: Checkpoint, found: StepResult, number: int) -> float:
         """M-step; the objective is that of the parameters which the step saw, or which it left behind."""

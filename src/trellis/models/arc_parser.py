@@ -237,7 +237,7 @@ class ArcParser(TreeModel, LogLinearModel):
                 "no sentence has a whole tree of this kind, and fit trains on such alone; to learn from known heads "
                 "use a learner of trellis.learn with this model"
             )
-        return self._train(batch.take(kept), dev, resume)
+        return self._trained(self._loop(batch.take(kept), dev).run(resume=resume))
 
     def _step(self, batch: Batch) -> Step[Any]:
         if self.solver == "margin" and not self.projective:

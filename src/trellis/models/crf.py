@@ -312,7 +312,7 @@ class CRF(LogLinearModel, SequenceModel):
         names = self._learn_label_names(X, y)
         whole = OnDemand(len(complete), lambda number: sentences[complete[number]])
         batch = self._encode(whole, [labels[i] for i in complete], weights, {}, names)
-        return self._train(batch, dev, resume)
+        return self._trained(self._loop(batch, dev).run(resume=resume))
 
     # one file
 

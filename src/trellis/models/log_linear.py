@@ -15,10 +15,11 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, Piece, Placed, engine_for, place_batch
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
-from trellis.loop import Step
+from trellis.loop import Loop, Step
+from trellis.loop.checkpoint import Checkpoint
 from trellis.models.fitting import AdaGradStep, DescentStep, Dev, loop_of
-from trellis.models.gaussian import check_l2, minimise_penalised, penalised
-from trellis.models.lbfgs import Descent, Objective
+from trellis.models.gaussian import check_l2, penalised
+from trellis.models.lbfgs import Descent, Objective, minimise
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Structure
 
@@ -112,10 +113,7 @@ class LogLinearModel(SavedEstimator):
                 f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
                 "came from"
             )
-        return self._minimise(self._vector(statistics), shards)
-
-    def _minimise(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Descent:
-        return self.lower(self._objective(counts, shards), max_iter=self.max_iter)
+        return self.lower(self._objective(self._vector(statistics), shards), max_iter=self.max_iter)
 
     # for objectives that are not likelihoods alone
 
@@ -135,9 +133,8 @@ class LogLinearModel(SavedEstimator):
 
     def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
-        found = minimise_penalised(
-            objective, self.weights_, l2=self.l2, max_iter=max_iter, tol=self.tol, free=self._free()
-        )
+        with_prior = penalised(objective, self.l2, self._free())
+        found = minimise(with_prior, self.weights_, max_iter=max_iter, tol=self.tol)
         self.weights_ = found.weights
         return found
 
@@ -166,9 +163,12 @@ class LogLinearModel(SavedEstimator):
     def _set_weights(self, weights: FloatArray) -> None:
         self.weights_ = weights
 
-    def _train(self, batch: Batch, dev: Dev, resume: bool) -> Self:
-        """Train on a batch whose labels are all known, with the solver that was chosen."""
-        run = loop_of(self, self._step(batch), batch, dev).run(resume=resume)
+    def _loop(self, batch: Batch, dev: Dev) -> Loop:
+        """Training on a batch whose labels are all known, with the solver that was chosen."""
+        return loop_of(self, self._step(batch), batch, dev)
+
+    def _trained(self, run: Checkpoint) -> Self:
+        """Itself, with what a run of :meth:`_loop` tells beside the weights."""
         self.history_, self.n_iter_, self.converged_ = run.history, len(run.history), run.converged
         if isinstance(run.state, Descent):
             self.n_iter_, self.objective_ = max(run.state.rounds, 1), run.state.objective

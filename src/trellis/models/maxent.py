@@ -173,4 +173,5 @@ class MaxEnt(LogLinearModel, TabularModel):
         """Supervised training on the rows whose label is known; the score on ``dev`` = (X, y) decides which round is
         kept."""
         self._check_types()
-        return self._train(self._labelled(X, y, sample_weight), dev, resume)
+        batch = self._labelled(X, y, sample_weight)
+        return self._trained(self._loop(batch, dev).run(resume=resume))

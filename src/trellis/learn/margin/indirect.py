@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set, Sized
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,7 @@ from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
 from trellis.learn.margin.scorer import sizes_of
 from trellis.learn.margin.steps import LatentStep
+from trellis.loop.loop import Loop
 
 STARTS = ("auto", "model")
 
@@ -53,14 +54,9 @@ class IndirectLearner(MarginLearner):
     def _answers(self, batch: Any, value: FloatArray) -> FloatArray:
         return value / (sizes_of(self.model_, batch) if self.normalised else 1.0) + self.bias_
 
-    def _fit(
-        self,
-        given: tuple[Any, Any],
-        asked: tuple[Any, Any],
-        sample_weight: Any,
-        dev: tuple[Any, Any] | None,
-        resume: bool,
-    ) -> Self:
+    def _loop_over(
+        self, given: tuple[Any, Any], asked: tuple[Any, Any], sample_weight: Any, dev: tuple[Any, Any] | None
+    ) -> Loop:
         """given : X and outputs of S, None for none;  asked : X and answers of B"""
         self._check_settings(dev)
         given, asked = (_held(given[0]), given[1]), (_held(asked[0]), asked[1])
@@ -84,7 +80,7 @@ class IndirectLearner(MarginLearner):
                 self, weights, self._examples(model, batch, complete, NONE, NONE, latent=False), **settings
             )
         step = LatentStep(solver, passes=self.inner_iter, tol=self.tol, two_stage=self.start == "model", first=first)
-        return self._run(weights, step, batch, dev=dev, resume=resume)
+        return self._loop(weights, step, batch, dev)
 
     def _check_settings(self, dev: Any = None) -> None:
         super()._check_settings(dev)

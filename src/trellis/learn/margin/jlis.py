@@ -115,4 +115,5 @@ class JLIS(IndirectLearner):
         if binary is not None and not (isinstance(binary, tuple | list) and len(binary) == 2):
             raise DataError("binary must be a pair (X, z) of examples and their answers, −1 or +1")
         asked = (None, None) if binary is None else tuple(binary)
-        return self._fit((X, y), asked, sample_weight, dev, resume)
+        loop = self._loop_over((X, y), asked, sample_weight, dev)
+        return self._trained(loop, loop.run(resume=resume))

@@ -98,4 +98,5 @@ class LatentSSVM(IndirectLearner):
         self._check_types()
         if y is None:
             raise DataError("there are no labels in y to learn from; what is not known of them is None")
-        return self._fit((X, y), (None, None), sample_weight, dev, resume)
+        loop = self._loop_over((X, y), (None, None), sample_weight, dev)
+        return self._trained(loop, loop.run(resume=resume))

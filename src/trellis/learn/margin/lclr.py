@@ -139,7 +139,8 @@ class LCLR(IndirectLearner):
             name = type(self.model).__name__
             raise DataError(f"start='model' begins with the model's weights, but this {name} has none: fit it first")
         self.first_weights_ = first.copy() if self.start == "model" and first is not None else None
-        return self._fit((None, None), (X, z), sample_weight, dev, resume)
+        loop = self._loop_over((None, None), (X, z), sample_weight, dev)
+        return self._trained(loop, loop.run(resume=resume))
 
     def _check_settings(self, dev: Any = None) -> None:
         super()._check_settings(dev)

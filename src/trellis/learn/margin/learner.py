@@ -18,6 +18,7 @@ from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep
 from trellis.learn.prediction import Prediction, SavedLearner, accuracy
+from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
 from trellis.models.model import own_model
 
@@ -124,22 +125,14 @@ class MarginLearner(Prediction):
         ]
         return Examples(groups[0], groups[1], groups[2], latent)
 
-    def _run(
-        self,
-        weights: Weights,
-        step: MarginStep[Any],
-        batch: Any,
-        *,
-        dev: tuple[Any, Any] | None,
-        resume: bool,
-        warns: bool = True,
-        keep_best: bool = True,
-    ) -> Self:
+    def _loop(
+        self, weights: Weights, step: MarginStep[Any], batch: Any, dev: tuple[Any, Any] | None, *, warns: bool = True
+    ) -> Loop:
         """The rounds."""
         settings = Settings(
             -np.inf, start="model", n_init=self.n_init, max_iter=self._rounds, tol=self.tol if warns else 0.0,
             random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
-            verbose=self.verbose, title=self.title, rises=False, keep_best=keep_best,
+            verbose=self.verbose, title=self.title, rises=False,
         )  # fmt: skip
 
         def judge(_: Any) -> float:
@@ -150,8 +143,11 @@ class MarginLearner(Prediction):
         if self.checkpoint is not None:
             known = self._known(batch, constraints=[repr(one) for one in self.constraints])
         score: Callable[..., float] | None = None if dev is None else judge
-        run = Loop(step, settings, score=score, known=known).run(resume=resume)
-        self.bias_ = weights.bias
+        return Loop(step, settings, score=score, known=known)
+
+    def _trained(self, loop: Loop, run: Checkpoint) -> Self:
+        """Itself, with what a run of :meth:`_loop` tells beside the model's weights."""
+        self.bias_ = loop.step.model.bias
         self._take_run(run)
         self.objective_ = run.history[-1].objective
         return self

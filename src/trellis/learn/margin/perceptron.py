@@ -97,7 +97,8 @@ class Perceptron(MarginLearner):
         step = OnlineStep(
             weights, batch, self.constraints, self._rule(), average=self.average, shuffle=self.shuffle, beam=self.beam
         )
-        return self._run(weights, step, batch, dev=dev, resume=resume)
+        loop = self._loop(weights, step, batch, dev)
+        return self._trained(loop, loop.run(resume=resume))
 
     def _rule(self) -> Rule:
         return PerceptronRule()

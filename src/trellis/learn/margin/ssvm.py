@@ -110,7 +110,8 @@ class SSVM(MarginLearner):
         self._refuse_unknown(batch)
         weights = Weights(model)
         step = self._step(weights, batch)
-        return self._run(weights, step, batch, dev=dev, resume=resume, warns=self.method != "subgradient")
+        loop = self._loop(weights, step, batch, dev, warns=self.method != "subgradient")
+        return self._trained(loop, loop.run(resume=resume))
 
     def _step(self, weights: Weights, batch: Any) -> MarginStep[Any]:
         model, everything = weights.model, np.arange(len(batch))
