@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trellis.apps.parse.parser import COLUMNS, tagged
+from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_text import strip
-from trellis.data.conllu import read_conllu
+from trellis.data.conllu import TREE, read_conllu
 from trellis.data.sentence import Sentence
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ def data(*parts: str) -> Path:
 
 def treebank(name: str) -> list[Sentence]:
     """The sentences of trees/NAME.conllu, with tags, heads and relations."""
-    return list(read_conllu(data("trees", f"{name}.conllu"), columns=COLUMNS))
+    return list(read_conllu(data("trees", f"{name}.conllu"), columns=TREE))
 
 
 def plain(sentences: list[Sentence], longest: int | None = None) -> tuple[list, list]:

@@ -5,7 +5,7 @@
 
 Rows: one chain, the rule "after A no B, at a penalty" at every token, and a count over all of them; all sizes have the
 same transition scores. Mentions: ``Relater.predict`` on one sentence. Lines: ``Extractor.predict`` and the
-probabilities of its fields, which is what ``trellis predict --json`` runs, and ``Tagger.predict``.
+probabilities of its fields, which is what ``trellis extract predict --json`` runs, and ``Tagger.predict``.
 
 Seconds are of CPU, which other programs on the machine change little: the fastest of a few runs for rows, one run for
 the others, after a warm-up at the first size. MB is the peak that Python and NumPy allocate (tracemalloc), in a run of

@@ -198,9 +198,10 @@ def predict(runs: Runs, n: int, folder: Path, work: Path, threads: int) -> None:
     model = work / "fields.trellis"
     if not model.exists():
         few = ["-l", str(work / "few.tsv"), "-u", str(work / "few.tsv"), "--save", str(model), "-q"]
-        timed([sys.executable, "-m", "trellis", "train", str(work / "rules.toml"), *few])
+        timed([sys.executable, "-m", "trellis", "extract", "train", str(work / "rules.toml"), *few])
     runs.trellis(
-        "predict", "-m", model, make_words(folder, n, work), "-o", work / "fields.tsv", "--force", "--threads", threads,
+        "extract", "predict", "-m", model, make_words(folder, n, work), "-o", work / "fields.tsv", "--force",
+        "--threads", threads,
         what="predict", size=n, labels=2, threads=threads,
     )  # fmt: skip
 
@@ -214,8 +215,8 @@ def train(runs: Runs, n: int, work: Path, threads: int, memory: str) -> None:
         out.writelines(line for _ in range(-(-n // size)) for line in lines)
     for what, given in (("train", memory), ("train, on disk", TIGHT)):
         runs.trellis(
-            "train", CITATIONS / "rules.toml", "-l", CITATIONS / "few.tsv", "-u", text, "--save", work / what, "-q",
-            "--model-kind", "hmm", "--threads", threads, "--memory", given,
+            "extract", "train", CITATIONS / "rules.toml", "-l", CITATIONS / "few.tsv", "-u", text,
+            "--save", work / what, "-q", "--model-kind", "hmm", "--threads", threads, "--memory", given,
             what="train", size=n, labels=13, threads=threads, memory=given,
         )  # fmt: skip
     compare(work / "train", work / "train, on disk")

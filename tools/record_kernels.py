@@ -24,7 +24,7 @@ EXAMPLES = ROOT / "examples"
 CITATIONS = EXAMPLES / "citations"
 PEOPLE = EXAMPLES / "people"
 MODEL = "{folder}/fields.trellis"
-TRAIN = f"trellis train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --save {MODEL}"
+TRAIN = f"trellis extract train {CITATIONS}/rules.toml -l {CITATIONS}/few.tsv -u {CITATIONS}/text.txt --save {MODEL}"
 ALIGN = "trellis align -i {folder}/pairs.txt -o {folder}/links"
 INDUCE = "trellis induce {folder}/words.txt -k 5 --rounds 6 --frequent 2 --force -o {folder}/tags.tsv"
 TEXT = 'text = [line.split() for line in open("{folder}/words.txt")]\n'
@@ -42,7 +42,7 @@ USES = {
     "align": f"{ALIGN} --save {{folder}}/align.trellis",
     "align-model": f"{ALIGN} --model {{folder}}/align.trellis",
     "train-codl": f"{TRAIN} --method codl",
-    "predict": f"trellis predict -m {MODEL} {CITATIONS}/text.txt -o {{folder}}/out.tsv",
+    "predict": f"trellis extract predict -m {MODEL} {CITATIONS}/text.txt -o {{folder}}/out.tsv",
     "train-hard-em": f"{TRAIN} --method hard-em",
     "train-supervised": f"{TRAIN} --method supervised",
     "train-pr": f"{TRAIN} --method pr",

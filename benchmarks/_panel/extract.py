@@ -21,7 +21,7 @@ from trellis.data.columns import read_columns
 from trellis.data.sentence import Sentence
 
 TITLE = "extraction: token accuracy (field F1)"
-OURS = "trellis train"
+OURS = "trellis extract train"
 BASELINES = ("python-crfsuite", "CRF without rules", "HMM without rules")
 LOWER_IS_BETTER = False
 DRAWS = {5: 5, 10: 5, 20: 5, 50: 3, 200: 2}
@@ -98,16 +98,16 @@ def scores(options: Options) -> Iterator[Score]:
 def by_command(
     corpus: Corpus, few: list[Sentence], many: list[Sentence], *settings: str, rules: Path | None = None
 ) -> tuple[float, float]:
-    """``trellis train``, ``predict`` and ``evaluate`` on files."""
+    """``trellis extract train``, ``predict`` and ``evaluate`` on files."""
     with folder() as path:
         _write(path / "few.tsv", few)
         _write(path / "gold.tsv", corpus.judged)
         _write(path / "text.tsv", [Sentence(one.words) for one in many])
         run(
-            "train", rules or corpus.rules, "--labelled", path / "few.tsv", "--unlabelled", path / "text.tsv",
-            "--save", path / "model", "--quiet", *settings,
+            "extract", "train", rules or corpus.rules, "--labelled", path / "few.tsv", "--unlabelled",
+            path / "text.tsv", "--save", path / "model", "--quiet", *settings,
         )  # fmt: skip
-        run("predict", "--model", path / "model", path / "gold.tsv", "-o", path / "out.tsv", "--quiet")
+        run("extract", "predict", "--model", path / "model", path / "gold.tsv", "-o", path / "out.tsv", "--quiet")
         return _evaluated(path)
 
 

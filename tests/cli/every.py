@@ -34,10 +34,10 @@ MODELS = {
 
 RUNS = {
     "align": "align -s s -t t --rounds 1 --model1-rounds 1",
-    "check": "check rules.toml few.tsv",
-    "train": "train rules.toml -l few.tsv --rounds 1 --save made",
-    "predict": "predict -m m text.txt",
-    "explain": "explain -m m few.tsv",
+    "extract check": "extract check rules.toml few.tsv",
+    "extract train": "extract train rules.toml -l few.tsv --rounds 1 --save made",
+    "extract predict": "extract predict -m m text.txt",
+    "extract explain": "extract explain -m m few.tsv",
     "induce": "induce s -k 2 --method em --rounds 1",
     "tag train": "tag train trees.conllu --save made",
     "tag predict": "tag predict trees.conllu -m tagger",
@@ -53,10 +53,10 @@ RUNS = {
     "relate predict": "relate predict people.jsonl -m relater",
     "relate explain": "relate explain people.jsonl -m relater",
     "evaluate": "evaluate few.tsv few.tsv",
-    "errors": "errors few.tsv few.tsv",
+    "extract errors": "extract errors few.tsv few.tsv",
     "report": "report few.tsv -m m -o -",
-    "tokens": "tokens text.txt",
-    "propose": "propose text.txt -l few.tsv --occurs 1",
+    "extract tokens": "extract tokens text.txt",
+    "extract propose": "extract propose text.txt -l few.tsv --occurs 1",
     "info": "info -m m",
 }
 """Command -> a run of it that succeeds in the folder that :func:`furnish` makes."""

@@ -47,15 +47,17 @@ WRONG = {
         "untagged.conllu has words without tags",
     ),
     "aggregate: a column too few": ("aggregate votes.wrong.tsv", "votes.wrong.tsv, line 3"),
-    "train: an unknown label": ("train rules.toml -l few.wrong.tsv --save x", "unknown label 'MONTH'"),
-    "train: missing text": ("train rules.toml -l few.tsv -u nowhere --save x", "nowhere: cannot be read"),
+    "extract train: an unknown label": ("extract train rules.toml -l few.wrong.tsv --save x", "unknown label 'MONTH'"),
+    "extract train: missing text": (
+        "extract train rules.toml -l few.tsv -u nowhere --save x", "nowhere: cannot be read",
+    ),
     "relate train: a mention that is none": ("relate train people.toml -l people.wrong.jsonl --save x", "line 1"),
     "relate train: missing text": (
         "relate train people.toml -l people.jsonl -u nowhere --save x", "nowhere: cannot be read",
     ),
     "match train: a column too few": ("match train pairs.wrong.tsv --save x", "pairs.wrong.tsv, line 2"),
-    "predict: missing text": ("predict -m m nowhere", "nowhere: cannot be read"),
-    "explain: missing text": ("explain -m m nowhere", "nowhere: cannot be read"),
+    "extract predict: missing text": ("extract predict -m m nowhere", "nowhere: cannot be read"),
+    "extract explain: missing text": ("extract explain -m m nowhere", "nowhere: cannot be read"),
     "parse predict: missing text": ("parse predict nowhere -m parser", "nowhere: cannot be read"),
 }  # fmt: skip
 

@@ -25,10 +25,10 @@ WRONG = {
     "Latin-1": b"Andr\xe9\tNAME\n" * 3,
     "blank lines": b"\n\n  \n",
 }
-ODD_LINES = {"predict": "could not be read", "match predict": "could not be read"}
+ODD_LINES = {"extract predict": "could not be read", "match predict": "could not be read"}
 """Commands that give a line that cannot be read an empty result, and say so."""
 NOTHING = {
-    "predict", "tag predict", "parse predict", "match predict", "relate predict",
+    "extract predict", "tag predict", "parse predict", "match predict", "relate predict",
 }  # fmt: skip
 """Commands to which no text is no mistake: nothing comes out, with a warning."""
 

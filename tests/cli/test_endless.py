@@ -182,7 +182,7 @@ def test_memory_does_not_grow_with_the_text(folder):
     """Not by getrusage: to it a child has needed what its parent had when it was started."""
     peaks = []
     for n in (300, 2_000):
-        command = ["predict", "-m", str(folder / "extractor"), "-o", "/dev/null", "--threads", "1", str(n)]
+        command = ["extract", "predict", "-m", str(folder / "extractor"), "-o", "/dev/null", "--threads", "1", str(n)]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED + SMALL.format(size=4_000) + MAIN, *command],
             capture_output=True, text=True, timeout=300, check=True,

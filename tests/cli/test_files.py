@@ -14,11 +14,11 @@ from trellis.errors import DataError
 
 BEGINS = {
     "align": "trellis.apps.align.aligner.Aligner._train",
-    "check": "trellis.apps.extract.check.check_rules",
-    "errors": "trellis.apps.extract.field_errors.confusions",
-    "train": "trellis.apps.extract.extractor.Extractor.fit",
-    "predict": "trellis.apps.extract.relaxed.predict_relaxed",
-    "explain": "trellis.apps.extract.explain.explain",
+    "extract check": "trellis.apps.extract.check.check_rules",
+    "extract errors": "trellis.apps.extract.field_errors.confusions",
+    "extract train": "trellis.apps.extract.extractor.Extractor.fit",
+    "extract predict": "trellis.apps.extract.relaxed.predict_relaxed",
+    "extract explain": "trellis.apps.extract.explain.explain",
     "induce": "trellis.apps.induce.inducer.Inducer.fit",
     "aggregate": "trellis.apps.aggregate.aggregator.Aggregator.fit",
     "parse train": "trellis.apps.parse.parser.Parser.fit",
@@ -34,18 +34,18 @@ BEGINS = {
     "relate explain": "trellis.apps.relate.relater.Relater.load",
     "report": "trellis.models.load_model",
     "evaluate": "trellis.data.text_files.read_labelled",
-    "tokens": "trellis.data.text_files.stream_texts",
-    "propose": "trellis.data.text_files.read_texts",
+    "extract tokens": "trellis.data.text_files.stream_texts",
+    "extract propose": "trellis.data.text_files.read_texts",
     "info": "trellis.engine.threads.usable_cores",
 }
 """Command -> where its work starts."""
 REST = {
     "align": ["-s", "s", "-t", "t"],
-    "check": ["rules.toml", "few.tsv"],
-    "errors": ["few.tsv", "other.tsv"],
-    "train": ["rules.toml", "-l", "few.tsv", "-u", "text.txt"],
-    "predict": ["-m", "m", "text.txt"],
-    "explain": ["-m", "m", "few.tsv"],
+    "extract check": ["rules.toml", "few.tsv"],
+    "extract errors": ["few.tsv", "other.tsv"],
+    "extract train": ["rules.toml", "-l", "few.tsv", "-u", "text.txt"],
+    "extract predict": ["-m", "m", "text.txt"],
+    "extract explain": ["-m", "m", "few.tsv"],
     "induce": ["s", "-k", "2", "--method", "em", "--rounds", "2"],
     "aggregate": ["few.tsv"],
     "parse train": ["s"],
@@ -61,8 +61,8 @@ REST = {
     "relate explain": ["s", "-m", "m"],
     "report": ["few.tsv", "-m", "m"],
     "evaluate": ["few.tsv", "few.tsv"],
-    "tokens": ["text.txt"],
-    "propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
+    "extract tokens": ["text.txt"],
+    "extract propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
@@ -142,12 +142,12 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(command, flag, w
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_not_ours_is_told(folder, capfd):
     (folder / "theirs").mkdir(mode=0o555)
-    assert run(*line("train", "--save", "theirs/m2")) == 2
+    assert run(*line("extract train", "--save", "theirs/m2")) == 2
     assert "cannot be written to" in capfd.readouterr().err
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["align", "train", "induce", "aggregate"])
+@pytest.mark.parametrize("command", ["align", "extract train", "induce", "aggregate"])
 def test_save_replaces_models_and_nothing_else(command, folder, capfd):
     assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
     assert run(*line(command, "--save", "text.txt.bak"), "-q", "--threads", 1) == 0
@@ -160,7 +160,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gold.tsv", "gold.jsonl"])
-@pytest.mark.parametrize("command", ["predict", "induce", "aggregate", "tokens"])
+@pytest.mark.parametrize("command", ["extract predict", "induce", "aggregate", "extract tokens"])
 def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
     (folder / name).write_text("Ann\tNAME\n")
     assert run(*line(command, "--output", name)) == 2
@@ -171,7 +171,9 @@ def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)])
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in ("extract train", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
+)
 def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert run(*line(command, "--output", "-")) == 0
@@ -185,7 +187,7 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", [c for c in COMMANDS if c not in ("train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
+    "command", [c for c in COMMANDS if c not in ("extract train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
 )
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0
@@ -197,7 +199,7 @@ def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["predict", "induce", "tokens"])
+@pytest.mark.parametrize("command", ["extract predict", "induce", "extract tokens"])
 def test_standard_input_is_read_where_no_text_is_named(command, folder, capfd, monkeypatch):
     rest = [word for word in REST[command] if word not in ("text.txt", "s")]
     with (folder / "s").open() as stdin:
@@ -212,11 +214,11 @@ def test_a_terminal_as_input_is_told_of(folder, capfd, monkeypatch):
     with (folder / "s").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         monkeypatch.setattr("trellis.cli.checks.sys.stdin.isatty", lambda: True, raising=False)
-        assert run("tokens") == 0
+        assert run("extract", "tokens") == 0
     assert "Ctrl-D ends" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["align", "train", "induce"])
+@pytest.mark.parametrize("command", ["align", "extract train", "induce"])
 def test_the_history_of_a_run_is_written_where_it_is_asked_for(command, folder):
     assert run(*line(command, "--history", "rounds.jsonl"), "-q", "--threads", 1) == 0
     rounds = [json.loads(row) for row in (folder / "rounds.jsonl").read_text().splitlines()]
@@ -247,15 +249,18 @@ def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, 
 
 def test_an_empty_model_file_and_a_text_are_no_models(folder, capfd):
     (folder / "empty").write_text("")
-    for command, name in (("predict", "empty"), ("info", "text.txt"), ("explain", "text.txt")):
+    for command, name in (("extract predict", "empty"), ("info", "text.txt"), ("extract explain", "text.txt")):
         rest = [] if command == "info" else ["text.txt"]
-        assert run(command, "-m", name, *rest) == 2
+        assert run(*command.split(), "-m", name, *rest) == 2
         assert "not a file that Trellis wrote" in capfd.readouterr().err
 
 
 def test_a_model_of_another_task_is_named(folder, capfd):
     assert run("induce", "s", "-k", 2, "--method", "em", "--rounds", 1, "-o", os.devnull, "--save", "tagger", "-q") == 0
-    for command in (["predict", "-m", "tagger", "text.txt"], ["align", "-m", "tagger", "-s", "s", "-t", "t"]):
+    for command in (
+        ["extract", "predict", "-m", "tagger", "text.txt"],
+        ["align", "-m", "tagger", "-s", "s", "-t", "t"],
+    ):
         assert run(*command) == 2
         assert "'HMM', not" in capfd.readouterr().err
     assert run("induce", "-m", "m", "s") == 2
@@ -281,7 +286,7 @@ def test_evaluate_gives_figures_as_json(folder, capfd):
     assert json.loads(capfd.readouterr().out)["total"]["f1"] == 1.0
     assert run("evaluate", "--alignment", "links", "links", "--json") == 0
     assert json.loads(capfd.readouterr().out)["aer"] == 0.0
-    assert run("tokens", "s", "-o", "tokens.jsonl") == 0
+    assert run("extract", "tokens", "s", "-o", "tokens.jsonl") == 0
     assert run("induce", "s", "-k", 2, "--method", "em", "--rounds", 1, "-o", "tags.jsonl", "-q") == 0
     assert run("evaluate", "--induction", "tags.jsonl", "tags.jsonl", "--json") == 0
     assert json.loads(capfd.readouterr().out)["many_to_one"] == 1.0
@@ -299,5 +304,5 @@ def test_warnings_of_ours_are_a_sentence(folder, capfd, monkeypatch):
     monkeypatch.setattr("trellis.data.text_files.stream_texts", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        assert run("tokens", "text.txt") == 2
+        assert run("extract", "tokens", "text.txt") == 2
     assert capfd.readouterr().err == "Warning: did not converge; raise it\nError: enough\n"

@@ -106,10 +106,12 @@ ANSWERED = {
         "--verbose": "--quiet", "--jobs 2": "--threads", "-o -q": "needs the name of a file",
         "-o -v2": "needs the name of a file", "--overwrite": "leave it out", "--source-prefix 4": "--prefix",
     },
-    "train": {"--model m": "--save", "-m m": "--save", "-o m": "--save", "--iterations 3": "--rounds", "-j 2": "--thr"},
-    "predict": {"--rules": "--no-rules", "--format json": "--json", "--n-jobs 2": "--threads"},
+    "extract train": {
+        "--model m": "--save", "-m m": "--save", "-o m": "--save", "--iterations 3": "--rounds", "-j 2": "--thr",
+    },
+    "extract predict": {"--rules": "--no-rules", "--format json": "--json", "--n-jobs 2": "--threads"},
     "induce": {"--apply m": "--model", "--max-iter 3": "--rounds", "--random-state 1": "--seed"},
-    "explain": {"--out x": "--output"},
+    "extract explain": {"--out x": "--output"},
 }  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def test_a_flag_that_is_not_ours_is_answered_with_the_one_to_use(command, typed,
     monkeypatch.chdir(folder)
     before = sorted(folder.iterdir())
     rest = ["-i", "st"] if command == "align" else ["s"]
-    assert run(command, *rest, *typed.split()) == 2
+    assert run(*command.split(), *rest, *typed.split()) == 2
     told = capfd.readouterr().err
     assert told.startswith("Error: ")
     assert ANSWERED[command][typed] in told
@@ -132,16 +134,16 @@ def test_values_are_not_taken_for_flags(folder, tmp_path, capfd):
     assert "gamma must be" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["predict", "explain"])
+@pytest.mark.parametrize("command", ["extract predict", "extract explain"])
 def test_the_model_in_its_old_place_is_answered_with_the_option(command, folder, capfd):
-    assert run(command, folder / "s", folder / "t") == 2
+    assert run(*command.split(), folder / "s", folder / "t") == 2
     assert "--model" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["align", "predict", "explain", "induce", "info"])
+@pytest.mark.parametrize("command", ["align", "extract predict", "extract explain", "induce", "info"])
 def test_a_model_that_is_not_there_is_told_how_models_are_written(command, folder, capfd):
     rest = {"align": ["-i", folder / "st"], "info": []}.get(command, [folder / "s"])
-    assert run(command, *rest, "--model", folder / "new.trellis") == 2
+    assert run(*command.split(), *rest, "--model", folder / "new.trellis") == 2
     told = capfd.readouterr().err
     assert "new.trellis: cannot be read: No such file" in told
     assert "--save writes one" in told

@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from tests.cli.tree import COMMANDS, PANELS, flags
+from tests.cli.tree import COMMANDS, FORMER, PANELS, flags
 from tests.hostile.command import run
 
 
@@ -55,3 +55,15 @@ def test_options_stand_in_panels_the_common_path_first(command, help_of):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_gives_a_command_to_copy(command, help_of):
     assert f"trellis {command} " in help_of(*command.split()).partition("╭")[0].replace("Usage: trellis", "")
+
+
+def test_former_names_work_the_same_and_are_not_listed(help_of):
+    assert set(FORMER) == {"check", "train", "predict", "explain", "errors", "tokens", "propose"}
+    listed = re.findall(r"^│ ([\w-]+)", help_of().partition("Commands ─")[2], re.MULTILINE)
+    assert set(listed) == {name.split()[0] for name in COMMANDS}
+    for name, command in FORMER.items():
+        own, former = (
+            [(p.name, p.opts, p.default) for p in one.params] for one in (COMMANDS[f"extract {name}"], command)
+        )
+        assert own == former
+        assert f"former name of trellis extract {name}" in " ".join(help_of(name).split())

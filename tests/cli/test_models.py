@@ -12,7 +12,7 @@ from tests.hostile.command import run, train
 from trellis import load_model
 from trellis.data.columns import read_columns
 from trellis.data.text_files import read_labelled, read_texts
-from trellis.models.saving import _CLASSES, SavedEstimator
+from trellis.models.saving import SavedEstimator, known_classes
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_load_model_opens_what_train_saved(folder):
-    assert run("predict", "-m", "m", "text.txt", "-o", "out.tsv") == 0
+    assert run("extract", "predict", "-m", "m", "text.txt", "-o", "out.tsv") == 0
     assert load_model("m").predict(read_texts("text.txt")) == [
         list(t.sentence.labels) for t in read_labelled("out.tsv")
     ]
@@ -60,4 +60,4 @@ def test_load_model_knows_every_class_that_saves():
         "CCMPrediction", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel", "SlotMaxEnt",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
-    assert found - abstract == set(_CLASSES)
+    assert found - abstract == set(known_classes())

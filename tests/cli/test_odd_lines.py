@@ -32,7 +32,7 @@ def predicted(folder, tmp_path, capfd):
 
     def of(name, content, *arguments):
         (tmp_path / name).write_bytes(content)
-        assert run("predict", "-m", folder / "m", tmp_path / name, "--json", "--threads", 1, *arguments) == 0
+        assert run("extract", "predict", "-m", folder / "m", tmp_path / name, "--json", "--threads", 1, *arguments) == 0
         out, err = capfd.readouterr()
         assert "Traceback" not in err
         return [json.loads(row) for row in out.splitlines()], err
@@ -81,7 +81,7 @@ def test_a_blank_line_has_an_empty_result_and_is_nothing_to_tell(kind, blank, pr
 def test_blank_and_odd_lines_abort_no_other_form_of_output(name, folder, tmp_path, capfd):
     (tmp_path / "in.txt").write_bytes(b"Cy 1987\n\n\xff\nno year\nDee 2003\n")
     place = name if name == "-" else tmp_path / name
-    assert run("predict", "-m", folder / "m", tmp_path / "in.txt", "-o", place) == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt", "-o", place) == 0
     out, told = capfd.readouterr()
     written = out if name == "-" else (tmp_path / name).read_text()
     assert "Cy" in written
@@ -94,7 +94,7 @@ def test_blank_and_odd_lines_abort_no_other_form_of_output(name, folder, tmp_pat
 
 def test_columns_with_empty_results_are_read_again(folder, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"\nCy 1987\n\n\xff\nDee 2003\n")
-    assert run("predict", "-m", folder / "m", tmp_path / "in.txt", "-o", tmp_path / "out.tsv") == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt", "-o", tmp_path / "out.tsv") == 0
     assert [t.sentence.words for t in read_labelled(tmp_path / "out.tsv")] == [("Cy", "1987"), ("Dee", "2003")]
 
 
@@ -121,17 +121,17 @@ def test_the_first_few_are_named_and_the_rest_counted(predicted):
 
 def test_a_file_of_which_nothing_can_be_read_is_an_error(folder, tmp_path, capfd):
     (tmp_path / "in.txt").write_bytes("Ann Lée 1999\nBob 1987\n".encode("utf-16"))
-    assert run("predict", "-m", folder / "m", tmp_path / "in.txt") == 2
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt") == 2
     assert "starts like UTF-16" in capfd.readouterr().err
     (tmp_path / "in.jsonl").write_bytes(b"Ann 1999\n\nBob 1987\n")
-    assert run("predict", "-m", folder / "m", tmp_path / "in.jsonl") == 2
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.jsonl") == 2
     assert "in.jsonl, line 1: not JSON" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n"])
 def test_an_empty_file_is_no_error(content, folder, tmp_path, capfd):
     (tmp_path / "in.txt").write_bytes(content)
-    assert run("predict", "-m", folder / "m", tmp_path / "in.txt", "--json") == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt", "--json") == 0
     out, told = capfd.readouterr()
     assert len(out.splitlines()) == content.count(b"\n")
     assert ("there is no text in" in told) == (content == b"")
@@ -145,7 +145,7 @@ def test_a_model_without_rules_has_nothing_to_relax(predicted):
 
 def test_a_view_shows_what_was_relaxed(folder, tmp_path, capfd):
     (tmp_path / "in.txt").write_bytes(b"no year\n\xff\nCy 1987\n")
-    assert run("predict", "-m", folder / "m", tmp_path / "in.txt", "--format", "view") == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt", "--format", "view") == 0
     out = capfd.readouterr().out
     assert "(relaxed: words are names)" in out
     assert "expected UTF-8" in out
@@ -169,11 +169,11 @@ def test_possible_texts_get_what_predict_gives_them(folder):
 def test_explain_does_not_stumble_over_impossible_texts(folder, tmp_path, capfd):
     (tmp_path / "in.txt").write_text("Cy 1987\nno year here\nDee 2003\n")
     (tmp_path / "gold.tsv").write_text("Cy\tNAME\n1987\tYEAR\n\nno\tNAME\nyear\tYEAR\nhere\tNAME\n")
-    assert run("explain", "-m", folder / "m", tmp_path / "in.txt", "--json") == 0
+    assert run("extract", "explain", "-m", folder / "m", tmp_path / "in.txt", "--json") == 0
     rules = {rule["name"]: rule for rule in map(json.loads, capfd.readouterr().out.splitlines())}
     assert rules["words are names"]["by_output"] == 1
     assert rules["a year"]["by_output"] == 0
-    assert run("explain", "-m", folder / "m", tmp_path / "gold.tsv", "--json") == 0
+    assert run("extract", "explain", "-m", folder / "m", tmp_path / "gold.tsv", "--json") == 0
     rules = {rule["name"]: rule for rule in map(json.loads, capfd.readouterr().out.splitlines())}
     assert rules["(all)"]["accuracy"]["in prediction"]["alone"] == 1.0
 
@@ -190,7 +190,7 @@ def test_strict_reading_still_names_the_line(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", [b"1999", b"1999\n"])
 def test_text_from_a_pipe_is_read_the_same(ends, folder):
-    command = [sys.executable, "-m", "trellis", "predict", "-m", str(folder / "m"), "--threads", "1"]
+    command = [sys.executable, "-m", "trellis", "extract", "predict", "-m", str(folder / "m"), "--threads", "1"]
     done = subprocess.run(command, input=b"Cy 1987\n\xff\nAnn " + ends, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0
     assert done.stdout == b"Cy\tNAME\n1987\tYEAR\n\n\nAnn\tNAME\n1999\tYEAR\n\n"

@@ -64,7 +64,17 @@ PREDICT = [name for name in COMMANDS if name.split()[-1] == "predict"]
 
 def test_model_reads_and_save_writes_everywhere():
     assert having("--save") == set(TRAIN)
-    reading = {"align", "explain", "report", "relate explain", "induce", "info", "induce-trees", "aggregate", *PREDICT}
+    reading = {
+        "align",
+        "extract explain",
+        "report",
+        "relate explain",
+        "induce",
+        "info",
+        "induce-trees",
+        "aggregate",
+        *PREDICT,
+    }
     assert having("--model") == reading
     for command in COMMANDS:
         positional = [p.name for p in COMMANDS[command].params if p.param_type_name == "argument"]
@@ -75,8 +85,13 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
     printing = {name for name in COMMANDS if name.split()[-1] != "train"}
     assert having("--output") == printing
     assert having("--json") == printing - TREES - {"tag predict", "report"}  # trees and tags are CoNLL-U, a page HTML
-    assert having("--threads") == {*TRAIN, *PREDICT, "explain", "relate explain", "report"} - {"parse train"}
-    at_once = {"evaluate", "errors", "tokens", "propose"}  # which compile nothing and work for a moment
+    assert having("--threads") == {*TRAIN, *PREDICT, "extract explain", "relate explain", "report"} - {"parse train"}
+    at_once = {
+        "evaluate",
+        "extract errors",
+        "extract tokens",
+        "extract propose",
+    }  # which compile nothing and work for a moment
     assert having("--quiet") == set(COMMANDS) - at_once
     in_rounds = set(TRAIN) - {"parse train", "tag train"}  # which makes passes of single steps, or steps of L-BFGS
     assert having("--rounds") == in_rounds
@@ -86,7 +101,7 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
 
 
 def test_a_seed_is_where_something_is_random():
-    assert having("--seed") == {"train", "induce", "parse train", "match train"}
+    assert having("--seed") == {"extract train", "induce", "parse train", "match train"}
 
 
 def command_lines():

@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_check_lists_where_labels_break_a_rule(folder, capfd):
-    assert run("check", "rules.toml", "few.tsv") == 0
+    assert run("extract", "check", "rules.toml", "few.tsv") == 0
     lines = capfd.readouterr().out.splitlines()
     told = lines[lines.index("years: the labels break it in 1 place") :]
     assert told == [
@@ -75,11 +75,11 @@ def test_check_lists_where_labels_break_a_rule(folder, capfd):
 
 @pytest.mark.slow
 def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
-    assert run("check", "rules.toml", "few.tsv", "--examples", 1) == 0
+    assert run("extract", "check", "rules.toml", "few.tsv", "--examples", 1) == 0
     lines = capfd.readouterr().out.splitlines()
     at = lines.index("one label: the labels break it in 2 places")
     assert lines[at + 1 : at + 3] == ["  few.tsv, line 8: [1999] Ray", "  ... and 1 more"]
-    assert run("check", "rules.toml", "few.tsv", "--json", "--examples", 1) == 0
+    assert run("extract", "check", "rules.toml", "few.tsv", "--json", "--examples", 1) == 0
     record = json.loads(capfd.readouterr().out.splitlines()[1])
     assert (record["broken"], record["tested"]) == (2, 7)
     assert record["broken_at"] == [{"text": 3, "path": "few.tsv", "line": 8, "excerpt": "[1999] Ray"}]
@@ -87,7 +87,7 @@ def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
 
 @pytest.mark.slow
 def test_train_names_rules_that_labels_contradict_or_never_test(folder, capfd):
-    assert run("train", "rules.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
+    assert run("extract", "train", "rules.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
     err = capfd.readouterr().err
     assert "strict rule 'years' in 1 of 3 places, first few.tsv, line 2: Ann [1999]" in err
     assert "rule 'mostly years' in 1 of 1 places" in err
@@ -98,9 +98,9 @@ def test_train_names_rules_that_labels_contradict_or_never_test(folder, capfd):
 
 @pytest.mark.slow
 def test_explain_shows_slack_and_the_places_of_every_kind_of_rule(folder, capfd):
-    assert run("train", "rules.toml", "-l", "few.tsv", "--save", "m", *TRAINING) == 0
+    assert run("extract", "train", "rules.toml", "-l", "few.tsv", "--save", "m", *TRAINING) == 0
     capfd.readouterr()
-    assert run("explain", "-m", "m", "few.tsv", "--json", "-q") == 0
+    assert run("extract", "explain", "-m", "m", "few.tsv", "--json", "-q") == 0
     found = {}
     for line in capfd.readouterr().out.splitlines():
         record = json.loads(line)
@@ -108,7 +108,7 @@ def test_explain_shows_slack_and_the_places_of_every_kind_of_rule(folder, capfd)
     assert [found[name]["places"] for name in ("years", "one label", "one year", "mostly years")] == [3, 7, 2, 1]
     assert [found[name]["by_gold"] for name in ("years", "one label", "one year", "mostly years")] == [1, 2, 1, 1]
     assert (found["one year"]["strength"], found["one year"]["slack"]) == ("slack", 0.5)
-    assert run("explain", "-m", "m", "few.tsv", "-q", "-o", "table.txt") == 0
+    assert run("extract", "explain", "-m", "m", "few.tsv", "-q", "-o", "table.txt") == 0
     shown = (folder / "table.txt").read_text()
     assert "slack 0.5" in shown
     assert "penalty 2" in shown
@@ -157,15 +157,15 @@ def test_check_train_and_explain_count_the_places_from_which_penalties_are_learn
         "no changes": (4, 2),
         "at most one year": (2, 1),
     }
-    assert run("check", "learned.toml", "few.tsv", "--json") == 0
+    assert run("extract", "check", "learned.toml", "few.tsv", "--json") == 0
     records = list(map(json.loads, capfd.readouterr().out.splitlines()))
     assert {one["name"]: (one["tested"], one["broken"]) for one in records} == wanted
-    assert run("train", "learned.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
+    assert run("extract", "train", "learned.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
     err = capfd.readouterr().err
     assert "rule 'no year after a year' in 1 of 2 places, first few.tsv, line 6: Bob Ray [2001]" in err
     for name, (places, broken) in wanted.items():
         assert (f"rule {name!r} in {broken:g} of {places:g} places" in err) == (2 * broken >= places)
-    assert run("explain", "-m", "m", "few.tsv", "--json", "-q") == 0
+    assert run("extract", "explain", "-m", "m", "few.tsv", "--json", "-q") == 0
     records = list(map(json.loads, capfd.readouterr().out.splitlines()))
     found = {one["name"]: (one["places"], one["by_gold"]) for one in records if "places" in one}
     assert {name: found[name] for name in wanted} == wanted
@@ -187,7 +187,7 @@ def test_labelled_tokens_that_the_rules_would_cut_otherwise_are_warned_of(comman
     assert "'Aggarwal,' (comma.tsv, line 1) would be 'Aggarwal' ','" in told
     assert LINE in told
     assert "differ" not in warned("whitespace.toml", "comma.tsv")
-    assert run("tokens", "raw.txt", "-o", "cut.tsv") == 0
+    assert run("extract", "tokens", "raw.txt", "-o", "cut.tsv") == 0
     (folder / "cut.tsv").write_text((folder / "cut.tsv").read_text().replace("_", "NAME"))
     assert "differ" not in warned("plain.toml", "cut.tsv")
     (folder / "whitespace.toml").write_text('tokens = "whitespace"\nlabels = ["A B"]\n')
@@ -197,18 +197,18 @@ def test_labelled_tokens_that_the_rules_would_cut_otherwise_are_warned_of(comman
 
 @pytest.mark.slow
 def test_predict_warns_of_tokens_that_the_model_was_not_trained_on(folder, capfd):
-    assert run("tokens", "raw.txt", "-o", "cut.tsv") == 0
+    assert run("extract", "tokens", "raw.txt", "-o", "cut.tsv") == 0
     (folder / "cut.tsv").write_text((folder / "cut.tsv").read_text().replace("_", "NAME"))
     for rules, labelled, model in (
         ("plain.toml", "comma.tsv", "wrong"),
         ("plain.toml", "cut.tsv", "cut"),
         ("whitespace.toml", "comma.tsv", "good"),
     ):
-        assert run("train", rules, "-l", labelled, "--save", model, *TRAINING) == 0
+        assert run("extract", "train", rules, "-l", labelled, "--save", model, *TRAINING) == 0
     capfd.readouterr()
 
     def warned(model, text):
-        assert run("predict", "-m", model, text, "--threads", 1) == 0
+        assert run("extract", "predict", "-m", model, text, "--threads", 1) == 0
         return capfd.readouterr().err
 
     raw = warned("wrong", "raw.txt")

@@ -34,7 +34,19 @@ def folder(tmp_path_factory):
 LONG = {
     "align": ["align", "-i", "pairs", "--rounds", "5000", "--model1-rounds", "0"],
     "induce": ["induce", "words", "-k", "8", "--rounds", "100000"],
-    "train": ["train", "rules.toml", "-l", "few.tsv", "-u", "many.txt", "--rounds", "5000", "--method", "pr"],
+    "train": [
+        "extract",
+        "train",
+        "rules.toml",
+        "-l",
+        "few.tsv",
+        "-u",
+        "many.txt",
+        "--rounds",
+        "5000",
+        "--method",
+        "pr",
+    ],
 }
 
 
@@ -74,16 +86,16 @@ WRITING = {
     "align": ["align", "-s", "s", "-t", "t", "-o", FULL, *QUIET],
     "align --save": ["align", "-s", "s", "-t", "t", "-o", "unwritten", "--save", FULL, *QUIET],
     "align -f": ["align", "-s", "s", "-t", "t", "-f", FULL, *QUIET],
-    "train": ["train", "rules.toml", "-l", "few.tsv", "--save", FULL, *QUIET],
-    "predict": ["predict", "-m", "m", "text.txt", "-o", FULL, *QUIET],
-    "explain": ["explain", "-m", "m", "few.tsv", "-o", FULL, *QUIET],
+    "train": ["extract", "train", "rules.toml", "-l", "few.tsv", "--save", FULL, *QUIET],
+    "predict": ["extract", "predict", "-m", "m", "text.txt", "-o", FULL, *QUIET],
+    "explain": ["extract", "explain", "-m", "m", "few.tsv", "-o", FULL, *QUIET],
     "induce": ["induce", "s", "-k", "2", "--rounds", "1", "--method", "em", "-o", FULL, *QUIET],
     "induce --history": ["induce", "s", "-k", "2", "--rounds", "1", "--method", "em", "--history", FULL, *QUIET],
     "aggregate": ["aggregate", "few.tsv", "-o", FULL, *QUIET],
     "aggregate --accuracies": ["aggregate", "few.tsv", "--accuracies", FULL, *QUIET],
     "evaluate": ["evaluate", "few.tsv", "few.tsv", "-o", FULL],
-    "tokens": ["tokens", "text.txt", "-o", FULL],
-    "propose": ["propose", "text.txt", "-l", "few.tsv", "--occurs", "1", "-o", FULL],
+    "tokens": ["extract", "tokens", "text.txt", "-o", FULL],
+    "propose": ["extract", "propose", "text.txt", "-l", "few.tsv", "--occurs", "1", "-o", FULL],
     "info": ["info", "-o", FULL],
 }
 
@@ -103,8 +115,8 @@ def test_a_full_device_is_one_message(case, folder, monkeypatch, capfd):
 def test_a_reader_that_has_seen_enough_is_no_news(case, folder):
     line = {
         "align": ["align", "-i", "pairs", "--rounds", "1", "--model1-rounds", "1", *QUIET],
-        "predict": ["predict", "-m", "m", "many.txt", *QUIET],
-        "tokens": ["tokens", "many.txt"],
+        "predict": ["extract", "predict", "-m", "m", "many.txt", *QUIET],
+        "tokens": ["extract", "tokens", "many.txt"],
         "induce": ["induce", "words", "-k", "2", "--rounds", "1", "--method", "em", *QUIET],
     }[case]
     process = subprocess.Popen(
@@ -121,13 +133,16 @@ def test_a_reader_that_has_seen_enough_is_no_news(case, folder):
 WRONG = {
     "an empty bitext": (["align", "-i", "empty"], "nothing to learn from"),
     "an empty text": (["induce", "empty"], "empty has no sentences"),
-    "an empty unlabelled text": (["train", "rules.toml", "-u", "empty", "--save", "q"], "no text to learn from"),
-    "nothing to explain": (["explain", "-m", "m", "empty"], "empty: there is no text in it"),
+    "an empty unlabelled text": (
+        ["extract", "train", "rules.toml", "-u", "empty", "--save", "q"],
+        "no text to learn from",
+    ),
+    "nothing to explain": (["extract", "explain", "-m", "m", "empty"], "empty: there is no text in it"),
     "no votes": (["aggregate", "empty"], "there is no text in empty"),
-    "nothing to cut": (["tokens", "empty"], "there is no text in it"),
-    "no file": (["predict", "-m", "m", "nowhere"], "nowhere: cannot be read: No such file"),
+    "nothing to cut": (["extract", "tokens", "empty"], "there is no text in it"),
+    "no file": (["extract", "predict", "-m", "m", "nowhere"], "nowhere: cannot be read: No such file"),
     "no gold": (["evaluate", "nowhere", "few.tsv"], "nowhere: cannot be read: No such file"),
-    "a folder": (["tokens", "."], ".: cannot be read: Is a directory"),
+    "a folder": (["extract", "tokens", "."], ".: cannot be read: Is a directory"),
     "links that are none": (["evaluate", "--alignment", "few.tsv", "few.tsv"], "few.tsv, line 1: 'Ann' is not a link"),
     "no links at all": (["evaluate", "--alignment", "empty", "empty"], "no links"),
     "no rounds": (["induce", "s", "--rounds", "0"], "--rounds must be"),

@@ -58,12 +58,15 @@ def test_a_reader_that_went_away_is_no_news(command, folder, monkeypatch, capfd)
 
 
 READS = {
-    "align": "align -i -", "check": "check rules.toml -", "train": "train rules.toml -u - --save made",
-    "predict": "predict -m m -", "explain": "explain -m m -", "induce": "induce - -k 2",
+    "align": "align -i -", "extract check": "extract check rules.toml -",
+    "extract train": "extract train rules.toml -u - --save made",
+    "extract predict": "extract predict -m m -", "extract explain": "extract explain -m m -", "induce": "induce - -k 2",
     "tag predict": "tag predict - -m tagger", "parse predict": "parse predict - -m parser",
     "match predict": "match predict - -m matcher", "induce-trees": "induce-trees -", "aggregate": "aggregate -",
-    "relate predict": "relate predict - -m relater", "evaluate": "evaluate - few.tsv", "errors": "errors - few.tsv",
-    "tokens": "tokens -", "propose": "propose - -l few.tsv", "report": "report - -m m -o page.html",
+    "relate predict": "relate predict - -m relater", "evaluate": "evaluate - few.tsv",
+    "extract errors": "extract errors - few.tsv",
+    "extract tokens": "extract tokens -", "extract propose": "extract propose - -l few.tsv",
+    "report": "report - -m m -o page.html",
     "tag train": "tag train - --save made", "parse train": "parse train - --save made",
     "match train": "match train - --save made", "relate train": "relate train - -l people.jsonl --save made",
     "relate explain": "relate explain - -m relater",
@@ -83,10 +86,11 @@ def test_a_closed_standard_input_is_an_error(command, folder, monkeypatch, capfd
 TWICE = {
     "align": ("align -s - -t -", "--source and --target both read standard input"),
     "align --hints": ("align -i - --hints -", "--input and --hints both read standard input"),
-    "check": ("check - -", "rules and text both read standard input"),
-    "train": ("train rules.toml -l - -u - --save made", "--labelled and --unlabelled both read standard input"),
-    "train -u": ("train rules.toml -u - -u - --save made", "--unlabelled reads standard input twice"),
-    "explain": ("explain -m m - -l -", "text and --labelled both read standard input"),
+    "extract check": ("extract check - -", "rules and text both read standard input"),
+    "extract train": ("extract train rules.toml -l - -u - --save made",
+              "--labelled and --unlabelled both read standard input"),
+    "train -u": ("extract train rules.toml -u - -u - --save made", "--unlabelled reads standard input twice"),
+    "extract explain": ("extract explain -m m - -l -", "text and --labelled both read standard input"),
     "induce": ("induce - --dictionary -", "text and --dictionary both read standard input"),
     "tag train": ("tag train - --dev - --save made", "text and --dev both read standard input"),
     "parse train": ("parse train - --dev - --save made", "trees and --dev both read standard input"),
@@ -98,9 +102,9 @@ TWICE = {
     "aggregate": ("aggregate - -", "files reads standard input twice"),
     "relate train": ("relate train - -l - --save made", "rules and --labelled both read standard input"),
     "evaluate": ("evaluate - -", "gold and found both read standard input"),
-    "errors": ("errors - -", "gold and found both read standard input"),
-    "tokens": ("tokens - --rules -", "text and --rules both read standard input"),
-    "propose": ("propose - -l -", "text and --labelled both read standard input"),
+    "extract errors": ("extract errors - -", "gold and found both read standard input"),
+    "extract tokens": ("extract tokens - --rules -", "text and --rules both read standard input"),
+    "extract propose": ("extract propose - -l -", "text and --labelled both read standard input"),
     "report": ("report -m aligner -s - -t - -o page.html", "--source and --target both read standard input"),
 }  # fmt: skip
 
@@ -133,7 +137,11 @@ def test_one_pipe_is_not_read_twice_and_two_pipes_are_read(folder):
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize(
     "line, code",
-    [("tokens - <&-", 2), ("tokens text.txt >&-", 2), ("tokens text.txt -o new.tsv --force <&- >&- 2>&-", 0)],
+    [
+        ("extract tokens - <&-", 2),
+        ("extract tokens text.txt >&-", 2),
+        ("extract tokens text.txt -o new.tsv --force <&- >&- 2>&-", 0),
+    ],
 )
 def test_streams_closed_by_the_shell(line, code, folder):
     made = f"{sys.executable} -m trellis {line}"

@@ -11,10 +11,11 @@ from trellis.cli.options import COLUMNS, DECODING, KNOWLEDGE, LEARNING, RUN
 
 PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
 """In the order of the page."""
-COMMANDS = {}
+COMMANDS, FORMER = {}, {}
+"""Name -> command; the former names of some, which are not listed."""
 for _name, _command in typer.main.get_command(app).commands.items():
     for _inner, _own in getattr(_command, "commands", {"": _command}).items():
-        COMMANDS[f"{_name} {_inner}".strip()] = _own
+        (FORMER if _own.hidden else COMMANDS)[f"{_name} {_inner}".strip()] = _own.whole()
 TRAIN = ("align", "induce", "induce-trees", "transfer", "aggregate", *(c for c in COMMANDS if c.split()[-1] == "train"))
 
 

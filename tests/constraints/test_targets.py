@@ -133,20 +133,33 @@ def test_the_command_proposes_and_train_takes_the_table(tmp_path: Path, monkeypa
             main(list(arguments))
         return int(end.value.code or 0)
 
-    assert run("propose", "text.txt", "-l", "few.tsv", "--usual", "usual.tsv", "-o", "targets.tsv") == 0
+    assert run("extract", "propose", "text.txt", "-l", "few.tsv", "--usual", "usual.tsv", "-o", "targets.tsv") == 0
     table = Path("targets.tsv").read_text().splitlines()
     assert table[0] == "word\tcount\tNAME\tYEAR"
     assert {"Fox", "2001"} <= {line.split("\t")[0] for line in table[1:]}
-    assert run("propose", "text.txt", "-l", "few.tsv", "-o", "targets.tsv") == 2  # it may have been edited
+    assert run("extract", "propose", "text.txt", "-l", "few.tsv", "-o", "targets.tsv") == 2  # it may have been edited
     assert "--force" in capsys.readouterr().err
-    assert run("propose", "text.txt", "-l", "few.tsv", "--json") == 0
+    assert run("extract", "propose", "text.txt", "-l", "few.tsv", "--json") == 0
     assert '"shares"' in capsys.readouterr().out
-    assert run("propose", "text.txt") == 2
+    assert run("extract", "propose", "text.txt") == 2
     rules = 'labels = ["NAME", "YEAR"]\n[[rule]]\nname = "t"\ntargets = "targets.tsv"\npenalty = 5\n'
     Path("rules.toml").write_text(rules)
-    train = ["train", "rules.toml", "-l", "few.tsv", "-u", "text.txt", "--method", "pr", "--save", "m", "--quiet"]
+    train = [
+        "extract",
+        "train",
+        "rules.toml",
+        "-l",
+        "few.tsv",
+        "-u",
+        "text.txt",
+        "--method",
+        "pr",
+        "--save",
+        "m",
+        "--quiet",
+    ]
     assert run(*train) == 0
     capsys.readouterr()
     Path("new.txt").write_text("Bo Lee 2001\n")
-    assert run("predict", "-m", "m", "new.txt", "-o", "-", "--quiet") == 0
+    assert run("extract", "predict", "-m", "m", "new.txt", "-o", "-", "--quiet") == 0
     assert "2001\tYEAR" in capsys.readouterr().out

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 import trellis
+from tests.cli.tree import COMMANDS
 from tests.docs.test_names import classes, exists
-from trellis.cli.app import app
 from trellis.cli.options import ARGUMENTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ESTIMATORS = {
-    "align": "align.aligner.Aligner", "train": "extract.extractor.Extractor", "induce": "induce.inducer.Inducer",
+    "align": "align.aligner.Aligner", "extract train": "extract.extractor.Extractor",
+    "induce": "induce.inducer.Inducer",
     "induce-trees": "parse.tree_inducer.TreeInducer", "transfer": "parse.transfer.Transfer",
     "aggregate": "aggregate.aggregator.Aggregator", "tag train": "parse.tagger.Tagger",
     "parse train": "parse.parser.Parser", "match train": "match.matcher.Matcher",
@@ -32,11 +32,7 @@ RENAMED = {"max_iter": ("rounds", "passes"), "em_iter": ("em_rounds",), "model1_
 
 def commands() -> dict[str, Any]:
     """Commands by their names, those of a group after its name."""
-    found: dict[str, Any] = {}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        found.update({name: command} if inner is None else {f"{name} {own}": one for own, one in inner.items()})
-    return found
+    return COMMANDS
 
 
 def settings(kind: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``trellis check`` and ``trellis errors``: what is counted, and that it is right."""
+"""``trellis extract check`` and ``trellis extract errors``: what is counted, and that it is right."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_both_commands_print_what_they_find(tmp_path, capfd):
     (tmp_path / "rules.toml").write_text(RULES)
     (tmp_path / "gold.tsv").write_text("Ann\tNAME\n1999\tYEAR\n\n")
     (tmp_path / "out.tsv").write_text("Ann\tYEAR\n1999\tYEAR\n\n")
-    assert run("check", tmp_path / "rules.toml", tmp_path / "gold.tsv") == 0
+    assert run("extract", "check", tmp_path / "rules.toml", tmp_path / "gold.tsv") == 0
     assert "Never applies: one year, editors" in capfd.readouterr().out
-    assert run("errors", tmp_path / "gold.tsv", tmp_path / "out.tsv") == 0
+    assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "out.tsv") == 0
     assert capfd.readouterr().out == "NAME taken for YEAR: 1 tokens in 1 places\n  line 1  [Ann] 1999\n"
-    assert run("errors", tmp_path / "gold.tsv", tmp_path / "gold.tsv") == 0
+    assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "gold.tsv") == 0
     assert capfd.readouterr().out == "no difference\n"
-    assert run("errors", tmp_path / "gold.tsv", tmp_path / "out.tsv", "--json", "--examples", 0) == 0
+    assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "out.tsv", "--json", "--examples", 0) == 0
     assert json.loads(capfd.readouterr().out)["examples"] == []
     (tmp_path / "short.tsv").write_text("Ann\tYEAR\n\n")
-    assert run("errors", tmp_path / "gold.tsv", tmp_path / "short.tsv") == 2
+    assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "short.tsv") == 2
     assert "is not the same in both" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""trellis train, predict, evaluate, explain and tokens, from files to files, and every mistake on the way."""
+"""trellis extract train, predict, evaluate, explain and tokens, from files to files, and every mistake on the way."""
 
 import json
 
@@ -42,7 +42,7 @@ def complaint(capfd):
 
 
 def test_from_rules_and_text_to_fields_and_scores(folder, capfd):
-    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv") == 0
+    assert run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv") == 0
     capfd.readouterr()
     assert run("evaluate", folder / "gold.tsv", folder / "out.tsv") == 0
     lines = capfd.readouterr().out.splitlines()
@@ -55,7 +55,19 @@ def test_from_rules_and_text_to_fields_and_scores(folder, capfd):
 def test_rules_at_prediction_raise_accuracy(folder, capfd):
     found = {}
     for name, flag in (("with", "--quiet"), ("without", "--no-rules")):
-        assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / f"{name}.tsv", flag) == 0
+        assert (
+            run(
+                "extract",
+                "predict",
+                "-m",
+                folder / "m.trellis",
+                folder / "gold.tsv",
+                "-o",
+                folder / f"{name}.tsv",
+                flag,
+            )
+            == 0
+        )
         capfd.readouterr()
         run("evaluate", "--fields", folder / "gold.tsv", folder / f"{name}.tsv")
         found[name] = float(capfd.readouterr().out.split()[1])
@@ -69,7 +81,9 @@ def test_json_spans_point_into_the_original_lines(folder, tmp_path):
         "É. Ünal. Graphs. Tech. Rep. TR-3, 1991.",
     ]
     (tmp_path / "new.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert run("predict", "-m", folder / "m.trellis", tmp_path / "new.txt", "-o", tmp_path / "out.jsonl") == 0
+    assert (
+        run("extract", "predict", "-m", folder / "m.trellis", tmp_path / "new.txt", "-o", tmp_path / "out.jsonl") == 0
+    )
     records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [r["text"] for r in records] == lines
     assert records[1]["fields"] == []
@@ -82,16 +96,38 @@ def test_json_spans_point_into_the_original_lines(folder, tmp_path):
 def test_any_number_of_threads_and_a_second_run_give_the_same_bytes(folder, tmp_path):
     outputs = []
     for name, threads in (("a", 1), ("b", 2), ("c", 2)):
-        arguments = ["train", folder / "rules.toml", "-l", folder / "few.tsv", "-u", folder / "text.txt", "--rounds", 2]
+        arguments = [
+            "extract",
+            "train",
+            folder / "rules.toml",
+            "-l",
+            folder / "few.tsv",
+            "-u",
+            folder / "text.txt",
+            "--rounds",
+            2,
+        ]
         assert run(*arguments, "--save", tmp_path / name, "--threads", threads, "-q") == 0
-        assert run("predict", "-m", tmp_path / name, folder / "text.txt", "-o", tmp_path / f"{name}.tsv") == 0
+        assert (
+            run("extract", "predict", "-m", tmp_path / name, folder / "text.txt", "-o", tmp_path / f"{name}.tsv") == 0
+        )
         outputs.append((tmp_path / f"{name}.tsv").read_bytes())
     assert outputs[0] == outputs[1] == outputs[2]
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
 
 
 def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
-    arguments = ["train", folder / "rules.toml", "-l", folder / "few.tsv", "-u", folder / "text.txt", "--rounds", 1]
+    arguments = [
+        "extract",
+        "train",
+        folder / "rules.toml",
+        "-l",
+        folder / "few.tsv",
+        "-u",
+        folder / "text.txt",
+        "--rounds",
+        1,
+    ]
     assert run(*arguments, "--save", tmp_path / "m", "--dev", folder / "gold.tsv") == 0
     err = capfd.readouterr().err
     assert "learning: 1/1" in err
@@ -103,32 +139,43 @@ def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
 
 
 def test_explain_prints_every_rule_with_its_sentence_figures_and_utility(folder, capfd):
-    assert run("explain", "-m", folder / "m.trellis", folder / "gold.tsv", "--json") == 0
+    assert run("extract", "explain", "-m", folder / "m.trellis", folder / "gold.tsv", "--json") == 0
     records = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [r["name"] for r in records[:3]] == ["Start", "AppearsOnce", "Punctuation"]
     assert records[-1]["name"] == "(all)"
     assert records[2]["sentence"].startswith("In every sentence the expected number of label changes")
     assert any(r["name"] == "has TITLE" and "at least 1" in r["sentence"] for r in records)
-    assert run("explain", "-m", folder / "m.trellis", folder / "text.txt") == 0
+    assert run("extract", "explain", "-m", folder / "m.trellis", folder / "text.txt") == 0
     shown = capfd.readouterr().out
     assert "AppearsOnce" in shown
     assert "penalty" in shown
 
 
 def test_tokens_makes_a_file_to_be_labelled(folder, tmp_path):
-    assert run("tokens", folder / "text.txt", "-n", 2, "-o", tmp_path / "few.tsv") == 0
+    assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", tmp_path / "few.tsv") == 0
     lines = (tmp_path / "few.tsv").read_text().splitlines()
     assert all(line == "" or line.endswith("\t_") for line in lines)
     assert lines.count("") == 2
     (tmp_path / "raw.txt").write_text("Save the file?\n\nIt is 3.5 km.\n")
-    assert run("tokens", tmp_path / "raw.txt", "--plain", "-o", tmp_path / "cut.txt") == 0
+    assert run("extract", "tokens", tmp_path / "raw.txt", "--plain", "-o", tmp_path / "cut.txt") == 0
     assert (tmp_path / "cut.txt").read_text() == "Save the file ?\n\nIt is 3.5 km .\n"
 
 
 def test_a_view_for_reading_has_one_field_a_line(folder, tmp_path):
     (tmp_path / "one.txt").write_text("A. Lee. Fast logic. Journal of Logic, 5(2), 1990.\n")
     assert (
-        run("predict", "-m", folder / "m.trellis", tmp_path / "one.txt", "--format", "view", "-o", tmp_path / "v") == 0
+        run(
+            "extract",
+            "predict",
+            "-m",
+            folder / "m.trellis",
+            tmp_path / "one.txt",
+            "--format",
+            "view",
+            "-o",
+            tmp_path / "v",
+        )
+        == 0
     )
     assert "AUTHOR  A. Lee." in (tmp_path / "v").read_text()
 
@@ -159,7 +206,7 @@ def test_swapped_columns_are_noticed(folder, tmp_path, complaint):
     (tmp_path / "few.tsv").write_text("AUTHOR\tAnn\nAUTHOR\tLee\n")
     err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m")
     assert "--word-column 1 --label-column 0" in err
-    arguments = ["train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m", "-q"]
+    arguments = ["extract", "train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m", "-q"]
     assert run(*arguments, "--word-column", 1, "--label-column", 0) == 0
 
 
@@ -169,7 +216,7 @@ def test_a_labelled_file_without_labels_is_answered_with_the_format(folder, tmp_
     assert "expected the token in column 1 and its label in column 2 but found 1 column" in err
     assert "are they tabs?" in err
     err = complaint("train", folder / "rules.toml", "-l", folder / "text.txt", "--save", tmp_path / "m")
-    assert "trellis tokens" in err
+    assert "trellis extract tokens" in err
 
 
 def test_no_labelled_file_at_all_is_answered_with_the_ways_on(folder, tmp_path, complaint):
@@ -210,14 +257,17 @@ def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
 
 def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "first"\nif_token = "first"\nthen_label = "TITLE"\n')
-    assert run("train", tmp_path / "r.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m") == 0
+    assert run("extract", "train", tmp_path / "r.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m") == 0
     assert "strict rule 'first' in 5 of 5 places" in capfd.readouterr().err
 
 
 def test_labels_that_nobody_filled_in_are_told_with_the_file(folder, tmp_path, capfd):
     few = tmp_path / "few.tsv"
-    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few) == 0
-    assert run("train", folder / "rules.toml", "-l", few, "-u", folder / "text.txt", "--save", tmp_path / "m") == 2
+    assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few) == 0
+    assert (
+        run("extract", "train", folder / "rules.toml", "-l", few, "-u", folder / "text.txt", "--save", tmp_path / "m")
+        == 2
+    )
     err = capfd.readouterr().err
     assert "few.tsv: no label is filled in" in err
     assert not (tmp_path / "m").exists()
@@ -226,7 +276,7 @@ def test_labels_that_nobody_filled_in_are_told_with_the_file(folder, tmp_path, c
 def test_tokens_does_not_overwrite_what_may_hold_labels(folder, tmp_path, capfd):
     few = tmp_path / "few.tsv"
     few.write_text("Ann\tNAME\n")
-    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few) == 2
+    assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few) == 2
     assert "exists already" in capfd.readouterr().err
     assert few.read_text() == "Ann\tNAME\n"
-    assert run("tokens", folder / "text.txt", "-n", 2, "-o", few, "--force") == 0
+    assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few, "--force") == 0

@@ -71,11 +71,11 @@ def test_predict_writes_them(tmp_path, capfd):
     model = trained(tmp_path, RULES)
     (tmp_path / "new.txt").write_text("Eve Poe 1999\n\n")
     capfd.readouterr()
-    assert run("predict", "-m", model, tmp_path / "new.txt", "--json", "-q") == 0
+    assert run("extract", "predict", "-m", model, tmp_path / "new.txt", "--json", "-q") == 0
     first, blank = map(json.loads, capfd.readouterr().out.splitlines())
     assert all(0.0 <= field["probability"] <= 1.0 for field in first["fields"])
     assert blank["fields"] == []
-    assert run("predict", "-m", model, tmp_path / "new.txt", "--format", "view", "-q") == 0
+    assert run("extract", "predict", "-m", model, tmp_path / "new.txt", "--format", "view", "-q") == 0
     assert " %" in capfd.readouterr().out
 
 

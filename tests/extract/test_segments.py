@@ -54,12 +54,15 @@ def folder(tmp_path_factory):
     (path / "few.tsv").write_text(written(0))
     (path / "gold.tsv").write_text(written(1))
     arguments = ("-l", path / "few.tsv", "--save", path / "m.trellis", "--model-kind", "semi-crf", "-q")
-    assert run("train", path / "rules.toml", *arguments) == 0
+    assert run("extract", "train", path / "rules.toml", *arguments) == 0
     return path
 
 
 def test_fields_beside_their_like_survive_from_columns_to_columns(folder, capfd):
-    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv", "--bio") == 0
+    assert (
+        run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.tsv", "--bio")
+        == 0
+    )
     capfd.readouterr()
     assert run("evaluate", folder / "gold.tsv", folder / "out.tsv") == 0
     assert float(capfd.readouterr().out.splitlines()[1].split()[2]) > 95
@@ -72,8 +75,9 @@ def test_fields_beside_their_like_survive_from_columns_to_columns(folder, capfd)
 
 
 def test_fields_beside_their_like_survive_as_json_spans(folder, capfd):
-    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.jsonl") == 0
-    assert run("train", folder / "rules.toml", "-l", folder / "out.jsonl", "--save", folder / "again.trellis",
+    assert run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.jsonl") == 0
+    assert run("extract", "train", folder / "rules.toml", "-l", folder / "out.jsonl",
+               "--save", folder / "again.trellis",
                "--model-kind", "semi-crf", "-q") == 0  # fmt: skip
     records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for record, text in zip(records, read_labelled(folder / "out.jsonl"), strict=True):
@@ -127,7 +131,10 @@ def test_labels_of_ones_own_may_look_like_marks():
 
 
 def test_bio_goes_with_columns(folder, capfd):
-    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "x.jsonl", "--bio") == 2
+    assert (
+        run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "x.jsonl", "--bio")
+        == 2
+    )
     assert "--bio goes with columns" in capfd.readouterr().err
 
 
@@ -179,7 +186,10 @@ def test_mistakes_in_features_and_tokens_are_told_with_their_line(text, message)
 
 
 def test_check_explain_and_errors_take_bio_columns(folder, capfd):
-    assert run("predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "found.tsv", "--bio") == 0
+    assert (
+        run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "found.tsv", "--bio")
+        == 0
+    )
     for arguments in (
         ("check", folder / "rules.toml", folder / "gold.tsv"), ("errors", folder / "gold.tsv", folder / "found.tsv"),
         ("explain", "-m", folder / "m.trellis", folder / "gold.tsv"),

@@ -102,11 +102,11 @@ def test_tokens_are_cut_as_asked(tmp_path, capfd):
         (("--rules", tmp_path / "rules.toml"), ["AB12:ok,", "fine"]),
         (("--by", "[A-Z]+|[0-9]+"), ["AB", "12", ":ok,", "fine"]),
     ):
-        assert run("tokens", tmp_path / "text.txt", *arguments) == 0
+        assert run("extract", "tokens", tmp_path / "text.txt", *arguments) == 0
         assert [line.split("\t")[0] for line in capfd.readouterr().out.splitlines() if line] == words
-    assert run("tokens", tmp_path / "text.txt", "--by", "(", "-o", tmp_path / "x.tsv") == 2
+    assert run("extract", "tokens", tmp_path / "text.txt", "--by", "(", "-o", tmp_path / "x.tsv") == 2
     assert "not a regular expression" in capfd.readouterr().err
-    assert run("tokens", tmp_path / "text.txt", "--by", "words", "--rules", tmp_path / "rules.toml") == 2
+    assert run("extract", "tokens", tmp_path / "text.txt", "--by", "words", "--rules", tmp_path / "rules.toml") == 2
 
 
 @pytest.mark.slow

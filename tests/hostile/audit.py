@@ -22,7 +22,7 @@ from tests.hostile.saved import SAVED, Saved
 from trellis.data.archive import read_archive, write_archive
 from trellis.data.hints import fits
 from trellis.errors import TrellisError
-from trellis.models.saving import _known_class, saved_arguments
+from trellis.models.saving import known_class, saved_arguments
 
 WATCHED = ("open", "socket.", "subprocess.", "urllib.", "ctypes.dlopen", "pickle.", "os.system", "os.exec",
            "os.posix_spawn", "os.fork", "os.listdir", "os.scandir", "os.remove", "os.rename", "shutil.")  # fmt: skip
@@ -91,7 +91,7 @@ def headers(tree: Any) -> Iterator[dict[str, Any]]:
 def forgeries(header: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The header with one whole number of its settings replaced by a large one, for each of them."""
     for number, own in enumerate(headers(header)):
-        hints = saved_arguments(_known_class(own["class"]))
+        hints = saved_arguments(known_class(own["class"]))
         for name in own["configuration"]:
             if fits(LARGE, hints[name]) and not fits(0.5, hints[name]):
                 value = 26 if name == "bits" else LARGE  # the largest number of bits that is accepted

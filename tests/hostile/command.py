@@ -40,5 +40,5 @@ def train(folder, rules=RULES, few=FEW, *more):
     (folder / "few.tsv").write_text(few, encoding="utf-8")
     (folder / "text.txt").write_text("Cy Fox 1987\nDee Roe 2003\n", encoding="utf-8")
     files = "-l", folder / "few.tsv", "-u", folder / "text.txt", "--save", folder / "m"
-    assert run("train", folder / "rules.toml", *files, "--rounds", 1, "-q", "--threads", 1, *more) == 0
+    assert run("extract", "train", folder / "rules.toml", *files, "--rounds", 1, "-q", "--threads", 1, *more) == 0
     return folder / "m"

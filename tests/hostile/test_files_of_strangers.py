@@ -77,8 +77,8 @@ def test_every_class_that_is_saved_is_attacked():
         kinds += kind.__subclasses__()
         if kind.__module__.startswith("trellis."):
             found.add(kind.__name__)
-    assert set(saving._CLASSES) <= found  # test_load_model_knows_every_class_that_saves has the other way
-    assert set(saving._CLASSES) <= {kind.split()[0] for kind in SAVED}
+    assert set(saving.known_classes()) <= found  # test_load_model_knows_every_class_that_saves has the other way
+    assert set(saving.known_classes()) <= {kind.split()[0] for kind in SAVED}
 
 
 @pytest.mark.parametrize(

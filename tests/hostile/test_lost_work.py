@@ -34,11 +34,11 @@ COMMANDS = {
     "help": ["--help"],
     "evaluate": ["evaluate", "gold.tsv", "few.tsv"],
     "evaluate alignment": ["evaluate", "--alignment", "links", "links"],
-    "explain": ["explain", "-m", "m", "few.tsv", "--threads", "1"],
-    "predict view": ["predict", "-m", "m", "text.txt", "--format", "view", "--threads", "1"],
-    "predict columns": ["predict", "-m", "m", "text.txt", "--threads", "1"],
-    "predict json": ["predict", "-m", "m", "text.txt", "--json", "--threads", "1"],
-    "tokens": ["tokens", "text.txt"],
+    "explain": ["extract", "explain", "-m", "m", "few.tsv", "--threads", "1"],
+    "predict view": ["extract", "predict", "-m", "m", "text.txt", "--format", "view", "--threads", "1"],
+    "predict columns": ["extract", "predict", "-m", "m", "text.txt", "--threads", "1"],
+    "predict json": ["extract", "predict", "-m", "m", "text.txt", "--json", "--threads", "1"],
+    "tokens": ["extract", "tokens", "text.txt"],
     "induce": ["induce", "s", "-k", "2", "--rounds", "1", "-q", "--method", "em", "--threads", "1"],
 }
 
@@ -99,30 +99,39 @@ def test_no_command_ends_for_want_of_a_letter_in_the_terminal(command, foreign):
 
 
 def test_no_message_ends_for_want_of_a_letter_in_the_terminal(foreign):
-    wrong = start("explain", "m", "nirgends-ß.tsv", cwd=foreign, stdout=subprocess.PIPE, env=POOR)
+    wrong = start("extract", "explain", "m", "nirgends-ß.tsv", cwd=foreign, stdout=subprocess.PIPE, env=POOR)
     assert wrong.returncode == 2
     assert b"Traceback" not in wrong.stderr
 
 
 LINKS = {"same": None, "dots": "sub/../{}", "symbolic": os.symlink, "hard": os.link}
 OVERWRITES = {
-    "train on rules": ("rules.toml", ["train", "rules.toml", "-l", "few.tsv", "--save", "{}"]),
-    "train on labels": ("few.tsv", ["train", "rules.toml", "-l", "few.tsv", "--save", "{}"]),
-    "train on text": ("text.txt", ["train", "rules.toml", "-l", "few.tsv", "-u", "text.txt", "--save", "{}"]),
-    "train on dev": ("gold.tsv", ["train", "rules.toml", "-l", "few.tsv", "--dev", "gold.tsv", "--save", "{}"]),
-    "train on a dictionary": ("tags", ["train", "named.toml", "-l", "few.tsv", "--save", "{}"]),
-    "predict on text": ("few.tsv", ["predict", "-m", "m", "few.tsv", "-o", "{}"]),
-    "predict on model": ("m", ["predict", "-m", "m", "few.tsv", "-o", "{}"]),
-    "tokens on text": ("text.txt", ["tokens", "text.txt", "-o", "{}", "--force"]),
+    "train on rules": ("rules.toml", ["extract", "train", "rules.toml", "-l", "few.tsv", "--save", "{}"]),
+    "train on labels": ("few.tsv", ["extract", "train", "rules.toml", "-l", "few.tsv", "--save", "{}"]),
+    "train on text": (
+        "text.txt",
+        ["extract", "train", "rules.toml", "-l", "few.tsv", "-u", "text.txt", "--save", "{}"],
+    ),
+    "train on dev": (
+        "gold.tsv",
+        ["extract", "train", "rules.toml", "-l", "few.tsv", "--dev", "gold.tsv", "--save", "{}"],
+    ),
+    "train on a dictionary": ("tags", ["extract", "train", "named.toml", "-l", "few.tsv", "--save", "{}"]),
+    "predict on text": ("few.tsv", ["extract", "predict", "-m", "m", "few.tsv", "-o", "{}"]),
+    "predict on model": ("m", ["extract", "predict", "-m", "m", "few.tsv", "-o", "{}"]),
+    "tokens on text": ("text.txt", ["extract", "tokens", "text.txt", "-o", "{}", "--force"]),
     "induce on text": ("s", ["induce", "s", "-o", "{}"]),
     "induce model on text": ("s", ["induce", "s", "--save", "{}"]),
     "induce history on tags": ("tags", ["induce", "s", "--dictionary", "tags", "--history", "{}"]),
     "induce on applied": ("m", ["induce", "s", "--model", "m", "-o", "{}"]),
-    "explain on model": ("m", ["explain", "-m", "m", "text.txt", "-o", "{}"]),
-    "explain on labels": ("few.tsv", ["explain", "-m", "m", "gold.tsv", "-l", "few.tsv", "-o", "{}"]),
+    "explain on model": ("m", ["extract", "explain", "-m", "m", "text.txt", "-o", "{}"]),
+    "explain on labels": ("few.tsv", ["extract", "explain", "-m", "m", "gold.tsv", "-l", "few.tsv", "-o", "{}"]),
     "evaluate on gold": ("gold.tsv", ["evaluate", "gold.tsv", "few.tsv", "-o", "{}"]),
     "info on model": ("m", ["info", "-m", "m", "-o", "{}"]),
-    "train history on labels": ("few.tsv", ["train", "rules.toml", "-l", "few.tsv", "--save", "n", "--history", "{}"]),
+    "train history on labels": (
+        "few.tsv",
+        ["extract", "train", "rules.toml", "-l", "few.tsv", "--save", "n", "--history", "{}"],
+    ),
     "align forward on source": ("s", ["align", "-s", "s", "-t", "t", "-f", "{}"]),
     "align reverse on target": ("t", ["align", "-s", "s", "-t", "t", "-r", "{}"]),
     "align history on gold": ("links", ["align", "-s", "s", "-t", "t", "--tune", "links", "--history", "{}"]),
@@ -185,7 +194,7 @@ def test_devices_may_be_written_to_by_several_options(folder, monkeypatch):
 
 def test_an_output_beside_its_input_is_written(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    assert run("predict", "-m", "m", "few.tsv", "-o", tmp_path / "few.tsv", "--threads", 1) == 0
+    assert run("extract", "predict", "-m", "m", "few.tsv", "-o", tmp_path / "few.tsv", "--threads", 1) == 0
     assert (tmp_path / "few.tsv").read_text().startswith("Ann\t")
 
 
@@ -209,7 +218,7 @@ def test_carriage_returns_in_dictionaries_are_told_too(tmp_path, capfd):
 def test_tokens_that_columns_cannot_hold_have_an_empty_result_there(token, folder, tmp_path, capfd):
     lines = [{"tokens": ["fine"]}, {"tokens": ["Ann", token]}, {"tokens": ["1999"]}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert run("predict", "-m", folder / "m", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv") == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv") == 0
     told = capfd.readouterr().err
     assert "1 of 3 texts could not be read" in told
     assert "in.jsonl, line 2: write JSON lines (.jsonl) in place of columns" in told
@@ -219,14 +228,16 @@ def test_tokens_that_columns_cannot_hold_have_an_empty_result_there(token, folde
 def test_labels_that_columns_cannot_hold_are_told_before_prediction(tmp_path, capfd, monkeypatch):
     rules = 'labels = ["NAME", "A\\tB"]\n[[rule]]\ncount = "NAME"\nat_least = 1\npenalty = 1\n'
     model = train(tmp_path, rules, "Ann\tNAME\n")
-    assert run("predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.jsonl", "--threads", 1) == 0
+    assert (
+        run("extract", "predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.jsonl", "--threads", 1) == 0
+    )
     monkeypatch.setattr("trellis.apps.extract.relaxed.predict_relaxed", lambda *_, **__: pytest.fail("the work began"))
     capfd.readouterr()
-    assert run("predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.tsv") == 2
+    assert run("extract", "predict", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "out.tsv") == 2
     assert "'A\\tB' contains '\\t'" in capfd.readouterr().err
 
 
 def test_empty_tokens_are_told_with_their_line(folder, tmp_path, capfd):
     (tmp_path / "in.jsonl").write_text('{"tokens": ["a"]}\n{"tokens": [""]}\n')
-    assert run("predict", "-m", folder / "m", tmp_path / "in.jsonl") == 0
+    assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.jsonl") == 0
     assert "in.jsonl, line 2: expected a list of strings in 'tokens', none of them empty" in capfd.readouterr().err

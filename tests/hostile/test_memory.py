@@ -45,9 +45,9 @@ def written(folder, n_labels, n_texts, length, rules):
             few.write("\n")
     (folder / "text.txt").write_text("".join(" ".join(text(length)) + "\n" for _ in range(n_texts)))
     files = folder / "rules.toml", "-l", folder / "few.tsv", "--save", folder / "m", "--rounds", 0, "-q", "--threads", 2
-    assert run("train", *files) == 0
+    assert run("extract", "train", *files) == 0
     assert (
-        run("predict", "-m", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0
+        run("extract", "predict", "-m", folder / "m", folder / "few.tsv", "-o", folder / "warm.tsv") == 0
     )  # what it compiles is kept
     return "-m", folder / "m", folder / "text.txt"
 

@@ -74,7 +74,7 @@ def test_a_slow_rule_of_a_model_is_told_with_its_file_and_line_and_left_out_wher
     slow = "[[rule]]\nname = 'slow one'\nif_word_matches = '(a|aa)+$'\nthen_label = 'NAME'\nstrength = 'hard'\n"
     model = train(tmp_path, RULES + slow)
     (tmp_path / "long.txt").write_text("Ann " + "a" * 60 + "b 1999\nCy 1987\n")
-    ended = start("predict", "-m", model, tmp_path / "long.txt", "--threads", 1, stdout=subprocess.PIPE)
+    ended = start("extract", "predict", "-m", model, tmp_path / "long.txt", "--threads", 1, stdout=subprocess.PIPE)
     told = ended.stderr.decode()
     assert ended.returncode == 0
     assert "1 of 2 texts cannot obey these rules" in told
@@ -82,7 +82,18 @@ def test_a_slow_rule_of_a_model_is_told_with_its_file_and_line_and_left_out_wher
     assert f"in the rule 'slow one' of {tmp_path / 'rules.toml'}, line 8" in told
     assert ended.stdout.decode().endswith("1987\tYEAR\n\n")  # the other line is not lost
     assert (
-        run("predict", "-m", model, tmp_path / "long.txt", "--no-rules", "--threads", 1, "-o", tmp_path / "out.tsv")
+        run(
+            "extract",
+            "predict",
+            "-m",
+            model,
+            tmp_path / "long.txt",
+            "--no-rules",
+            "--threads",
+            1,
+            "-o",
+            tmp_path / "out.tsv",
+        )
         == 0
     )
 

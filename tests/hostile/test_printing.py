@@ -40,13 +40,13 @@ then_label = "NAME"
 strength = "hard"
 """
     model = train(tmp_path, rules, f"Ann\tNAME\n1999\tYEAR{name}\n")
-    assert run("explain", "-m", model, tmp_path / "few.tsv") == 0
+    assert run("extract", "explain", "-m", model, tmp_path / "few.tsv") == 0
     out = capfd.readouterr().out
     said, _, tables = out.partition("violations")
     assert said.startswith(f"{name}  At every token, if the word matches ^(19|2[0-9]?)..$ then the label is YEAR{name}")
     assert "the word matches ^[A-Z][a-z]+[/x]?$ then" in said
     assert tables.count(f"│ {name} ") == 2
-    assert run("predict", "-m", model, tmp_path / "few.tsv", "--format", "view") == 0
+    assert run("extract", "predict", "-m", model, tmp_path / "few.tsv", "--format", "view") == 0
     assert f"YEAR{name}  1999" in capfd.readouterr().out
 
 
@@ -56,10 +56,10 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(tmp_path, capfd
     (tmp_path / "few.jsonl").write_text(few)
     (tmp_path / "rules.toml").write_text(rules)
     files = tmp_path / "rules.toml", "-l", tmp_path / "few.jsonl", "--save", tmp_path / "m", "-q", "--threads", 1
-    assert run("train", *files) == 0
+    assert run("extract", "train", *files) == 0
     for command in (
-        ["explain", "-m", tmp_path / "m", tmp_path / "few.jsonl"],
-        ["predict", "-m", tmp_path / "m", tmp_path / "few.jsonl", "--format", "view"],
+        ["extract", "explain", "-m", tmp_path / "m", tmp_path / "few.jsonl"],
+        ["extract", "predict", "-m", tmp_path / "m", tmp_path / "few.jsonl", "--format", "view"],
         ["evaluate", tmp_path / "few.jsonl", tmp_path / "few.jsonl"],
     ):
         capfd.readouterr()
@@ -72,7 +72,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(tmp_path, capfd
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "a\x1b[2J"])
 def test_a_complaint_names_a_file_as_it_is_called(name, capfd):
-    assert run("explain", "-m", f"no{name}", "few.tsv") == 2
+    assert run("extract", "explain", "-m", f"no{name}", "few.tsv") == 2
     shown = name.replace("\x1b", "\\x1b")
     told = capfd.readouterr().err
     assert told.startswith(f"Error: no{shown}: cannot be read: No such file or directory\n")

@@ -175,9 +175,9 @@ UNFITTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", saving._CLASSES)
+@pytest.mark.parametrize("name", saving.known_classes())
 def test_what_is_not_fitted_is_not_saved_and_takes_no_file_away(name, tmp_path):
-    kind = saving._known_class(name)
+    kind = saving.known_class(name)
     model = UNFITTED.get(name, lambda kind: kind())(kind)
     (tmp_path / "old").write_text("precious")
     for path in (tmp_path / "old", tmp_path / "new"):

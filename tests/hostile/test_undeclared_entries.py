@@ -142,14 +142,14 @@ def test_entries_that_a_checkpoint_does_not_declare_are_refused(kind, saved_file
             SAVED[kind].use(str(tmp_path / "evil"))
 
 
-@pytest.mark.parametrize("name", saving._CLASSES)
+@pytest.mark.parametrize("name", saving.known_classes())
 def test_no_argument_that_is_saved_can_be_a_path_a_host_or_any_object(name):
     def parts(hint):
         yield hint
         for part in get_args(hint):
             yield from parts(part) if not isinstance(part, list) else ()
 
-    for argument, hint in saving.saved_arguments(saving._known_class(name)).items():
+    for argument, hint in saving.saved_arguments(saving.known_class(name)).items():
         assert argument not in set(OUTSIDE) - {"model"}
         assert hint is not Any, argument
         assert os.PathLike not in [getattr(part, "__origin__", part) for part in parts(hint)], argument

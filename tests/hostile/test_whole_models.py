@@ -32,12 +32,23 @@ def trained(request, tmp_path):
 
 def test_a_model_is_loaded_after_its_dictionaries_are_gone(trained, tmp_path, capfd):
     model, folder, dictionary = trained
-    assert run("predict", "-m", model, folder / "text.txt", "-o", folder / "before.tsv", "--threads", 1) == 0
+    assert run("extract", "predict", "-m", model, folder / "text.txt", "-o", folder / "before.tsv", "--threads", 1) == 0
     dictionary.unlink()
     (folder / "rules.toml").unlink()
     os.rename(model, tmp_path / "moved")
     assert (
-        run("predict", "-m", tmp_path / "moved", folder / "text.txt", "-o", folder / "after.tsv", "--threads", 1) == 0
+        run(
+            "extract",
+            "predict",
+            "-m",
+            tmp_path / "moved",
+            folder / "text.txt",
+            "-o",
+            folder / "after.tsv",
+            "--threads",
+            1,
+        )
+        == 0
     )
     assert (folder / "after.tsv").read_text() == (folder / "before.tsv").read_text()
 
@@ -46,7 +57,7 @@ def test_explain_trains_anew_without_the_dictionaries(trained, capfd):
     model, folder, dictionary = trained
     few = folder / "few.tsv"
     dictionary.write_text("Cy\tOTHER\n")  # what the model was trained with counts, not what is there now
-    assert run("explain", "-m", model, few, "-l", few, "--threads", 1) == 0
+    assert run("extract", "explain", "-m", model, few, "-l", few, "--threads", 1) == 0
     assert "supervised: alone" in capfd.readouterr().out.replace("\n", " ")
 
 
@@ -72,7 +83,7 @@ def test_rules_of_a_stranger_open_no_file(name, tmp_path):
     with pytest.raises(ModelFileError, match="the rules name the file") as refusal:
         Extractor.load(evil)
     assert "password" not in str(refusal.value)
-    ended = start("predict", "-m", evil, tmp_path / "text.txt")
+    ended = start("extract", "predict", "-m", evil, tmp_path / "text.txt")
     assert (ended.returncode, b"Traceback" in ended.stderr) == (2, False)
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from trellis.apps.parse.parser import COLUMNS, Parser, compare
+from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.cli.app import main
-from trellis.data.conllu import read_conllu, write_conllu
+from trellis.data.conllu import TREE, read_conllu, write_conllu
 from trellis.data.sentence import Sentence
 from trellis.errors import DataError
-from trellis.metrics.attachment import Tree, score_trees
+from trellis.metrics.attachment import Tree, compare_trees, score_trees
 from trellis.models import load_model, tree_pieces
 from trellis.models.dmv import DMV
 
@@ -66,11 +66,11 @@ def test_the_command_line_trains_predicts_and_evaluates(tmp_path, capsys):
                "--save", model, "--quiet") == 0  # fmt: skip
     assert capsys.readouterr().out.startswith("UAS")
     assert run("parse", "predict", tmp_path / "test.conllu", "--model", model, "-o", out) == 0
-    gold, found = (list(read_conllu(path, columns=COLUMNS)) for path in (tmp_path / "test.conllu", out))
+    gold, found = (list(read_conllu(path, columns=TREE)) for path in (tmp_path / "test.conllu", out))
     assert [s.words for s in gold] == [s.words for s in found]
     assert run("evaluate", "--trees", tmp_path / "test.conllu", out) == 0
     shown = capsys.readouterr().out
-    assert f"{100 * compare(gold, found).plain.uas:8.2f}" in shown
+    assert f"{100 * compare_trees(gold, found).plain.uas:8.2f}" in shown
     assert "whole trees" in shown
 
 

@@ -6,9 +6,10 @@ from itertools import islice
 
 import pytest
 
-from trellis.apps.parse.parser import COLUMNS, Parser, compare
+from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tree_inducer import TreeInducer
-from trellis.data.conllu import read_conllu
+from trellis.data.conllu import TREE, read_conllu
+from trellis.metrics.attachment import compare_trees
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow]
 
@@ -23,7 +24,7 @@ per = "corpus"
 
 
 def sentences(folder, name: str, n: int) -> list:
-    return list(islice(read_conllu(folder / "trees" / f"{name}.conllu", columns=COLUMNS), n))
+    return list(islice(read_conllu(folder / "trees" / f"{name}.conllu", columns=TREE), n))
 
 
 def test_two_thousand_trees_give_a_fair_parser(data_dir):
@@ -37,5 +38,5 @@ def test_a_rule_about_arcs_helps_a_grammar_without_trees(data_dir):
     text = sentences(data_dir, "en-ewt-train", 3000)
     short = [s for s in text if len(s) <= 10]
     plain, ruled = (TreeInducer(max_iter=15, rules=rules, n_jobs=2).fit(text).predict(short) for rules in ("", RULES))
-    gain = compare(short, ruled).plain.uas - compare(short, plain).plain.uas
+    gain = compare_trees(short, ruled).plain.uas - compare_trees(short, plain).plain.uas
     assert gain > 0.05

@@ -1,4 +1,4 @@
-"""The command line's frame: which commands there are, and how a run ends.
+"""The command line's frame: it collects the commands of the applications, and says how a run ends.
 
 | what happened | on stderr | exit code |
 | --- | --- | --- |
@@ -21,22 +21,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from trellis._version import __version__
-from trellis.apps.aggregate import commands as aggregate
-from trellis.apps.align import commands as align
-from trellis.apps.align import fast_align
-from trellis.apps.extract.commands import check, errors, explain, predict, propose, tokens, train
-from trellis.apps.induce import commands as induce
-from trellis.apps.match import commands as match
-from trellis.apps.parse.commands import induce_trees, parse, tag, transfer
-from trellis.apps.relate import commands as relate
 from trellis.cli import evaluate, info, report
-from trellis.cli.habits import answering
+from trellis.cli.commands import add_command
 from trellis.cli.options import in_flags
 from trellis.data.files import reason
 from trellis.errors import ConvergenceWarning, TrellisError
@@ -53,26 +46,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-# One line per command. Its module is imported for --help too, so what is heavy is imported inside the function.
-app.command(cls=answering(fast_align.ANSWERS, fast_align.in_our_words, fast_align.BARE))(align.align)
-app.command(cls=answering())(check.check)
-app.command(cls=answering(train.ANSWERS))(train.train)
-app.command(cls=answering(predict.ANSWERS))(predict.predict)
-app.command(cls=answering())(explain.explain)
-app.command(cls=answering(induce.ANSWERS))(induce.induce)
-app.add_typer(tag.tag, name="tag")
-app.add_typer(parse.parse, name="parse")
-app.add_typer(match.match, name="match")
-app.command(cls=answering())(induce_trees.induce_trees)
-app.command(cls=answering())(transfer.transfer)
-app.command(cls=answering(aggregate.ANSWERS))(aggregate.aggregate)
-app.add_typer(relate.relate, name="relate")
-app.command(cls=answering())(evaluate.evaluate)
-app.command(cls=answering())(errors.errors)
-app.command(cls=answering())(report.report)
-app.command(cls=answering())(tokens.tokens)
-app.command(cls=answering())(propose.propose)
-app.command(cls=answering())(info.info)
+# Modules of commands are imported for --help too, so what is heavy is imported inside their functions.
+for application in import_module("trellis.apps").applications():
+    import_module(f"trellis.apps.{application}.commands").register(app)
+add_command(app, evaluate.evaluate)
+add_command(app, report.report)
+add_command(app, info.info)
 
 
 def _show_version(wanted: bool) -> None:

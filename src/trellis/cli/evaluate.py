@@ -1,6 +1,6 @@
 """``trellis evaluate``: outputs against gold. One option a kind of output; ``MODES`` says which function serves it.
 
-Without an option fields are compared, as ``trellis predict`` writes them.
+Without an option fields are compared, as ``trellis extract predict`` writes them.
 
 To add a kind: an option of :func:`evaluate` that names it, and an entry in ``MODES``: a function from the paths of gold
 and output to rows (name, value) for people, and the same figures for JSON, shares from 0 to 1.
@@ -168,13 +168,13 @@ def _tagged(path: str) -> list[Sentence]:
 
 
 def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
-    from trellis.apps.parse.parser import COLUMNS, compare
     from trellis.data.columns import FILLER
-    from trellis.data.conllu import read_conllu
+    from trellis.data.conllu import TREE, read_conllu
+    from trellis.metrics.attachment import compare_trees
 
-    truth, found = (list(read_conllu(path, columns=COLUMNS)) for path in (gold, output))
+    truth, found = (list(read_conllu(path, columns=TREE)) for path in (gold, output))
     _check_same_sentences(gold, output, truth, found, f"parse {gold} itself")
-    scores = compare(truth, found)
+    scores = compare_trees(truth, found)
     shown = [("no punct.", scores.plain), ("all words", scores.total)]
     shown += [(f"up to {n}", own) for n, own in scores.up_to.items()]
     rows = [("", f"{'UAS':>8}{'LAS':>8}{'words':>10}")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -95,18 +96,12 @@ def _pairs(source: str | None, target: str | None, joined: str | None, gold: str
 
 def _texts(model: Any, path: str, word_column: int, label_column: int) -> list[Any]:
     from trellis.data.conllu import read_conllu
-    from trellis.data.pair_files import read_pairs
-    from trellis.data.related import read_related
     from trellis.data.text_files import read_either
-    from trellis.data.voted_files import read_voted
 
-    kind = type(model).__name__
-    if kind == "Relater":
-        return list(read_related(path))
-    if kind == "Matcher":
-        return read_pairs(path)
-    if kind == "Aggregator":
-        return list(read_voted(path))
+    reader = import_module("trellis.apps").declared("READERS").get(type(model).__name__)
+    if reader is not None:
+        module, _, function = reader.partition(":")
+        return list(getattr(import_module(module), function)(path))
     if path.removesuffix(".gz").endswith(".conllu"):
         return list(read_conllu(path, columns=("head", "deprel")))
     texts = read_either(path, word_column=word_column, label_column=label_column)

@@ -71,7 +71,7 @@ def read_targets(path: FilePath) -> list[Target]:
     Parameters
     ----------
     path : path
-        Table that :func:`write_targets` or ``trellis propose`` wrote.
+        Table that :func:`write_targets` or ``trellis extract propose`` wrote.
 
     Returns
     -------

@@ -11,9 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
+from trellis.data.checks import check_list, is_list, is_whole
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.storage import UNBOUNDED, Storage
@@ -60,6 +62,18 @@ def read_joined_file(path: FilePath) -> Iterator[Pair]:
         if len(parts) != 2:
             raise DataError(f"{len(parts)} parts where source and target are expected", path=shown(path), line=number)
         yield words_of(parts[0]), words_of(parts[1])
+
+
+def check_links(links: Any) -> list[list[tuple[int, int]]]:
+    """Links of each sentence pair, (i, j) from 0."""
+    made = []
+    for number, own in enumerate(check_list(links, "lists of links, one for each sentence pair")):
+        pairs = list(check_list(own, f"links (i, j) for pair {number}"))
+        for link in pairs:
+            if not (is_list(link) and len(link) == 2 and is_whole(link[0]) and is_whole(link[1])):
+                raise DataError(f"pair {number} has the link {link!r:.80}: expected two whole numbers, (i, j) from 0")
+        made.append([(int(i), int(j)) for i, j in pairs])
+    return made
 
 
 class WordCodes(dict[str, int]):

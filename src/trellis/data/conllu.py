@@ -28,6 +28,8 @@ from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError, UnknownNameError
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+TREE = ("head", "deprel")
+"""The columns of a dependency tree."""
 ID, FORM, HEAD = NAMES.index("id"), NAMES.index("form"), NAMES.index("head")
 COMMENT = "#"
 

@@ -168,7 +168,8 @@ def read_labelled(
             raise DataError("cannot be read: No such file or directory", path=shown(path))
         raise DataError(
             f"labelled examples are columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}) or WRENCH's .json, "
-            "but the name ends otherwise. `trellis tokens TEXT -o few.tsv` cuts raw text into columns for labels",
+            "but the name ends otherwise. `trellis extract tokens TEXT -o few.tsv` cuts raw text into columns for "
+            "labels",
             path=shown(path),
         )
     if kind == "json":

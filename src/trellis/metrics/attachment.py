@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from trellis.data.columns import FILLER
+from trellis.data.conllu import heads as heads_of
+from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 
 LENGTHS = (10, 20, 40)
 """Scores are also told of sentences up to so many words."""
+PUNCTUATION = "PUNCT"
+"""The tag of words that attachment scores leave out."""
 
 
 @dataclass
@@ -93,6 +98,20 @@ def score_trees(gold: Iterable[Tree], found: Iterable[Tree]) -> TreeScores:
         scores.n_sentences += 1
         scores.n_whole += whole
     return scores
+
+
+def compare_trees(gold: Sequence[Sentence], found: Sequence[Sentence]) -> TreeScores:
+    """Attachment scores of one file against another; words with the tag PUNCT in gold are punctuation."""
+    return score_trees([_tree(s) for s in gold], [_tree(s) for s in found])
+
+
+def _tree(s: Sentence) -> Tree:
+    relations = s.columns.get("deprel") or (FILLER,) * len(s)
+    return Tree(
+        heads_of(s),
+        [None if r == FILLER else r for r in relations],
+        [tag == PUNCTUATION for tag in s.labels or (None,) * len(s)],
+    )
 
 
 def _bare(relation: str | None) -> str | None:

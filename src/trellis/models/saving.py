@@ -32,8 +32,6 @@ from trellis.errors import DataError, ModelFileError, UnknownNameError
 from trellis.models.estimator import Estimator
 
 _CLASSES = {
-    "Aggregator": "trellis.apps.aggregate.aggregator",
-    "Aligner": "trellis.apps.align.aligner",
     "AlignmentModel": "trellis.models.alignment.model",
     "ArcLabeller": "trellis.models.arc_labeller",
     "ArcParser": "trellis.models.arc_parser",
@@ -41,7 +39,6 @@ _CLASSES = {
     "CRF": "trellis.models.crf",
     "CoDL": "trellis.learn.codl",
     "DMV": "trellis.models.dmv",
-    "Extractor": "trellis.apps.extract.extractor",
     "GraphPairs": "trellis.models.matching.graph_pairs",
     "GE": "trellis.learn.ge",
     "HMM": "trellis.models.hmm",
@@ -49,7 +46,6 @@ _CLASSES = {
     "LCLR": "trellis.learn.margin.lclr",
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
-    "Matcher": "trellis.apps.match.matcher",
     "MaxEnt": "trellis.models.maxent",
     "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",
@@ -58,15 +54,10 @@ _CLASSES = {
     "SemiCRF": "trellis.models.semi_crf",
     "StringPairs": "trellis.models.matching.string_pairs",
     "UEM": "trellis.learn.uem",
-    "Parser": "trellis.apps.parse.parser",
-    "Relater": "trellis.apps.relate.relater",
     "RelationModel": "trellis.models.relation_model",
-    "Transfer": "trellis.apps.parse.transfer",
-    "Tagger": "trellis.apps.parse.tagger",
-    "TreeInducer": "trellis.apps.parse.tree_inducer",
     "VoteHMM": "trellis.models.vote_hmm",
 }
-"""Class -> module, of everything that ``load_model`` brings back."""
+"""Class -> module, of every class of the library that ``load_model`` brings back; applications declare theirs."""
 
 _FUNCTION = "function"
 _subclasses: ContextVar[dict[str, Any]] = ContextVar("_subclasses")
@@ -128,7 +119,7 @@ def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray
     """Header and arrays of a trained model, for its own file or for a part of a larger one."""
     model._check_fitted()
     kind = type(model)
-    if kind.__name__ in _CLASSES and kind is not _known_class(kind.__name__):
+    if kind.__name__ in known_classes() and kind is not known_class(kind.__name__):
         raise DataError(
             f"{kind.__module__}.{kind.__qualname__} has the name of a class of Trellis, so its file would be read as "
             "one of that class: give the subclass another name"
@@ -207,14 +198,21 @@ def _constructor(kind: Any) -> Any:
     return owner if "__dataclass_fields__" in vars(owner) else owner.__init__
 
 
-def _known_class(name: str) -> Any:
-    return getattr(import_module(_CLASSES[name]), name)
+def known_classes() -> dict[str, str]:
+    """Class -> module, of everything that ``load_model`` brings back without ``subclasses``."""
+    declared: dict[str, str] = import_module("trellis.apps").declared("CLASSES")
+    return {**_CLASSES, **declared}
+
+
+def known_class(name: str) -> Any:
+    """The class of this name, which :func:`known_classes` lists."""
+    return getattr(import_module(known_classes()[name]), name)
 
 
 @contextmanager
 def _known(kinds: Sequence[Any]) -> Iterator[None]:
     """Let files hold these classes too, where they are not classes of Trellis."""
-    token = _subclasses.set({kind.__name__: kind for kind in kinds if kind.__name__ not in _CLASSES})
+    token = _subclasses.set({kind.__name__: kind for kind in kinds if kind.__name__ not in known_classes()})
     try:
         yield
     finally:
@@ -223,8 +221,8 @@ def _known(kinds: Sequence[Any]) -> Iterator[None]:
 
 def _class(header: Mapping[str, Any]) -> Any:
     name = header.get("class")
-    if name in _CLASSES:
-        return _known_class(name)
+    if name in known_classes():
+        return known_class(name)
     subclasses = _subclasses.get({})
     if name not in subclasses:
         raise ModelFileError(

@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from trellis.errors import DataError
@@ -35,6 +36,13 @@ NEXT = {
     "UEM": "Next: weaken constraints that the labels violate; strengthen those without effect.",
 }
 """What to do after reading the page, by class."""
+_LABELS, _MARGINS = "trellis.report.labels_page:labels_page", "trellis.report.margins_page:margins_page"
+SECTIONS = {
+    **dict.fromkeys(("UEM", "CCM", "CoDL", "HMM", "CRF", "GE"), _LABELS),
+    **dict.fromkeys(("SSVM", "LatentSSVM", "JLIS", "Perceptron", "MIRA"), _MARGINS),
+    "MultiView": "trellis.report.views_page:views_page",
+}
+"""Class -> function that makes its page, of the library's own learners; applications declare theirs."""
 
 
 def history_section(page: Page, history: History | None) -> None:
@@ -53,29 +61,14 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
         features for learners of such, with ``gold`` labels, and of views a list of what each sees
     history : rounds of a run; None: those that the model keeps
     """
-    from trellis.apps.aggregate.section import votes_page
-    from trellis.apps.align.section import alignment_page
-    from trellis.apps.extract.section import fields_page
-    from trellis.apps.match.section import matches_page
-    from trellis.apps.parse.section import trees_page
-    from trellis.apps.relate.section import relations_page
-    from trellis.report.labels_page import labels_page, tags_page
-    from trellis.report.margins_page import margins_page
-    from trellis.report.views_page import views_page
-
-    kinds: dict[str, Callable[..., Page]] = {
-        "Aligner": alignment_page, "Extractor": fields_page, "Parser": trees_page, "TreeInducer": trees_page,
-        "Transfer": trees_page, "UEM": labels_page, "CCM": labels_page, "CoDL": labels_page, "HMM": labels_page,
-        "CRF": labels_page, "GE": labels_page, "Tagger": tags_page, "MultiView": views_page, "SSVM": margins_page,
-        "LatentSSVM": margins_page, "JLIS": margins_page, "Perceptron": margins_page, "MIRA": margins_page,
-        "Relater": relations_page, "Matcher": matches_page, "Aggregator": votes_page,
-    }  # fmt: skip
+    known = {**SECTIONS, **import_module("trellis.apps").declared("SECTIONS")}
     kind = type(model).__name__
-    if kind not in kinds:
-        raise DataError(f"there is no page for a model of class {kind}; there is one for {', '.join(sorted(kinds))}")
+    if kind not in known:
+        raise DataError(f"there is no page for a model of class {kind}; there is one for {', '.join(sorted(known))}")
     if not data:
         raise DataError("there is no text to show the model on")
-    page = kinds[kind](model, list(data), gold)
+    module, _, function = known[kind].partition(":")
+    page: Page = getattr(import_module(module), function)(model, list(data), gold)
     kept = getattr(getattr(model, "ccm_", model), "history_", None)
     history = kept if history is None else history
     history_section(page, history)

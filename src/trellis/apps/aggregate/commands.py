@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files, flags, refuse_beside
+from trellis.cli.commands import add_command
 from trellis.cli.console import plain_console, visible
 from trellis.cli.options import (
     DECODING,
@@ -226,3 +227,8 @@ def _show_accuracies(made: Aggregator) -> None:
 
 def _shown(accuracy: float | None) -> str:
     return "-" if accuracy is None else f"{accuracy:.4f}"
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    add_command(program, aggregate, ANSWERS)

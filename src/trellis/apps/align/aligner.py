@@ -35,10 +35,10 @@ from trellis.apps.align.decoding import (
     link_posteriors,
     links_of_pairs,
 )
-from trellis.apps.align.hints import Hint, check_links, hints_of_pieces
+from trellis.apps.align.hints import Hint, hints_of_pieces
 from trellis.apps.align.word_links import count_word_links
 from trellis.constraints import Constraint, backward, each, forward, trusted
-from trellis.data.bitext import LONGEST, Bitext
+from trellis.data.bitext import LONGEST, Bitext, check_links
 from trellis.data.checks import check_list
 from trellis.data.files import FilePath
 from trellis.data.storage import Storage, bytes_of

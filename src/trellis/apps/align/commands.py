@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.apps.align import fast_align
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files, flags, refuse_beside, was_typed
+from trellis.cli.commands import add_command
 from trellis.cli.options import (
     DECODING,
     FORMAT,
@@ -333,3 +335,8 @@ def _write_probabilities(aligner: Aligner, text: ParallelText, path: str) -> Non
         for left, right, forward, _ in aligner.translations(text.beside()):
             if forward > 0.0:
                 out.write(f"{left}\t{right}\t{math.log(forward):.6g}\n")
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    add_command(program, align, fast_align.ANSWERS, translate=fast_align.in_our_words, bare=fast_align.BARE)

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from trellis.data.bitext import Bitext
-from trellis.data.checks import check_list, is_list, is_whole
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.errors import DataError
 from trellis.metrics.alignment import parse_links
 
 Hint = tuple[int, int]
-
-
-def check_links(links: Any) -> list[list[Hint]]:
-    """Links of each sentence pair, (i, j) from 0."""
-    made = []
-    for number, own in enumerate(check_list(links, "lists of links, one for each sentence pair")):
-        pairs = list(check_list(own, f"links (i, j) for pair {number}"))
-        for link in pairs:
-            if not (is_list(link) and len(link) == 2 and is_whole(link[0]) and is_whole(link[1])):
-                raise DataError(f"pair {number} has the link {link!r:.80}: expected two whole numbers, (i, j) from 0")
-        made.append([(int(i), int(j)) for i, j in pairs])
-    return made
 
 
 def hints_of_pieces(bitext: Bitext, hints: Sequence[Sequence[Hint]]) -> list[list[Hint]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trellis.cli.checks import check_files, flags, refuse_beside
+from trellis.cli.commands import add_command
 from trellis.cli.options import (
     DECODING,
     GAMMA,
@@ -279,3 +280,8 @@ def _write(output: str, tagged: Iterable[Sentence], json: bool) -> None:
     from trellis.data.jsonlines import write_jsonlines
 
     (write_jsonlines if json else write_columns)(output, tagged)
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    add_command(program, induce, ANSWERS)

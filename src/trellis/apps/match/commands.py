@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.commands import add_command
 from trellis.cli.console import Few, warning_if_empty
-from trellis.cli.habits import answering
 from trellis.cli.options import (
     KNOWLEDGE,
     LEARNING,
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from trellis.apps.match.matcher import Match, Matcher
     from trellis.data.pair_files import PairLine
 
-match = typer.Typer(
-    help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
-)
 WORDS_OF_NAMES = 3
 """Texts with more words on average are hardly names."""
 
@@ -60,7 +57,6 @@ class Method(StrEnum):
     TWO_STAGE = "two-stage"
 
 
-@match.command(cls=answering())
 def train(
     pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; names without answers all match.")],
     save: Annotated[str, SAVE],
@@ -134,7 +130,6 @@ def train(
         typer.echo(f"{'accuracy':<12}{100 * made.score(*held):.2f} of {len(held[1])} pairs")
 
 
-@match.command(cls=answering())
 def predict(
     pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are compared with; `-`: stdin.")],
     model: Model,
@@ -275,3 +270,13 @@ def _line(row: dict[str, Any]) -> str:
     aligned = " ".join(f"{a}:{b}" for a, b in row["alignment"])
     cells = [row["left"], row["right"], "1" if row["match"] else "0", f"{row['score']:.4f}", aligned]
     return "\t".join([*([str(row["rank"])] if "rank" in row else []), *cells])
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    group = typer.Typer(
+        help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
+    )
+    program.add_typer(group, name="match")
+    for function in (train, predict):
+        add_command(group, function)

@@ -18,15 +18,11 @@ from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
-from trellis.metrics.attachment import Tree, TreeScores, score_trees
+from trellis.metrics.attachment import TreeScores, compare_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_pieces import warn_of_long
-
-COLUMNS = ("head", "deprel")
-PUNCTUATION = "PUNCT"
-"""The tag of words that attachment scores leave out."""
 
 
 class ScoresTrees:
@@ -37,7 +33,7 @@ class ScoresTrees:
     def attachment(self, sentences: Iterable[Sentence]) -> TreeScores:
         """Attachment of ``predict`` against the trees that the sentences have."""
         gold = as_sentences(sentences)
-        return compare(gold, self.predict(gold))
+        return compare_trees(gold, self.predict(gold))
 
     def score(self, X: Iterable[Sentence], y: object = None) -> float:
         """Share of the words, punctuation aside, that get the head they have in the sentences."""
@@ -151,17 +147,3 @@ def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
             )
         text.append([(word, tag or "") for word, tag in zip(s.words, tags, strict=True)])
     return text
-
-
-def compare(gold: Sequence[Sentence], found: Sequence[Sentence]) -> TreeScores:
-    """Attachment scores of one file against another; words with the tag PUNCT in gold are punctuation."""
-    return score_trees([_tree(s) for s in gold], [_tree(s) for s in found])
-
-
-def _tree(s: Sentence) -> Tree:
-    relations = s.columns.get("deprel") or (FILLER,) * len(s)
-    return Tree(
-        heads_of(s),
-        [None if r == FILLER else r for r in relations],
-        [tag == PUNCTUATION for tag in s.labels or (None,) * len(s)],
-    )

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from trellis.apps.parse.parser import compare, tagged
+from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import heads as heads_of
 from trellis.data.sentence import Sentence
+from trellis.metrics.attachment import compare_trees
 from trellis.report.arcs import arcs_figure
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, picture, table, text
@@ -32,7 +33,7 @@ def trees_page(task: Any, sentences: Sequence[Sentence], _: Any) -> Page:
     known = [n for n in kept if None not in gold[n]]
     page = Page("Dependency trees", f"{len(given)} sentences, {len(known)} of them with trees; {type(task).__name__}")
     if known:
-        scores = compare([given[n] for n in known], task.predict([given[n] for n in known]))
+        scores = compare_trees([given[n] for n in known], task.predict([given[n] for n in known]))
         named = scores.total.las > 0  # models without a treebank know no relations
         rows = [
             (name, percent(one.uas), *[percent(one.las)] * named)

@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.apps.align.hints import check_links
 from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.projected_arcs import (
@@ -38,6 +37,7 @@ from trellis.apps.parse.tree_task import TreeTask
 from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
+from trellis.data.bitext import check_links
 from trellis.data.columns import FILLER
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trellis.cli.checks import check_files
+from trellis.cli.commands import add_command
 from trellis.cli.console import need_text, print_lines, visible, warning_if_empty
-from trellis.cli.habits import answering
 from trellis.cli.options import (
     DECODING,
     GAMMA,
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from trellis.apps.relate.relater import Relater
     from trellis.data.related import RelatedText
 
-relate = typer.Typer(
-    help="Entities and relations: learn them from rules and sentences, and find them.", no_args_is_help=True
-)
-
 
 class Method(StrEnum):
     """How to learn."""
@@ -54,7 +50,6 @@ class Method(StrEnum):
     SUPERVISED = "supervised"
 
 
-@relate.command(cls=answering())
 def train(
     rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/relations.md.")],
     save: Annotated[str, SAVE],
@@ -112,7 +107,6 @@ def train(
         relater.history_.save(history)
 
 
-@relate.command(cls=answering())
 def predict(
     text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
@@ -141,7 +135,6 @@ def predict(
     write_related(output, found, columns=False if json else None)
 
 
-@relate.command(cls=answering())
 def explain(
     text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
@@ -185,3 +178,13 @@ def _read(paths: list[str] | tuple[()]) -> list[RelatedText]:
     from trellis.data.related import read_related
 
     return [text for path in paths for text in read_related(path)]
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    group = typer.Typer(
+        help="Entities and relations: learn them from rules and sentences, and find them.", no_args_is_help=True
+    )
+    program.add_typer(group, name="relate")
+    for function in (train, predict, explain):
+        add_command(group, function)

@@ -1,1 +1,27 @@
 """The commands of field extraction."""
+
+from __future__ import annotations
+
+import typer
+
+from trellis.apps.extract.commands import check, errors, explain, predict, propose, tokens, train
+from trellis.cli.commands import add_command
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands of this application."""
+    group = typer.Typer(
+        help="Fields of texts: learn them from rules and a few labels, and extract them.", no_args_is_help=True
+    )
+    program.add_typer(group, name="extract")
+    for function, answers in (
+        (check.check, None),
+        (train.train, train.ANSWERS),
+        (predict.predict, predict.ANSWERS),
+        (explain.explain, None),
+        (errors.errors, None),
+        (tokens.tokens, None),
+        (propose.propose, None),
+    ):
+        add_command(group, function, answers)
+        add_command(program, function, answers, former=f"extract {function.__name__}")

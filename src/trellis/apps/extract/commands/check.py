@@ -1,4 +1,4 @@
-"""``trellis check``: what the rules of a file would do in texts, before any training."""
+"""``trellis extract check``: what the rules of a file would do in texts, before any training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(
 ) -> None:
     """Show where each rule applies in texts, which never does, and which the labels break, and where.
 
-    `trellis check rules.toml text.txt` needs no model.
+    `trellis extract check rules.toml text.txt` needs no model.
     """
     from json import dumps
 

@@ -1,4 +1,4 @@
-"""``trellis errors``: where an output differs from gold, in context, the commonest confusions first."""
+"""``trellis extract errors``: where an output differs from gold, in context, the commonest confusions first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def errors(
     gold: Annotated[str, typer.Argument(help="Gold labels, .tsv or .jsonl.")],
-    found: Annotated[str, typer.Argument(help="What `trellis predict` made of the same texts.")],
+    found: Annotated[str, typer.Argument(help="What `trellis extract predict` made of the same texts.")],
     output: Output = "-",
     examples: Examples = 3,
     word_column: WordColumn = 0,
@@ -29,7 +29,7 @@ def errors(
 ) -> None:
     """Show which fields were taken for which, and where.
 
-    `trellis errors gold.tsv out.tsv`
+    `trellis extract errors gold.tsv out.tsv`
     """
     from trellis.apps.extract.field_errors import confusions
     from trellis.data.text_files import read_beside

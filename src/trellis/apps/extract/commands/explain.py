@@ -1,4 +1,4 @@
-"""``trellis explain``: what each rule of a trained model says, what it costs and what it does."""
+"""``trellis extract explain``: what each rule of a trained model says, what it costs and what it does."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def explain(
 ) -> None:
     """Show what each rule of a model says, costs and does.
 
-    `trellis explain -m fields.trellis text.txt` shows how often each is violated, and its penalty or dual. In a text
-    with labels also its utility: the token accuracy with it alone, and with all rules but it. With `--labelled` (and
-    `--unlabelled`) the model is trained anew for each, supervised and by its own method.
+    `trellis extract explain -m fields.trellis text.txt` shows how often each is violated, and its penalty or dual.
+    In a text with labels also its utility: the token accuracy with it alone, and with all rules but it. With
+    `--labelled` (and `--unlabelled`) the model is trained anew for each, supervised and by its own method.
     """
     from trellis.apps.extract.explain import explain as report
     from trellis.apps.extract.explain import trained_utility, utility

@@ -1,4 +1,4 @@
-"""``trellis predict``: fields of new texts, as columns, as JSON lines with character spans, or coloured for reading.
+"""``trellis extract predict``: fields of new texts, as columns, as JSON lines with character spans, or coloured.
 
 As many results come out as texts went in. A text that cannot be read has an empty one, a text that cannot obey the
 rules breaks as little of them as can be; JSON lines say so beside it (``odd``, ``relaxed``), and how many there were is
@@ -86,7 +86,7 @@ def predict(
 ) -> None:
     """Extract the fields of texts with a trained model.
 
-    `trellis predict -m fields.trellis new.txt -o fields.jsonl`
+    `trellis extract predict -m fields.trellis new.txt -o fields.jsonl`
     """
     from trellis.apps.extract.extractor import Extractor
     from trellis.data.files import shown

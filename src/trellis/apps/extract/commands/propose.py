@@ -1,4 +1,4 @@
-"""``trellis propose``: words that tell labels apart, with target expectations, as a table for a person to edit."""
+"""``trellis extract propose``: words that tell labels apart, with target expectations, as a table to edit."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def propose(
 ) -> None:
     """Propose targets: words, and the share that each label is expected to have of them.
 
-    `trellis propose text.txt -l few.tsv -o targets.tsv`: edit the table, then name it in a rules file,
-    `[[rule]]` with `targets = "targets.tsv"` and a `penalty`, for `trellis train --method pr`.
+    `trellis extract propose text.txt -l few.tsv -o targets.tsv`: edit the table, then name it in a rules file,
+    `[[rule]]` with `targets = "targets.tsv"` and a `penalty`, for `trellis extract train --method pr`.
     """
     from json import dumps
 

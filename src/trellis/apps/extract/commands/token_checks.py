@@ -25,7 +25,7 @@ def warn_of_tokens(texts: Iterable[Text], tokeniser: Tokeniser, rules: str) -> N
     if found is None:
         return
     if found.instead is None:
-        remedy = f"Label tokens that `trellis tokens --rules {rules}` cuts, or give a token_pattern in {rules}"
+        remedy = f"Label tokens that `trellis extract tokens --rules {rules}` cuts, or give a token_pattern in {rules}"
     else:
         remedy = f'Add this line at the top of {rules}: tokens = "{found.instead}"'
     _warn(f"{_said(found)} from how {rules} cuts raw text: {_example(found)}. {remedy}")
@@ -64,7 +64,7 @@ class PredictedTokens:
         elif self.found is not None:
             _warn(
                 f"{_said(self.found)} from those that the model was trained on: {_example(self.found)}. "
-                "Give raw text, or cut it by `trellis tokens` with the model's rules file"
+                "Give raw text, or cut it by `trellis extract tokens` with the model's rules file"
             )
 
 

@@ -1,4 +1,4 @@
-"""``trellis tokens``: raw text cut into columns, ready for labels to be written beside the tokens."""
+"""``trellis extract tokens``: raw text cut into columns, ready for labels to be written beside the tokens."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def tokens(
 ) -> None:
     """Cut texts into tokens, one per line with `_` for its label, to be filled in.
 
-    `trellis tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. A way of cutting that the rules file
-    does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut raw text by it.
+    `trellis extract tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. A way of cutting that the
+    rules file does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut
+    raw text by it.
     """
     from dataclasses import replace
     from itertools import chain, islice

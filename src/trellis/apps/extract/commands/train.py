@@ -1,4 +1,4 @@
-"""``trellis train``: an extractor of fields from a rules file, a few labelled texts and many unlabelled ones."""
+"""``trellis extract train``: an extractor of fields from a rules file, a few labelled and many unlabelled texts."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def train(
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
 
-    `trellis train rules.toml -l few.tsv -u text.txt --save fields.trellis`
+    `trellis extract train rules.toml -l few.tsv -u text.txt --save fields.trellis`
 
     Texts are columns (.tsv: token TAB label, a blank line between texts), JSON lines (.jsonl) or, without labels, raw
     text, one per line. `--seed` counts where nothing is labelled, `--gamma` for `--method uem`.
@@ -221,7 +221,7 @@ def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: 
             untested.append(repr(one.name))
     broken.tell(
         "Warning: the labelled texts break these rules. Correct the labels or the rule, or let its price be learned "
-        '(strength = "learned"); `trellis check` lists the places'
+        '(strength = "learned"); `trellis extract check` lists the places'
     )
     if untested and not quiet:
         shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")

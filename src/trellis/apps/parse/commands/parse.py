@@ -8,7 +8,6 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import need_text, warning_if_empty
-from trellis.cli.habits import answering
 from trellis.cli.options import (
     LEARNING,
     MIN_COUNT,
@@ -24,10 +23,7 @@ from trellis.cli.options import (
 )
 from trellis.errors import DataError
 
-parse = typer.Typer(help="Dependency trees: learn a parser from a treebank, and parse with it.", no_args_is_help=True)
 
-
-@parse.command(cls=answering())
 def train(
     trees: Annotated[str, typer.Argument(help="Treebank, CoNLL-U: tags in UPOS, trees in HEAD and DEPREL.")],
     save: Annotated[str, SAVE],
@@ -63,7 +59,6 @@ def train(
         typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
 
 
-@parse.command(cls=answering())
 def predict(
     text: Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")],
     model: Model,
@@ -93,9 +88,8 @@ def predict(
 
 
 def _read(path: str) -> list:  # type: ignore[type-arg]
-    from trellis.apps.parse.parser import COLUMNS
-    from trellis.data.conllu import read_conllu
+    from trellis.data.conllu import TREE, read_conllu
 
-    sentences = list(read_conllu(path, columns=COLUMNS))
+    sentences = list(read_conllu(path, columns=TREE))
     need_text(path, sentences)
     return sentences

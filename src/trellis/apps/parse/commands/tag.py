@@ -8,7 +8,6 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import need_text, warning_if_empty
-from trellis.cli.habits import answering
 from trellis.cli.options import (
     LEARNING,
     MIN_COUNT,
@@ -23,10 +22,7 @@ from trellis.cli.options import (
     jobs,
 )
 
-tag = typer.Typer(help="Tags of words: learn them from a treebank, and tag text with it.", no_args_is_help=True)
 
-
-@tag.command(cls=answering())
 def train(
     text: Annotated[str, typer.Argument(help="Tagged sentences, CoNLL-U with tags in UPOS.")],
     save: Annotated[str, SAVE],
@@ -56,7 +52,6 @@ def train(
         typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")
 
 
-@tag.command(cls=answering())
 def predict(
     text: Annotated[
         str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or text with one sentence per line; `-`: stdin.")

@@ -1,0 +1,64 @@
+"""How an application adds a command to the program.
+
+A command is built when it is called. Until then the program knows its name and its help, so that ``trellis --help``
+looks at no option and imports no estimator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
+
+from trellis.cli.habits import Answers, Translation, answering
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+class Deferred(TyperCommand):
+    """A command that is built on its first call; ``function`` has its options as arguments."""
+
+    function: Callable[..., None]
+    habits: type[TyperCommand]
+
+    def whole(self) -> Any:
+        """The command with its options."""
+        info = CommandInfo(
+            name=self.name, cls=self.habits, callback=self.function, help=self.help, hidden=self.hidden
+        )  # fmt: skip
+        return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=self.rich_markup_mode)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.whole().make_context(info_name, args, parent, **extra)
+
+
+def add_command(
+    group: typer.Typer,
+    function: F,
+    answers: Answers | None = None,
+    *,
+    translate: Translation | None = None,
+    bare: str = "",
+    former: str | None = None,
+) -> F:
+    """Add a function to a group as a command of its name.
+
+    answers, translate, bare : see :func:`trellis.cli.habits.answering`
+    former : the command is known by this name too, outside its group; such an alias is not listed
+    """
+    own = {"function": staticmethod(function), "habits": answering(answers, translate, bare)}
+    kind = type(function.__name__, (Deferred,), own)
+    text = inspect.getdoc(function) or ""
+    if former is not None:
+        text += f"\n\nThis is the former name of `trellis {former}`, which the next version will not have."
+
+    def nothing() -> None:
+        """In the place of the function, whose arguments are not looked at yet."""
+
+    group.command(function.__name__.replace("_", "-"), cls=kind, help=text, hidden=former is not None)(nothing)
+    return function

@@ -1,0 +1,59 @@
+"""The library knows no application, and no application another but through its public class: the sources are walked."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import trellis
+from trellis.apps import applications, declared
+
+PACKAGE = Path(trellis.__file__).parent
+LIBRARY = ("data", "engine", "structures", "constraints", "projection", "search", "models", "learn", "metrics",
+           "report", "cli")  # fmt: skip
+PUBLIC = set(trellis._EXPORTS.values())
+"""Modules that define public names."""
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a file imports, anywhere in it, and names that look like modules of ours in its strings."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+            found.add(node.value.partition(":")[0])
+    return {name for name in found if name.startswith("trellis.")}
+
+
+@pytest.mark.parametrize("layer", LIBRARY)
+def test_the_library_names_no_application(layer):
+    for path in (PACKAGE / layer).rglob("*.py"):
+        named = {name.split(".")[2] for name in imported(path) if name.startswith("trellis.apps.")}
+        assert not named & set(applications()), path
+
+
+@pytest.mark.parametrize("application", applications())
+def test_an_application_knows_others_by_their_public_modules(application):
+    for path in (PACKAGE / "apps" / application).rglob("*.py"):
+        for name in imported(path):
+            parts = name.split(".")
+            if name.startswith("trellis.apps.") and parts[2] != application:
+                assert name in PUBLIC or name.rpartition(".")[0] in PUBLIC, f"{path}: {name}"
+
+
+def test_every_folder_is_a_layer_or_the_applications():
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders == {*LIBRARY, "apps"}
+
+
+def test_what_applications_declare_exists():
+    for name in ("CLASSES", "SECTIONS", "READERS"):
+        assert declared(name)
+        for kind, where in declared(name).items():
+            module, _, function = where.partition(":")
+            assert hasattr(__import__(module, fromlist=["_"]), function or kind)
