@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import typer
 
 from trellis.cli.app import app
-from trellis.cli.options import COLUMNS, DECODING, KNOWLEDGE, LEARNING, RUN
+from trellis.cli.options import PANELS
 
-PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
-"""In the order of the page."""
 COMMANDS, FORMER = {}, {}
 """Name -> command; the former names of some, which are not listed."""
 for _name, _command in typer.main.get_command(app).commands.items():

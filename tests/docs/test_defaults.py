@@ -6,33 +6,19 @@ import dataclasses
 import importlib
 import inspect
 import re
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 import trellis
-from tests.cli.tree import COMMANDS
+from tests.cli.tree import COMMANDS, TRAIN
 from tests.docs.test_names import classes, exists
-from trellis.cli.options import ARGUMENTS
+from trellis.cli.app import app
+from trellis.cli.settings import OF_A_RUN, explained
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ESTIMATORS = {
-    "align": "align.aligner.Aligner", "extract train": "extract.extractor.Extractor",
-    "induce": "induce.inducer.Inducer",
-    "induce-trees": "parse.tree_inducer.TreeInducer", "transfer": "parse.transfer.Transfer",
-    "aggregate": "aggregate.aggregator.Aggregator", "tag train": "parse.tagger.Tagger",
-    "parse train": "parse.parser.Parser", "match train": "match.matcher.Matcher",
-    "relate train": "relate.relater.Relater",
-}  # fmt: skip
-"""Commands and what they train, in trellis.apps."""
-RENAMED = {"max_iter": ("rounds", "passes"), "em_iter": ("em_rounds",), "model1_iter": ("model1_rounds",)}
-
-
-def commands() -> dict[str, Any]:
-    """Commands by their names, those of a group after its name."""
-    return COMMANDS
 
 
 def settings(kind: Any) -> dict[str, Any]:
@@ -43,26 +29,28 @@ def settings(kind: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_the_default_of_a_flag_is_that_of_the_estimator(name):
-    module, _, kind = ESTIMATORS[name].rpartition(".")
-    own = settings(getattr(importlib.import_module(f"trellis.apps.{module}"), kind))
-    flags = {option.name: option.default for option in commands()[name].params}
-    compared = 0
-    for setting, default in own.items():
-        for flag in (setting, *RENAMED.get(setting, ())):
-            if flag not in flags or setting in ("n_jobs", "verbose", "rules"):
-                continue
-            said = flags[flag].value if isinstance(flags[flag], Enum) else flags[flag]
-            if said is None and default is not None:
-                continue  # the flag was not given, and the estimator has its own default
-            assert said == default, f"trellis {name}: --{flag} is {said!r}, {kind}({setting}=...) is {default!r}"
-            compared += 1
-    assert compared >= 1
+def offered():
+    """Commands that take settings of an estimator, and these."""
+    commands = typer.main.get_command(app).commands.items()
+    every = [one for _, command in commands for one in getattr(command, "commands", {"": command}).values()]
+    return [(one, one.settings) for one in every if one.settings is not None and not one.hidden]
 
 
-def test_flags_of_other_names_are_renamed_settings():
-    assert {*RENAMED} <= {*ARGUMENTS}
+@pytest.mark.parametrize("command, named", offered(), ids=lambda one: getattr(one, "name", ""))
+def test_options_are_fields_of_the_estimator_with_its_defaults_and_its_words(command, named):
+    module, _, kind = named.estimator.partition(":")
+    own = getattr(importlib.import_module(module), kind)
+    options = {option.name: option for option in command.whole().params}
+    for name in named.names:
+        if name in OF_A_RUN:
+            continue
+        assert options[name].default == settings(own)[name]
+        assert options[name].help == explained(own)[name]
+        assert "None" not in options[name].help
+
+
+def test_every_command_that_trains_takes_settings_of_an_estimator():
+    assert len(offered()) == len(TRAIN)
 
 
 def tables() -> list[tuple[str, str, str, str]]:
@@ -109,7 +97,7 @@ def test_what_help_says_of_defaults_is_true():
     from trellis.apps.align.aligner import THRESHOLD
     from trellis.apps.induce.inducer import EM_ROUNDS
 
-    said = {f"{name} --{option.name}": option.help or "" for name, one in commands().items() for option in one.params}
+    said = {f"{name} --{option.name}": option.help or "" for name, one in COMMANDS.items() for option in one.params}
     assert f"Default: {THRESHOLD:g}" in said["align --threshold"]
-    assert f"with a table {EM_ROUNDS} at most" in said["induce --em_rounds"]
+    assert f"with a table {EM_ROUNDS} at most" in said["induce --em_iter"]
     assert "Default: 1; vb: 0.1" in said["induce --emission_prior"]

@@ -62,11 +62,11 @@ def test_every_use_has_a_way_to_record_it(recorder):
 
 def test_what_starts_a_run_names_a_use_that_is_listed():
     """A name that is not listed is no error, so a misspelt one would go unnoticed."""
-    from trellis.apps.extract.commands.train import Method as Training
-    from trellis.apps.induce.commands import Method as Induction
+    from trellis.apps.induce.inducer import METHODS as INDUCTION
+    from trellis.learn.ccm import METHODS as TRAINING
 
     named = {"HMM", "HMM+rules", "CRF", "align", "align-model", "predict"}
-    named |= {f"train-{method.value}" for method in Training} | {f"induce-{method.value}" for method in Induction}
+    named |= {f"train-{method}" for method in TRAINING} | {f"induce-{method}" for method in INDUCTION}
     assert named <= set(read_kernels().uses)
 
 

@@ -124,25 +124,22 @@ def was_typed(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def flags(*names: str) -> dict[str, str]:
-    """Parameters of a command, and what is typed for them.
-
-    >>> flags("min_count")
-    {'min_count': '--min-count'}
-    """
-    return {name: "--" + name.replace("_", "-") for name in names}
+def flag_of(context: typer.Context, name: str) -> str:
+    """What is typed for a parameter of the command."""
+    return max(next(p for p in context.command.params if p.name == name).opts, key=len)
 
 
-def refuse_beside(context: typer.Context, option: str, why: str, names: Mapping[str, str]) -> None:
+def refuse_beside(
+    context: typer.Context, option: str, why: str, names: Iterable[str], hints: Mapping[str, str] | None = None
+) -> None:
     """Refuse options that have no meaning beside another one.
 
-    names : parameter of the command -> the flag that the user typed, with a hint after a semicolon where there is one
+    names : parameters of the command;  hints : parameter -> what to say after it
     """
-    for name, typed in names.items():
+    for name in names:
         if was_typed(context, name):
-            flag, _, hint = typed.partition(";")
-            more = f";{hint}" if hint else ""
-            raise DataError(f"{option} {why}, so {flag} has no meaning beside it{more}")
+            more = f"; {hints[name]}" if hints and name in hints else ""
+            raise DataError(f"{option} {why}, so {flag_of(context, name)} has no meaning beside it{more}")
 
 
 def _check_streams(read: list[tuple[str, str]]) -> None:

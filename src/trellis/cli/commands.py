@@ -16,6 +16,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from trellis.cli.habits import Answers, Translation, answering
+from trellis.cli.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -24,13 +25,13 @@ class Deferred(TyperCommand):
     """A command that is built on its first call; ``function`` has its options as arguments."""
 
     function: Callable[..., None]
+    settings: Settings | None
     habits: type[TyperCommand]
 
     def whole(self) -> Any:
         """The command with its options."""
-        info = CommandInfo(
-            name=self.name, cls=self.habits, callback=self.function, help=self.help, hidden=self.hidden
-        )  # fmt: skip
+        function = self.function if self.settings is None else self.settings.given_to(self.function)
+        info = CommandInfo(name=self.name, cls=self.habits, callback=function, help=self.help, hidden=self.hidden)
         return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=self.rich_markup_mode)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -42,16 +43,18 @@ def add_command(
     function: F,
     answers: Answers | None = None,
     *,
+    settings: Settings | None = None,
     translate: Translation | None = None,
     bare: str = "",
     former: str | None = None,
 ) -> F:
     """Add a function to a group as a command of its name.
 
+    settings : fields of an estimator that are options too; the function takes them as ``**settings``
     answers, translate, bare : see :func:`trellis.cli.habits.answering`
     former : the command is known by this name too, outside its group; such an alias is not listed
     """
-    own = {"function": staticmethod(function), "habits": answering(answers, translate, bare)}
+    own = {"function": staticmethod(function), "settings": settings, "habits": answering(answers, translate, bare)}
     kind = type(function.__name__, (Deferred,), own)
     text = inspect.getdoc(function) or ""
     if former is not None:

@@ -22,6 +22,8 @@ KNOWLEDGE = "What is known"
 DECODING = "Decoding"
 COLUMNS = "Columns"
 RUN = "Output and run"
+PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
+"""In the order of ``--help``; options of the common path have none."""
 
 
 def file_option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
@@ -112,10 +114,10 @@ LabelColumn = Annotated[
 
 
 ARGUMENTS = {
-    "max_iter": "--rounds", "em_iter": "--em-rounds", "model1_iter": "--model1-rounds", "n_jobs": "--threads",
+    "max_iter": "--rounds -I", "em_iter": "--em-rounds", "model1_iter": "--model1-rounds", "n_jobs": "--threads",
     "random_state": "--seed", "memory": "--memory",
 }  # fmt: skip
-"""Python's names of arguments, where the flag has another."""
+"""Python's names of arguments, where the flag has another; a short one after a blank."""
 
 
 def in_flags(message: str) -> str:
@@ -125,7 +127,7 @@ def in_flags(message: str) -> str:
     '--rounds must be a whole number'
     """
     first, space, rest = message.partition(" ")
-    return ARGUMENTS.get(first, first) + space + rest
+    return ARGUMENTS.get(first, first).partition(" ")[0] + space + rest
 
 
 def jobs(threads: int | None) -> int:

@@ -81,6 +81,14 @@ class Estimator:
         changed = (f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if not _same(v, defaults[k]))
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def check_settings(self) -> None:
+        """Refuse settings of another type, unknown names and numbers out of range, as ``fit`` does before it starts."""
+        self._check_types()
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        """What a class asks of its settings beyond their types."""
+
     def _check_types(self) -> None:
         """Refuse constructor arguments that are not of the type of their hint; learners check constraints.
 

@@ -72,15 +72,17 @@ class Aggregator(SavedEstimator):
 
     labels : the types of entities (of BIO votes), or the labels; None: those that functions vote for
     coarse : name -> the types or labels that a vote of this name may mean; ``*`` means any of them
-    accuracy : prior share of right votes, a number or function -> number (0.9 for functions that are not named)
-    prior_strength : weight of that prior, in multiples of each function's own votes; 0: plain EM
-    entity_bias : added to the log-score of every entity (of BIO votes) once the model is learned: functions leave out
+    accuracy : prior share of right votes of every function. A number, or function -> number (0.9 for functions that
+        are not named)
+    prior_strength : weight of that prior, times the function's votes; 0: plain EM
+    entity_bias : added to the log-score of every entity. Of BIO votes, once the model is learned: functions leave out
         more entities than they invent
     short_forms : whether abbreviations that a text explains vote, as the function "short forms" (of BIO votes)
     rules : text of a rules file (docs/rules.md), in which every function is a column
     rules_path : name of the rules in messages, and the folder in which dictionaries are looked for
     files : contents of the dictionary files that the rules name; None: they are read when it learns
-    max_iter, tol : rounds of EM: at most so many, or until the objective changes by less than this share
+    max_iter : rounds of training. At most so many
+    tol : rounds end when the objective changes by less than this share
 
     Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
     ``history_``, ``label_names_``, ``functions_``.

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.checks import check_files, flags, refuse_beside
+from trellis.cli.checks import check_files, refuse_beside
 from trellis.cli.commands import add_command
 from trellis.cli.console import plain_console, visible
 from trellis.cli.options import (
     DECODING,
     KNOWLEDGE,
-    ROUNDS,
-    Engine,
     Force,
     History,
     Json,
@@ -27,14 +25,12 @@ from trellis.cli.options import (
     Quiet,
     Save,
     SomeModel,
-    Threads,
     file_option,
     flag,
-    jobs,
     name_option,
-    number_option,
     wants_json,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,8 +39,15 @@ if TYPE_CHECKING:
     from trellis.data.voted import VotedText
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
-TRAINING = flags(
-    "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "rounds",
+SETTINGS = Settings(
+    "trellis.apps.aggregate.aggregator:Aggregator",
+    learning="max_iter",
+    decoding="entity_bias",
+    knowledge="accuracy prior_strength",
+    run="n_jobs engine",
+)
+TRAINING = (
+    "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "max_iter",
     "history",
 )  # fmt: skip
 """Options that training alone reads."""
@@ -62,14 +65,9 @@ def aggregate(
     ] = None,
     save: Save = None,
     model: SomeModel = None,
-    entity_bias: Annotated[
-        float,
-        number_option("--entity-bias", help="Added to the log-score of every entity.", panel=DECODING),
-    ] = 2.0,
     no_short_forms: Annotated[
         bool, flag("--no-short-forms", help="Ignore abbreviations that a text explains.", panel=DECODING)
     ] = False,
-    rounds: Annotated[int, ROUNDS] = 100,
     rules: Annotated[
         str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
     ] = None,
@@ -81,21 +79,6 @@ def aggregate(
         list[str] | None,
         name_option("--coarse", help="A vote that means one of several, `NAME=A,B`; repeatable.", panel=KNOWLEDGE),
     ] = None,
-    accuracy: Annotated[
-        float,
-        number_option(
-            "--accuracy", min=0.0, max=1.0, help="Prior share of right votes of every function.", panel=KNOWLEDGE
-        ),
-    ] = 0.9,
-    prior_strength: Annotated[
-        float,
-        number_option(
-            "--prior-strength",
-            min=0.0,
-            help="Weight of that prior, times the function's votes; 0: plain EM.",
-            panel=KNOWLEDGE,
-        ),
-    ] = 10.0,
     all_functions: Annotated[
         bool,
         flag("--all-functions", help="Use all functions of WRENCH, not only the recommended ones.", panel=KNOWLEDGE),
@@ -103,9 +86,8 @@ def aggregate(
     json: Json = False,
     force: Force = False,
     history: History = None,
-    threads: Threads = None,
-    engine: Engine = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Combine the votes of labelling functions into one labelling.
 
@@ -122,23 +104,22 @@ def aggregate(
     read = {"files": files, "--rules": rules, "--model": model}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
-    kinds, meanings = _listed(labels), _coarse(coarse or [])
+    untrained = Aggregator(
+        _listed(labels), coarse=_coarse(coarse or []), short_forms=not no_short_forms, rules_path=rules or "rules",
+        rules=None if rules is None else text_of(rules), verbose=not quiet, **settings,
+    )  # fmt: skip
+    untrained.check_settings()
     with Progress("reading", None, not quiet) as progress:
         texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
     if not texts:
         raise DataError("there is no text in " + ", ".join(files))
     if model is not None:
-        made = Aggregator.load(model, n_jobs=jobs(threads))
+        made = Aggregator.load(model, n_jobs=settings["n_jobs"])
         with Progress("labelling", 1, not quiet) as progress:
             found, probabilities = made.infer(texts)
             progress.advance(1)
     else:
-        own = None if rules is None else text_of(rules)
-        made = Aggregator(
-            kinds, coarse=meanings, accuracy=accuracy, prior_strength=prior_strength, entity_bias=entity_bias,
-            short_forms=not no_short_forms, rules=own, rules_path=rules or "rules", max_iter=rounds,
-            n_jobs=jobs(threads), engine=engine, verbose=not quiet,
-        ).fit(texts)  # fmt: skip
+        made = untrained.fit(texts)
         found, probabilities = made.labels_, made.probabilities_
         if save is not None:
             made.save(save)
@@ -231,4 +212,4 @@ def _shown(accuracy: float | None) -> str:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    add_command(program, aggregate, ANSWERS)
+    add_command(program, aggregate, ANSWERS, settings=SETTINGS)

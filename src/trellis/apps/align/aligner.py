@@ -93,20 +93,22 @@ class _Names(TypedDict):
 class Aligner(SavedEstimator):
     """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
 
-    constraint : "both", "agreement", "bijective" or "none", in training
-    decode_constraint : the same at decoding time; None: as in training
-    gamma : temperature of the projection, 0.05 to 10; 1 is posterior regularization, 0.05 close to LP-EM
-    model1_iter, max_iter : rounds of Model 1 and of the HMM
-    symmetrize : "posterior" (links whose posterior is at least ``threshold``; the soft union of both directions), or
-        of best alignments "forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final" or
-        "grow-diag-final-and"
-    threshold : least posterior of a link, the mean of both directions; None: 0.4 of "posterior", and none of the others
+    constraint : training constraint on both directions. One of "both", "agreement", "bijective" or "none"
+    decode_constraint : decoding constraint, if different from training
+    gamma : temperature γ of the posteriors. 1: posterior regularization, down to 0.05: close to LP-EM; 10 at most
+    model1_iter : rounds of Model 1 before those of the HMM
+    max_iter : rounds of training. Those of the HMM
+    symmetrize : how the links of two directions are combined. One of "posterior" (links whose posterior is at least
+        ``threshold``; the soft union of both directions), or of best alignments "forward", "backward", "intersection",
+        "union", "grow-diag", "grow-diag-final" or "grow-diag-final-and"
+    threshold : least posterior of a link. It is the mean of both directions; None: 0.4 of "posterior", and none of the
+        others
     prefix : letters by which words are told apart, None: all
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
-    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
+    alike : pseudo-count of words spelled alike; 0: none. By the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
-    reliability : least expected share of given links that hold
+    reliability : least expected share of the hints that hold. Hints are given links
     projection_tol, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
         evaluation more
     random_state : accepted as everywhere; nothing here is random
@@ -184,7 +186,7 @@ class Aligner(SavedEstimator):
         self, pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
     ) -> tuple[Bitext, Placed[Any], list[list[Hint]] | None]:
         """The text, its shards where they were worked on, and hints by piece."""
-        self._check()
+        self._check_settings()
         hints = None if hints is None else check_links(hints)
         model = self._new_model()
         bitext, batch = model.encode_fit(_then_compiling(pairs, hints), storage=Storage(self.memory))
@@ -238,7 +240,7 @@ class Aligner(SavedEstimator):
         self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None
     ) -> Iterator[Links]:
         """The same one after the other, holding a few thousand pairs at a time."""
-        self._check()
+        self._check_settings()
         hints = None if hints is None else check_links(hints)
         compile_ahead("align-model")
         done = 0
@@ -306,7 +308,7 @@ class Aligner(SavedEstimator):
         return {"threshold": self.threshold_, "model": header}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check()
+        self._check_settings()
         self.model_, self.threshold_ = from_archive(names["model"], arrays, AlignmentModel), names["threshold"]
         if not 0 < self.threshold_ <= 1:
             raise DataError(f"the learned threshold must lie between 0 and 1 but is {self.threshold_}")
@@ -326,7 +328,7 @@ class Aligner(SavedEstimator):
             raise NotFittedError("this aligner has not been trained; call fit first")
         return self.model_
 
-    def _check(self) -> None:
+    def _check_settings(self) -> None:
         if self.symmetrize not in SYMMETRIZE:
             raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
         if self.threshold is not None and not 0.0 < self.threshold <= 1.0:

@@ -18,31 +18,27 @@ import typer
 
 from trellis.apps.align import fast_align
 from trellis.cli.bitext import ParallelText
-from trellis.cli.checks import check_files, flags, refuse_beside, was_typed
+from trellis.cli.checks import check_files, refuse_beside, was_typed
 from trellis.cli.commands import add_command
 from trellis.cli.options import (
     DECODING,
     FORMAT,
     KNOWLEDGE,
     LEARNING,
-    ROUNDS,
     RUN,
-    Engine,
     History,
     Json,
-    Memory,
     Output,
     Quiet,
     Save,
     SomeModel,
-    Threads,
     file_option,
     flag,
-    jobs,
     name_option,
     number_option,
     wants_json,
 )
+from trellis.cli.settings import Settings
 from trellis.data.files import writing
 from trellis.errors import DataError
 
@@ -53,32 +49,17 @@ if TYPE_CHECKING:
     from trellis.data.bitext import Pair
     from trellis.metrics.alignment import GoldLinks
 
-SYMMETRIZE = (
-    "How the links of two directions are combined. One of: posterior, intersection, union, grow-diag, grow-diag-final, "
-    "grow-diag-final-and, forward, backward"
+SETTINGS = Settings(
+    "trellis.apps.align.aligner:Aligner",
+    decoding="symmetrize threshold decode_constraint",
+    learning="constraint gamma max_iter model1_iter",
+    knowledge="alike reliability",
+    run="n_jobs engine memory",
 )
-
-
-class Constraint(StrEnum):
-    """What the two directions' expected links must obey."""
-
-    AGREEMENT = "agreement"
-    BIJECTIVE = "bijective"
-    BOTH = "both"
-    NONE = "none"
-
-
-class Symmetrize(StrEnum):
-    """How the two directions become one set of links."""
-
-    POSTERIOR = "posterior"
-    INTERSECTION = "intersection"
-    UNION = "union"
-    GROW_DIAG = "grow-diag"
-    GROW_DIAG_FINAL = "grow-diag-final"
-    GROW_DIAG_FINAL_AND = "grow-diag-final-and"
-    FORWARD = "forward"
-    BACKWARD = "backward"
+DECODING_ALONE = ("symmetrize", "threshold", "decode_constraint", "reliability", "n_jobs", "engine")
+"""Settings that count for a trained model too."""
+TRAINING = ("save", "prefix", "mean", "priors", "alike", "history", "memory", *SETTINGS.learning.split())
+"""Options that training alone reads."""
 
 
 class Format(StrEnum):
@@ -101,39 +82,10 @@ def align(
     output: Output = "-",
     save: Save = None,
     model: SomeModel = None,
-    symmetrize: Annotated[Symmetrize, name_option("--symmetrize", help=SYMMETRIZE, panel=DECODING)] = (
-        Symmetrize.POSTERIOR
-    ),
-    threshold: Annotated[
-        float | None,
-        number_option("--threshold", help="Least posterior of a link. Default: 0.4, or the model's.", panel=DECODING),
-    ] = None,
     tune: Annotated[
         str | None,
         file_option("--tune", help="Gold links of the first lines; the threshold is chosen on them.", panel=DECODING),
     ] = None,
-    decode_constraint: Annotated[
-        Constraint | None,
-        name_option("--decode-constraint", help="Decoding constraint, if different from training.", panel=DECODING),
-    ] = None,
-    constraint: Annotated[
-        Constraint,
-        name_option(
-            "--constraint",
-            help="Training constraint on both directions. One of: agreement, bijective, both, none",
-            panel=LEARNING,
-        ),
-    ] = Constraint.BOTH,
-    gamma: Annotated[
-        float,
-        number_option(
-            "--gamma", help="Temperature γ of the posteriors. 1: PR, down to 0.05: close to LP-EM.", panel=LEARNING
-        ),
-    ] = 1.0,
-    rounds: Annotated[int, ROUNDS] = 2,
-    model1_rounds: Annotated[
-        int, number_option("--model1-rounds", min=0, help="Rounds of Model 1 before those of the HMM.", panel=LEARNING)
-    ] = 4,
     prefix: Annotated[
         int,
         number_option(
@@ -148,15 +100,9 @@ def align(
         str | None,
         file_option("--priors", help="Dictionary: source TAB target [TAB weight]; below 0: never.", panel=KNOWLEDGE),
     ] = None,
-    alike: Annotated[
-        float, number_option("--alike", min=0.0, help="Pseudo-count of words spelled alike; 0: none.", panel=KNOWLEDGE)
-    ] = 1.0,
     hints: Annotated[
         str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
     ] = None,
-    reliability: Annotated[
-        float, number_option("--reliability", help="Least expected share of the hints that hold.", panel=KNOWLEDGE)
-    ] = 0.9,
     format: Annotated[
         Format,
         name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
@@ -177,10 +123,8 @@ def align(
         str | None, file_option("--probabilities", help="Write log t(target | source) of whole words here.", panel=RUN)
     ] = None,
     history: History = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    memory: Memory = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Align the words of a parallel text.
 
@@ -197,7 +141,8 @@ def align(
         targets["--output"] = None  # eflomal's habit: these two files are all that is wanted
     _check_model_name(model)
     if model is not None:
-        refuse_beside(context, "--model", "aligns without training", TRAINING)
+        hint = {"constraint": "at decoding it is --decode-constraint"}
+        refuse_beside(context, "--model", "aligns without training", TRAINING, hint)
     check_files(
         {"--source": source, "--target": target, "--input": joined, "--tune": tune, "--model": model,
          "--priors": priors, "--hints": hints},
@@ -205,34 +150,18 @@ def align(
     )  # fmt: skip
     for option in ("--forward-links", "--reverse-links"):
         _check_holds_links(option, targets[option])
-    shared: dict[str, Any] = {
-        "symmetrize": symmetrize.value,
-        "decode_constraint": None if decode_constraint is None else decode_constraint.value,
-        "reliability": reliability,
-        "n_jobs": jobs(threads),
-        "engine": engine,
-    }
-    if threshold is not None:
-        shared["threshold"] = threshold
     if model is not None:
-        aligner = Aligner.load(model, **{k: v for k, v in shared.items() if v is not None or k == "n_jobs"})
+        own = {name: settings[name] for name in DECODING_ALONE}
+        aligner = Aligner.load(model, **{k: v for k, v in own.items() if v is not None or k == "n_jobs"})
     else:
         aligner = Aligner(
-            constraint.value,
-            gamma=gamma,
-            max_iter=rounds,
-            model1_iter=model1_rounds,
-            prefix=prefix or None,
-            variational=not mean,
-            alike=alike,
-            priors=None if priors is None else read_priors(priors),
-            memory=memory,
-            verbose=not quiet,
-            **shared,
-        )
+            prefix=prefix or None, variational=not mean, priors=None if priors is None else read_priors(priors),
+            verbose=not quiet, **settings,
+        )  # fmt: skip
+    aligner.check_settings()
     gold = read_links(tune) if tune is not None else []
     known = read_hints(hints) if hints is not None else None
-    ways = {"--output": symmetrize.value, "--forward-links": "forward", "--reverse-links": "backward"}
+    ways = {"--output": aligner.symmetrize, "--forward-links": "forward", "--reverse-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
     if len(wanted) > 1 or (gold and model is not None) or format is Format.WORDS or probabilities is not None:
         text.hold()
@@ -249,7 +178,7 @@ def align(
             for line in _lines(links, pairs, format, scores, wants_json(path, json)):
                 out.write(line)
                 out.write("\n")
-        aligner.symmetrize = symmetrize.value
+        aligner.symmetrize = ways["--output"]
         if save is not None:
             aligner.save(save)
         if history is not None:
@@ -257,13 +186,6 @@ def align(
         if probabilities is not None:
             _write_probabilities(aligner, text, probabilities)
     text.warn()
-
-
-TRAINING = {
-    **flags("save", "gamma", "rounds", "model1_rounds", "prefix", "priors", "alike", "history", "memory"),
-    "constraint": "--constraint; at decoding it is --decode-constraint", "mean": "--no-variational",
-}  # fmt: skip
-"""Options that training alone reads."""
 
 
 def _first_links(
@@ -339,4 +261,6 @@ def _write_probabilities(aligner: Aligner, text: ParallelText, path: str) -> Non
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    add_command(program, align, fast_align.ANSWERS, translate=fast_align.in_our_words, bare=fast_align.BARE)
+    add_command(
+        program, align, fast_align.ANSWERS, settings=SETTINGS, translate=fast_align.in_our_words, bare=fast_align.BARE
+    )

@@ -55,7 +55,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, InfeasibleError, UnknownNameError
-from trellis.learn.ccm import CCM
+from trellis.learn.ccm import CCM, METHODS
 from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
@@ -100,14 +100,23 @@ class Extractor(SavedEstimator):
     labels : the labels, where rules do not declare them; None: those of the labelled texts
     rules_path : for rules given as text: their name in messages; dictionaries are looked for in its folder
     files : contents of the dictionary files that the rules name; None: :meth:`fit` reads them
-    model_kind : "crf", with the features of :mod:`trellis.apps.extract.features`, learned from the labels given and
-        from pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label side by side apart;
-        "hmm" over word classes, learned by ``method``; or None: "semi-crf" if labelled texts have fields of one label
-        side by side, else "crf"
+    model_kind : model to learn. One of "crf", with the features of :mod:`trellis.apps.extract.features`, learned from
+        the labels given and from pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label
+        side by side apart; or "hmm", over word classes, learned by ``method``; None: "semi-crf" if labelled texts have
+        fields of one label side by side, else "crf"
     features : a function (sentence, position) -> more features of a token, for a CRF
-    method, gamma, beta, max_iter, hard, k_best, smoothing, beam : as in :class:`~trellis.learn.CCM`; method None: "pr",
-        and "codl" where there is a k_best, or no round
-    min_count : words seen less often are known by their class; None: by the amount of text, see word_classes
+    method : how to learn. One of "pr" (posterior regularization), "codl" (constraint-driven learning), "uem",
+        "hard-em", "em" or "supervised", from labelled texts alone; None: "pr", and
+        "codl" where there is a k_best, or no round
+    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: hard. It counts for "uem"
+    beta : weight of the labelled texts' parameters in each round
+    max_iter : rounds of training
+    hard : treat rules of strength "learned" as hard where possible
+    k_best : learn from this many best outputs per text ("codl", "hard-em")
+    smoothing : how much the prior of learned penalties counts, see :class:`~trellis.learn.CoDL`
+    beam : beam width of the search
+    min_count : words that occur less often are treated as unknown. They are known by their class; None: by the amount
+        of text, see word_classes
     transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
         their forms and whose transitions do not look at the mark before them
     usual_fields : whether a text should have the fields that all labelled ones have, see usual_fields.py
@@ -461,6 +470,8 @@ class Extractor(SavedEstimator):
     def _check_settings(self) -> None:
         if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
+        if self.method is not None and self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 

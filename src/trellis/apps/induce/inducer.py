@@ -62,26 +62,29 @@ class Inducer(Estimator):
     """Induces states (unnamed parts of speech) from text.
 
     labels : how many states, or their names
-    method : "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
-    strength, frequent : σ, and from how many occurrences on a word is regularised
-    max_iter, em_iter : rounds in all, and how many of them come before sparsity; None: three quarters of them, and with
-        a table 30 at most, since features take longer to find their classes
-    dual_steps : compiled dual steps a round (:mod:`trellis.projection.kernels.few_steps`)
-    emissions : "features": words of one ending, form or spelling share what is learned of them, "table": each word by
-        itself; None: features, and a table for "vb", which knows no other (:mod:`trellis.models.emissions`)
-    ascent : how the likelihood is climbed before sparsity comes in: "gradient", for features
+    method : how to learn. One of "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
+    strength : σ of posterior sparsity; 0: EM
+    frequent : words seen so often are made sparse
+    max_iter : rounds of training
+    em_iter : how many of the rounds come before sparsity; None: three quarters of them, and with a table 30 at most,
+        since features take longer to find their classes
+    dual_steps : dual steps per round, towards its optimum (:mod:`trellis.projection.kernels.few_steps`)
+    emissions : words share features, or stand alone. "features": words of one ending, form or spelling share what is
+        learned of them, "table": each word by itself; None: features, and a table for "vb", which knows no other
+    ascent : how the likelihood is climbed. Before sparsity comes in: "gradient", for features
         (:mod:`trellis.learn.direct`), or "em"; None: by gradients wherever there are features
     l2 : strength of the prior of the weights of features; None: √n / 80 for a text of n words, 1 of 6,400
-    emission_prior, transition_prior : Dirichlet α, of emissions with a table only; None: 1 (maximum likelihood), and
-        0.1 for "vb"
-    min_count : rarer words are emitted as one unknown word; 1: every word is itself
+    emission_prior : Dirichlet α of words. With a table only; None: 1; vb: 0.1
+    transition_prior : Dirichlet α of transitions; None: 1; vb: 0.1
+    min_count : words that occur less often are treated as unknown. 1: every word is itself
     closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word of the
         training text is rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
     tag_dictionary : word -> labels it may have; like the closed classes it holds for rare and unseen words too
-    gamma : temperature of the posterior, 1: EM or PR
+    gamma : temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard
     smoothing : added to every count of labelled sentences when they are the start
     keep_labels : labelled sentences also count in every round; else they are the start alone
-    random_state, start_scale : of the random start, see SCALES;  decoding : "posterior" or "viterbi"
+    random_state, start_scale : of the random start, see SCALES
+    decoding : decode each word by its posterior, or the best sequence. One of "posterior" or "viterbi"
     n_jobs : threads, None: one, −1: every core; the result does not depend on it
     memory : what training may use, bytes or such as "4G", None: half of what is free; a text without labels that takes
         more than a quarter of it is kept on disk, with the same result

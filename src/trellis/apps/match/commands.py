@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as _json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,11 +14,7 @@ from trellis.cli.commands import add_command
 from trellis.cli.console import Few, warning_if_empty
 from trellis.cli.options import (
     KNOWLEDGE,
-    LEARNING,
-    METHOD,
-    ROUNDS,
     SAVE,
-    SEED,
     History,
     Json,
     Model,
@@ -28,10 +23,10 @@ from trellis.cli.options import (
     Threads,
     file_option,
     jobs,
-    name_option,
     number_option,
     wants_json,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,47 +37,22 @@ WORDS_OF_NAMES = 3
 """Texts with more words on average are hardly names."""
 
 
-class Kind(StrEnum):
-    """What the texts are."""
-
-    NAMES = "names"
-    SENTENCES = "sentences"
-
-
-class Method(StrEnum):
-    """How alignments and weights are learned."""
-
-    JOINT = "joint"
-    APPROXIMATE = "approximate"
-    TWO_STAGE = "two-stage"
+SETTINGS = Settings(
+    "trellis.apps.match.matcher:Matcher",
+    first="kind",
+    learning="method C negatives longest max_iter random_state",
+    knowledge="wordnet",
+    run="n_jobs",
+    flags={"C": "--cost", "longest": "--segment"},
+)
 
 
 def train(
     pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; names without answers all match.")],
     save: Annotated[str, SAVE],
-    kind: Annotated[Kind, name_option("--kind", help="What is learned. One of: names, sentences")] = Kind.NAMES,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set; its accuracy is shown. Pairs with answers.")
     ] = None,
-    method: Annotated[
-        Method, name_option("--method", help=f"{METHOD} One of: joint, approximate, two-stage", panel=LEARNING)
-    ] = Method.JOINT,
-    cost: Annotated[
-        float | None,
-        number_option("--cost", help="Price of a mistake in training. Default: 10, of sentences 0.1 (two-stage 0.05).",
-                      panel=LEARNING),
-    ] = None,
-    negatives: Annotated[
-        int, number_option("--negatives", min=1, help="Random pairs per name, if there are no answers.", panel=LEARNING)
-    ] = 25,
-    segment: Annotated[
-        int, number_option("--segment", min=1, max=8, help="Most characters aligned as one unit.", panel=LEARNING)
-    ] = 1,
-    rounds: Annotated[int, ROUNDS] = 10,
-    seed: Annotated[int, SEED] = 0,
-    wordnet: Annotated[
-        str, name_option("--wordnet", help="Folder of WordNet's files, `auto` or `none`.", panel=KNOWLEDGE)
-    ] = "auto",
     parser: Annotated[
         str | None,
         file_option("--parser", help="Edges of sentences from this parser (`trellis parse train`).", panel=KNOWLEDGE),
@@ -91,9 +61,9 @@ def train(
         str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)
     ] = None,
     history: History = None,
-    threads: Threads = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+    **settings: Any,
+) -> None:
     """Learn from pairs that match and pairs that do not.
 
     `trellis match train pairs.tsv --kind names --save m.trellis`
@@ -107,18 +77,18 @@ def train(
         {"pairs": pairs, "--dev": dev, "--parser": parser, "--tagger": tagger},
         {"--save": save, "--history": history},
     )
-    given = read_pairs(pairs, longest=_longest(kind.value))
-    held = None if dev is None else _answered(dev, read_pairs(dev, longest=_longest(kind.value)))
-    answers = None if given[0].answer is None else _answered(pairs, given)[1]
     made = Matcher(
-        kind.value, method=method.value, C=cost, negatives=negatives, longest=segment, wordnet=wordnet,
         parser=None if parser is None else Parser.load(parser), tagger=None if tagger is None else Tagger.load(tagger),
-        max_iter=rounds, random_state=seed, n_jobs=jobs(threads), verbose=not quiet,
+        verbose=not quiet, **settings,
     )  # fmt: skip
+    made.check_settings()
+    given = read_pairs(pairs, longest=_longest(made.kind))
+    held = None if dev is None else _answered(dev, read_pairs(dev, longest=_longest(made.kind)))
+    answers = None if given[0].answer is None else _answered(pairs, given)[1]
     made.fit([(one.left, one.right) for one in given], answers)
     made.save(save)
     words = sum(len(side.split()) for one in given for side in (one.left, one.right)) / (2 * len(given))
-    if kind is Kind.NAMES and words > WORDS_OF_NAMES:
+    if made.kind == "names" and words > WORDS_OF_NAMES:
         typer.echo(
             f"Warning: the texts have {words:.1f} words on average and were compared as names, character by character: "
             "--kind sentences compares words",
@@ -194,7 +164,7 @@ def _longest(kind: str) -> int:
     """Characters of a text at most."""
     from trellis.models.matching import string_pairs
 
-    return string_pairs.MOST if kind == Kind.NAMES else 10_000
+    return string_pairs.MOST if kind == "names" else 10_000
 
 
 def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], list[int]]:
@@ -278,5 +248,5 @@ def register(program: typer.Typer) -> None:
         help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
     )
     program.add_typer(group, name="match")
-    for function in (train, predict):
-        add_command(group, function)
+    add_command(group, train, settings=SETTINGS)
+    add_command(group, predict)

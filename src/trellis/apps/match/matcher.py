@@ -31,7 +31,7 @@ from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import both_signs, signs
-from trellis.learn.margin.lclr import LCLR
+from trellis.learn.margin.lclr import LCLR, METHODS
 from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
@@ -83,20 +83,21 @@ class _Names(TypedDict, total=False):
 class Matcher(SavedEstimator):
     """Learns from pairs that match and pairs that do not whether two texts belong together.
 
-    kind : "names" (or other short strings) or "sentences"
-    method : "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
-    C : price of mistakes; None: 10 for names and 0.1 for sentences (0.05 for two stages, whose features stand twice
-        where the guess is kept)
-    negatives : where pairs come without answers, all match; so many random pairs are made of each as examples that do
-        not
-    longest : characters of a segment at most
-    wordnet, first_guess, keep_guess : of sentences, see :class:`GraphPairs`; where the guess is kept, all methods but
-        two stages learn a better one before they learn from the answers
+    kind : what is learned. One of "names" (or other short strings) or "sentences"
+    method : how to learn. One of "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
+    C : price of a mistake in training; None: 10 for names and 0.1 for sentences (0.05 for two stages, whose features
+        stand twice where the guess is kept)
+    negatives : random pairs per name, if there are no answers. All pairs given match then, and the random ones do not
+    longest : most characters aligned as one unit
+    wordnet : folder of WordNet's files, "auto" or "none"
+    first_guess, keep_guess : of sentences, see :class:`GraphPairs`; where the guess is kept, all methods but two stages
+        learn a better one before they learn from the answers
     one_sided : of sentences, likewise; None: where alignments are learned and the guess is kept
     parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
         and not of each word to the next
-    max_iter, tol, inner_tol : rounds of LCLR, and how closely all and each are solved; None: 0.001 and 0.05 for
-        names, 0.0001 and 0.002 for sentences, where rounds gain little
+    max_iter : rounds of training
+    tol, inner_tol : how closely all rounds and each of them are solved; None: 0.001 and 0.05 for names, 0.0001 and
+        0.002 for sentences, where rounds gain little
     random_state : of random pairs;  n_jobs : threads
 
     Learned: ``learner_``, ``history_``.
@@ -268,6 +269,8 @@ class Matcher(SavedEstimator):
     def _check_settings(self) -> None:
         if self.kind not in KINDS:
             raise UnknownNameError("kind", self.kind, KINDS)
+        if self.method not in METHODS:
+            raise UnknownNameError("method", self.method, METHODS)
         self._check_whole(negatives=1)
         if (self.parser is None) != (self.tagger is None):
             raise DataError("a parser reads tagged words: give a parser and a tagger, or neither")

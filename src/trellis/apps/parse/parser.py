@@ -51,7 +51,10 @@ class _Names(TypedDict, total=False):
 class Parser(ScoresTrees, SavedEstimator):
     """A dependency parser of tagged sentences.
 
-    solver, max_iter, learning_rate, min_count, bits, l2 : of the model of heads
+    solver, learning_rate, l2 : of the model of heads
+    max_iter : passes over the trees
+    min_count : words that occur less often are treated as unknown
+    bits : size of the feature table, as a power of 2
     label_passes : passes over the relations; 0 learns heads alone
     random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
     verbose : show the progress of ``fit``
@@ -87,7 +90,7 @@ class Parser(ScoresTrees, SavedEstimator):
         """
         self._check_types()
         trees = [s for s in as_sentences(X) if len(s)]
-        self._check_whole(label_passes=0)
+        self._check_settings()
         text, heads = tagged(trees), [heads_of(s) for s in trees]
         compile_ahead("parse")
         arcs = self._like(ArcParser).fit(text, heads)
@@ -119,6 +122,10 @@ class Parser(ScoresTrees, SavedEstimator):
             made.append(replace(s, columns=columns))
             at = stop
         return made
+
+    def _check_settings(self) -> None:
+        self._check_whole(label_passes=0)
+        self._like(ArcParser).check_settings()
 
     # one file
 

@@ -47,7 +47,8 @@ class _Names(TypedDict):
 class Tagger(SavedEstimator):
     """Learns tags from sentences that have them, such as those of a treebank.
 
-    min_count : rarer features are left out;  l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
+    min_count : words that occur less often are treated as unknown. Rarer features are left out
+    l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
     verbose : show the progress of ``fit``
 
     Learned: ``crf_`` and ``tokeniser_``, which splits raw text into words as the training sentences have them.
@@ -118,6 +119,9 @@ class Tagger(SavedEstimator):
         """A sentence of raw text, its words split further as those of the training sentences are."""
         self._check_fitted()
         return replace(sentence, words=tuple(self.tokeniser_.split(" ".join(sentence.words))), labels=None)
+
+    def _check_settings(self) -> None:
+        self._like(CRF).check_settings()
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()

@@ -61,15 +61,15 @@ ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
 class Transfer(TreeTask):
     """A parser of the target language of a bitext.
 
-    model : "margin", "likelihood" or "dmv"
+    model : what is learned. One of "margin", "likelihood" or "dmv"
     eta : least expected share of words, among those that are given heads, that keep one of them; None: 0.95, and 1 of
         "dmv"; "auto": found by what half of the pairs teaches about the other (:mod:`trellis.apps.parse.conserved`), at
         four times the work
-    gamma : temperature of the projection: 1 is posterior regularization, 0 takes best trees under the constraint
-    max_iter : rounds of learning; None: 2 of "margin", 1 of the others
+    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: best trees under the constraint
+    max_iter : rounds of training; None: 2 of "margin", 1 of the others
     steps : of L-BFGS in each round of "likelihood"
-    longest : target sentences of more words, punctuation aside, are left out
-    max_pairs : learn from at most this many pairs, those in which most target words are given a head
+    longest : longer sentences are not learned from. Words of the target are counted, punctuation aside
+    max_pairs : learn from this many pairs, those with most projected heads
     l2 : strength of the prior of "likelihood"
     passes, learning_rate : of margin steps;  orders : in which the trees are met, by a parser each
     lexical : whether the target parser looks at words, or at tags alone

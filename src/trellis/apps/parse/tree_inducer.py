@@ -35,8 +35,9 @@ class TreeInducer(TreeTask):
     rules : text of a rules file about arcs, or "" for none
     rules_path : what messages call it, and the folder in which it looks for files that rules name
     files : contents of the files that the rules name, by name; then none is opened
-    longest : sentences of more words, punctuation aside, are not learned from
-    max_iter : rounds of EM;  gamma : 1 is EM and posterior regularization, 0 hard EM
+    longest : longer sentences are not learned from. Words are counted, punctuation aside
+    max_iter : rounds of training
+    gamma : temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard
     prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
     n_jobs, engine : where the work is done
 

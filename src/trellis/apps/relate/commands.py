@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,16 +11,10 @@ from trellis.cli.commands import add_command
 from trellis.cli.console import need_text, print_lines, visible, warning_if_empty
 from trellis.cli.options import (
     DECODING,
-    GAMMA,
     KNOWLEDGE,
     LABELLED,
-    LEARNING,
-    METHOD,
-    MIN_COUNT,
-    ROUNDS,
     SAVE,
     UNLABELLED,
-    Engine,
     History,
     Json,
     Model,
@@ -31,9 +24,9 @@ from trellis.cli.options import (
     file_option,
     flag,
     jobs,
-    name_option,
     wants_json,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -41,13 +34,9 @@ if TYPE_CHECKING:
     from trellis.data.related import RelatedText
 
 
-class Method(StrEnum):
-    """How to learn."""
-
-    UEM = "uem"
-    PR = "pr"
-    CODL = "codl"
-    SUPERVISED = "supervised"
+SETTINGS = Settings(
+    "trellis.apps.relate.relater:Relater", learning="method max_iter gamma exact min_count", run="n_jobs engine"
+)
 
 
 def train(
@@ -55,15 +44,6 @@ def train(
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
-    method: Annotated[
-        Method, name_option("--method", help=f"{METHOD} One of: uem, pr, codl, supervised", panel=LEARNING)
-    ] = Method.UEM,
-    rounds: Annotated[int, ROUNDS] = 4,
-    gamma: Annotated[float, GAMMA] = 0.5,
-    exact: Annotated[
-        bool, flag("--exact", help="Make rules hold in every output, not only in expectation.", panel=LEARNING)
-    ] = False,
-    min_count: Annotated[int, MIN_COUNT] = 2,
     no_finder: Annotated[
         bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=DECODING)
     ] = False,
@@ -72,9 +52,8 @@ def train(
         file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE),
     ] = None,
     history: History = None,
-    threads: Threads = None,
-    engine: Engine = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Learn types of mentions and relations between them from rules, labelled and unlabelled sentences.
 
@@ -90,17 +69,20 @@ def train(
         {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--tagger": tagger},
         {"--save": save, "--history": history},
     )
+    relater = Relater.from_file(
+        rules,
+        finder=not no_finder,
+        tagger=None if tagger is None else Tagger.load(tagger),
+        verbose=not quiet,
+        **settings,
+    )
+    relater.check_settings()
     few = _read(labelled or ())
     if not few:
         raise DataError(
             f"{', '.join(labelled)}: there is no text in it" if labelled
             else "there are no labelled sentences to learn from: give some with --labelled"
         )  # fmt: skip
-    relater = Relater.from_file(
-        rules, method=method.value, gamma=gamma, max_iter=rounds, exact=exact, min_count=min_count,
-        finder=not no_finder, tagger=None if tagger is None else Tagger.load(tagger),
-        n_jobs=jobs(threads), engine=engine, verbose=not quiet,
-    )  # fmt: skip
     relater.fit(few, _read(unlabelled or ()))
     relater.save(save)
     if history is not None:
@@ -186,5 +168,6 @@ def register(program: typer.Typer) -> None:
         help="Entities and relations: learn them from rules and sentences, and find them.", no_args_is_help=True
     )
     program.add_typer(group, name="relate")
-    for function in (train, predict, explain):
-        add_command(group, function)
+    add_command(group, train, settings=SETTINGS)
+    add_command(group, predict)
+    add_command(group, explain)

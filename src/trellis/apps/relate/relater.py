@@ -101,10 +101,14 @@ class Relater(SavedEstimator):
     rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
     rules_path : what messages call it, and the folder in which it looks for dictionaries
     files : contents of the files that the rules name, by name; then none is opened
-    method, gamma : "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output
-        of every sentence under the rules teaches), or "supervised": labelled sentences alone
-    exact : whether rules hold exactly within sentences of up to 7 mentions while it learns, or in expectation
-    max_iter : rounds;  l2, min_count : of the two classifiers, see :class:`~trellis.models.RelationModel`
+    method : how to learn. One of "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output of
+        every sentence under the rules teaches), or "supervised": labelled sentences alone
+    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: hard. It counts for "uem"
+    exact : make rules hold in every output, not only in expectation. While it learns, within sentences of up to 7
+        mentions
+    max_iter : rounds of training
+    min_count : words that occur less often are treated as unknown;  l2 : prior of the two classifiers, see
+        :class:`~trellis.models.RelationModel`
     finder : whether to learn to find mentions too, for sentences that come without
     tagger : a :class:`~trellis.apps.parse.tagger.Tagger` for sentences that come without tags; None: tags are used
         where they are given

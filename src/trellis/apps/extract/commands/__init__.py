@@ -14,14 +14,14 @@ def register(program: typer.Typer) -> None:
         help="Fields of texts: learn them from rules and a few labels, and extract them.", no_args_is_help=True
     )
     program.add_typer(group, name="extract")
-    for function, answers in (
-        (check.check, None),
-        (train.train, train.ANSWERS),
-        (predict.predict, predict.ANSWERS),
-        (explain.explain, None),
-        (errors.errors, None),
-        (tokens.tokens, None),
-        (propose.propose, None),
+    for function, answers, settings in (
+        (check.check, None, None),
+        (train.train, train.ANSWERS, train.SETTINGS),
+        (predict.predict, predict.ANSWERS, None),
+        (explain.explain, None, None),
+        (errors.errors, None, None),
+        (tokens.tokens, None, None),
+        (propose.propose, None, None),
     ):
-        add_command(group, function, answers)
-        add_command(program, function, answers, former=f"extract {function.__name__}")
+        add_command(group, function, answers, settings=settings)
+        add_command(program, function, answers, settings=settings, former=f"extract {function.__name__}")

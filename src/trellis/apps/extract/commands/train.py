@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,29 +11,17 @@ import typer
 from trellis.apps.extract.commands.token_checks import warn_of_tokens
 from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
-    BEAM,
-    GAMMA,
     LABELLED,
     LEARNING,
-    METHOD,
-    MIN_COUNT,
-    ROUNDS,
     SAVE,
-    SEED,
     UNLABELLED,
-    Engine,
     History,
     LabelColumn,
-    Memory,
     Quiet,
-    Threads,
     WordColumn,
     file_option,
-    flag,
-    jobs,
-    name_option,
-    number_option,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -51,23 +38,12 @@ ANSWERS = {
 }
 
 
-class ModelKind(StrEnum):
-    """What is learned."""
-
-    CRF = "crf"
-    SEMI_CRF = "semi-crf"
-    HMM = "hmm"
-
-
-class Method(StrEnum):
-    """How unlabelled text is learned from."""
-
-    CODL = "codl"
-    PR = "pr"
-    UEM = "uem"
-    HARD_EM = "hard-em"
-    EM = "em"
-    SUPERVISED = "supervised"
+SETTINGS = Settings(
+    "trellis.apps.extract.extractor:Extractor",
+    learning="method model_kind max_iter gamma beta hard k_best min_count random_state",
+    decoding="beam",
+    run="n_jobs engine memory",
+)
 
 
 def train(
@@ -75,54 +51,15 @@ def train(
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
-    method: Annotated[
-        Method | None,
-        name_option(
-            "--method",
-            help=f"{METHOD} One of: pr, codl, uem, hard-em, em, supervised. Default: pr; with --k-best codl",
-            panel=LEARNING,
-        ),
-    ] = None,
-    model_kind: Annotated[
-        ModelKind | None,
-        name_option(
-            "--model-kind",
-            help="Model to learn. One of: crf, semi-crf, hmm. Default: crf, or semi-crf where labels show fields of "
-            "one kind side by side.",
-            panel=LEARNING,
-        ),
-    ] = None,
-    rounds: Annotated[int, ROUNDS] = 5,
-    gamma: Annotated[float | None, GAMMA] = None,
-    beta: Annotated[
-        float,
-        number_option(
-            "--beta", min=0.0, max=1.0, help="Weight of the labelled texts' parameters in each round.", panel=LEARNING
-        ),
-    ] = 0.7,
-    hard: Annotated[
-        bool, flag("--hard", help='Treat rules of strength "learned" as hard where possible.', panel=LEARNING)
-    ] = False,
-    k_best: Annotated[
-        int,
-        number_option(
-            "--k-best", min=1, help="Learn from this many best outputs per text (codl, hard-em).", panel=LEARNING
-        ),
-    ] = 1,
-    min_count: Annotated[int | None, MIN_COUNT] = None,
     dev: Annotated[
         str | None,
         file_option("--dev", help="Development set; its accuracy is shown. After each round.", panel=LEARNING),
     ] = None,
-    seed: Annotated[int, SEED] = 0,
-    beam: Annotated[int, BEAM] = 50,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     history: History = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    memory: Memory = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Learn to extract fields from rules, a few labelled texts and unlabelled ones.
 
@@ -139,24 +76,8 @@ def train(
 
     text = text_of(rules)
     parsed = parse_rules(text, rules)  # a fault in the rules is told before files are read
-    extractor = Extractor(
-        text,
-        rules_path=rules,
-        model_kind=None if model_kind is None else model_kind.value,
-        method=None if method is None else method.value,
-        gamma=gamma,
-        beta=beta,
-        max_iter=rounds,
-        hard=hard,
-        k_best=k_best,
-        beam=beam,
-        min_count=min_count,
-        random_state=seed,
-        n_jobs=jobs(threads),
-        engine=engine,
-        memory=memory,
-        verbose=not quiet,
-    )
+    extractor = Extractor(text, rules_path=rules, verbose=not quiet, **settings)
+    extractor.check_settings()
     named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
     read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "dictionary": named}
     check_files(read, {"--save": save, "--history": history})

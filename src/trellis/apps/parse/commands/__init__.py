@@ -16,7 +16,7 @@ def register(program: typer.Typer) -> None:
     ):
         group = typer.Typer(help=text, no_args_is_help=True)
         program.add_typer(group, name=name)
-        add_command(group, module.train)
+        add_command(group, module.train, settings=module.SETTINGS)
         add_command(group, module.predict)
-    add_command(program, induce_trees.induce_trees)
-    add_command(program, transfer.transfer)
+    add_command(program, induce_trees.induce_trees, settings=induce_trees.SETTINGS)
+    add_command(program, transfer.transfer, settings=transfer.SETTINGS)

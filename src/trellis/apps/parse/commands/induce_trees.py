@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import need_text
 from trellis.cli.options import (
-    GAMMA,
     KNOWLEDGE,
-    LEARNING,
-    ROUNDS,
-    Engine,
     History,
     Output,
     Quiet,
     Save,
     SomeModel,
-    Threads,
     file_option,
-    jobs,
-    number_option,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
+
+SETTINGS = Settings(
+    "trellis.apps.parse.tree_inducer:TreeInducer", learning="longest max_iter gamma prior", run="n_jobs engine"
+)
 
 
 def induce_trees(
@@ -35,18 +33,9 @@ def induce_trees(
     output: Output = "-",
     save: Save = None,
     model: SomeModel = None,
-    longest: Annotated[
-        int, number_option("--longest", min=1, help="Longer sentences are not learned from.", panel=LEARNING)
-    ] = 10,
-    rounds: Annotated[int, ROUNDS] = 40,
-    gamma: Annotated[float, GAMMA] = 1.0,
-    prior: Annotated[
-        float, number_option("--prior", min=1.0, help="Dirichlet α of all distributions.", panel=LEARNING)
-    ] = 1.0,
     history: History = None,
-    threads: Threads = None,
-    engine: Engine = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Learn dependency trees from tagged text, and from rules about arcs if there are any.
 
@@ -61,17 +50,19 @@ def induce_trees(
     )
     if model is not None and (rules or save or history):
         raise DataError("--model parses without learning: --rules, --save and --history have no meaning beside it")
+    if model is not None:
+        inducer = TreeInducer.load(model, n_jobs=settings["n_jobs"])
+    else:
+        text_of_rules = "" if rules is None else text_of(rules)
+        inducer = TreeInducer(
+            rules=text_of_rules, rules_path=rules or "rules.toml", verbose=not quiet, **settings
+        )  # fmt: skip
+    inducer.check_settings()
     others = [name for name in NAMES if name not in ("id", "form", "upos", "head", "deprel")]
     sentences = list(read_conllu(text, columns=others))
     need_text(text, sentences)
-    if model is not None:
-        inducer = TreeInducer.load(model, n_jobs=jobs(threads))
-    else:
-        written = "" if rules is None else text_of(rules)
-        inducer = TreeInducer(
-            rules=written, rules_path=rules or "rules.toml", longest=longest,
-            max_iter=rounds, gamma=gamma, prior=prior, n_jobs=jobs(threads), engine=engine, verbose=not quiet,
-        ).fit(sentences)  # fmt: skip
+    if model is None:
+        inducer.fit(sentences)
     if save is not None:
         inducer.save(save)
     if history is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,18 +10,20 @@ from trellis.cli.checks import check_files
 from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.options import (
     LEARNING,
-    MIN_COUNT,
     SAVE,
-    SEED,
     Model,
     Output,
     Quiet,
     Threads,
     file_option,
     jobs,
-    number_option,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
+
+SETTINGS = Settings(
+    "trellis.apps.parse.parser:Parser", learning="max_iter min_count bits random_state", flags={"max_iter": "--passes"}
+)
 
 
 def train(
@@ -31,13 +33,8 @@ def train(
         str | None,
         file_option("--dev", help="Development set; its accuracy is shown. A treebank.", panel=LEARNING),
     ] = None,
-    passes: Annotated[int, number_option("--passes", min=1, help="Passes over the trees.", panel=LEARNING)] = 5,
-    min_count: Annotated[int, MIN_COUNT] = 2,
-    bits: Annotated[
-        int, number_option("--bits", min=4, max=26, help="Size of the feature table, as a power of 2.", panel=LEARNING)
-    ] = 22,
-    seed: Annotated[int, SEED] = 0,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Learn a parser from a treebank.
 
@@ -46,10 +43,10 @@ def train(
     from trellis.apps.parse.parser import Parser
 
     check_files({"trees": trees, "--dev": dev}, {"--save": save})
+    parser = Parser(verbose=not quiet, **settings)
+    parser.check_settings()
     held = None if dev is None else _read(dev)
-    parser = Parser(max_iter=passes, min_count=min_count, bits=bits, random_state=seed, verbose=not quiet).fit(
-        _read(trees)
-    )
+    parser.fit(_read(trees))
     parser.save(save)
     left_out = parser.arcs_.n_left_out_
     if left_out and not quiet:

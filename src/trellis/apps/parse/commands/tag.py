@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +10,8 @@ from trellis.cli.checks import check_files
 from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.options import (
     LEARNING,
-    MIN_COUNT,
     SAVE,
     TOKENISED,
-    Engine,
     Model,
     Output,
     Quiet,
@@ -21,6 +19,9 @@ from trellis.cli.options import (
     file_option,
     jobs,
 )
+from trellis.cli.settings import Settings
+
+SETTINGS = Settings("trellis.apps.parse.tagger:Tagger", learning="min_count", run="n_jobs engine")
 
 
 def train(
@@ -30,10 +31,8 @@ def train(
         str | None,
         file_option("--dev", help="Development set; its accuracy is shown. Tagged sentences.", panel=LEARNING),
     ] = None,
-    min_count: Annotated[int, MIN_COUNT] = 2,
-    threads: Threads = None,
-    engine: Engine = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Learn a tagger from tagged sentences.
 
@@ -43,10 +42,12 @@ def train(
     from trellis.data.conllu import read_conllu
 
     check_files({"text": text, "--dev": dev}, {"--save": save})
+    tagger = Tagger(verbose=not quiet, **settings)
+    tagger.check_settings()
     held = None if dev is None else list(read_conllu(dev))
     sentences = list(read_conllu(text))
     need_text(text, sentences)
-    tagger = Tagger(min_count=min_count, n_jobs=jobs(threads), engine=engine, verbose=not quiet).fit(sentences)
+    tagger.fit(sentences)
     tagger.save(save)
     if held is not None:
         typer.echo(f"{'accuracy':<12}{100 * tagger.score(held):.2f}")

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.options import (
-    GAMMA,
     KNOWLEDGE,
     LEARNING,
-    ROUNDS,
     RUN,
     SAVE,
     TOKENISED,
-    Engine,
     Output,
     Quiet,
-    Threads,
     file_option,
-    jobs,
-    name_option,
     number_option,
 )
+from trellis.cli.settings import Settings
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.data.sentence import Sentence
 
 
-class Kind(StrEnum):
-    """The model that is learned."""
-
-    MARGIN = "margin"
-    LIKELIHOOD = "likelihood"
-    DMV = "dmv"
+SETTINGS = Settings(
+    "trellis.apps.parse.transfer:Transfer",
+    learning="model gamma max_iter longest max_pairs",
+    run="n_jobs engine",
+    flags={"model": "--kind"},
+)
 
 
 def transfer(
@@ -70,9 +64,6 @@ def transfer(
         ),
     ] = None,
     tokenised: Annotated[bool, TOKENISED] = False,
-    kind: Annotated[
-        Kind, name_option("--kind", help="What is learned. One of: margin, likelihood, dmv", panel=LEARNING)
-    ] = Kind.MARGIN,
     eta: Annotated[
         str | None,
         number_option(
@@ -81,25 +72,10 @@ def transfer(
             panel=LEARNING,
         ),
     ] = None,
-    gamma: Annotated[float, GAMMA] = 1.0,
-    rounds: Annotated[int | None, ROUNDS] = None,
-    longest: Annotated[
-        int, number_option("--longest", min=2, help="Longer sentences are not learned from.", panel=LEARNING)
-    ] = 30,
-    max_pairs: Annotated[
-        int,
-        number_option(
-            "--max-pairs",
-            min=1,
-            help="Learn from this many pairs, those with most projected heads.",
-            panel=LEARNING,
-        ),
-    ] = 10_000,
     parse: Annotated[str | None, file_option("--parse", help="Then parse these target sentences.", panel=RUN)] = None,
     output: Output = "-",
-    threads: Threads = None,
-    engine: Engine = None,
     quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Carry a parser over to another language.
 
@@ -126,25 +102,25 @@ def transfer(
         },
         {"--save": save, "--output": output if parse is not None else None},
     )
-    known = Parser.load(source_parser, n_jobs=jobs(threads))
+    learner = Transfer(eta=share, verbose=not quiet, **settings)
+    learner.check_settings()
+    n_jobs, engine = settings["n_jobs"], settings["engine"]
+    known = Parser.load(source_parser, n_jobs=n_jobs)
     raw = links is None and not tokenised
-    one = _tagged(source, source_tagger, "--source-tagger", jobs(threads), raw=raw)
-    other = _tagged(target, target_tagger, "--target-tagger", jobs(threads), raw=raw)
+    one = _tagged(source, source_tagger, "--source-tagger", n_jobs, raw=raw)
+    other = _tagged(target, target_tagger, "--target-tagger", n_jobs, raw=raw)
     if len(one) != len(other):
         raise DataError(f"{source} has {len(one)} sentences but {target} has {len(other)}")
-    new = [] if parse is None else _tagged(parse, target_tagger, "--target-tagger", jobs(threads), raw=not tokenised)
+    new = [] if parse is None else _tagged(parse, target_tagger, "--target-tagger", n_jobs, raw=not tokenised)
     if links is not None:
         linked = [sorted(row.possible) for row in read_links(links)]
         if len(linked) != len(one):
             raise DataError(f"{links} has {len(linked)} lines but there are {len(one)} sentence pairs")
     else:
-        aligner = Aligner(n_jobs=jobs(threads), engine=engine, verbose=not quiet)
+        aligner = Aligner(n_jobs=n_jobs, engine=engine, verbose=not quiet)
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
-    learner = Transfer(
-        model=kind.value, eta=share, gamma=gamma, max_iter=rounds, longest=longest, max_pairs=max_pairs,
-        n_jobs=jobs(threads), engine=engine, verbose=not quiet,
-    ).fit(known.predict(one), other, linked)  # fmt: skip
+    learner.fit(known.predict(one), other, linked)
     learner.save(save)
     found = f"eta {learner.eta_:g}; " if share == "auto" else ""
     typer.echo(
