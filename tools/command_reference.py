@@ -15,7 +15,7 @@ def commands() -> Iterator[tuple[str, Any]]:
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         for inner, own in getattr(command, "commands", {"": command}).items():
             if not (command.hidden or own.hidden):
-                yield f"{name} {inner}".strip(), own
+                yield f"{name} {inner}".strip(), own.whole()
 
 
 def reference() -> str:

@@ -7,8 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from tests.cli.tree import COMMANDS, FORMER, PANELS, flags
+from tests.cli.tree import COMMANDS, FORMER, flags
 from tests.hostile.command import run
+from trellis.cli.options import PANELS
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import typer
 
 from trellis.cli.app import app
-from trellis.cli.options import PANELS
 
 COMMANDS, FORMER = {}, {}
 """Name -> command; the former names of some, which are not listed."""
