@@ -60,7 +60,7 @@ def prepare(n: int) -> list:
     begin = time.perf_counter()
     parsed = Parser(n_jobs=2).fit(treebank("en-ewt-train")).predict(sides[0])
     print(f"  source parser trained, and English parsed, in {time.perf_counter() - begin:.0f} s", flush=True)
-    return usable_pairs(parsed, sides[1], links, 20)
+    return usable_pairs(zip(parsed, sides[1], strict=True), links, 20)
 
 
 def random_trees(pairs: list, seed: int) -> list:

@@ -204,9 +204,9 @@ def test_standard_input_is_read_where_no_text_is_named(command, folder, capfd, m
     rest = [word for word in REST[command] if word not in ("text.txt", "s")]
     with (folder / "s").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert run(command, *rest) == 0
+        assert run(*command.split(), *rest) == 0
     from_stdin = capfd.readouterr().out
-    assert run(command, *rest, "s") == 0
+    assert run(*command.split(), *rest, "s") == 0
     assert capfd.readouterr().out == from_stdin != ""
 
 
@@ -243,7 +243,7 @@ def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, 
     for name in sorted(learning | (files & set(flags(command)))):
         value = values.get(name, "f" if name in files else "1")
         capfd.readouterr()
-        assert run(command, *text, "-m", "own", name, *([] if value is None else [value])) == 2, name
+        assert run(*command.split(), *text, "-m", "own", name, *([] if value is None else [value])) == 2, name
         assert f"so {name} has no meaning beside it" in capfd.readouterr().err
 
 

@@ -35,9 +35,9 @@ def test_classes_and_settings_of_the_map_exist(name):
     assert not setting or setting.partition("=")[0] in found
 
 
-@pytest.mark.parametrize("name", [n.split()[1] for n in NAMED if n.startswith("trellis ")])
+@pytest.mark.parametrize("name", [n.removeprefix("trellis ") for n in NAMED if n.startswith("trellis ")])
 def test_commands_of_the_map_exist(name):
-    assert name in COMMANDS
+    assert any(f"{name} ".startswith(f"{command} ") for command in COMMANDS)
 
 
 def test_no_row_of_the_map_is_empty():

@@ -123,7 +123,7 @@ def crf(engine: Any) -> Any:
 def transferred(engine: Any) -> Any:
     trees = treebank(60)
     links = [[(i, i) for i in range(len(s))] for s in trees]
-    made = Transfer(model="likelihood", max_iter=2, steps=4, bits=12, engine=engine).fit(trees, trees, links)
+    made = Transfer(model="likelihood", max_iter=2, steps=4, bits=12, engine=engine).fit([(s, s) for s in trees], links)
     return made.model_.parameters(), [s.columns["head"] for s in made.predict(trees)]
 
 

@@ -280,7 +280,7 @@ def labelled(labeller: Any) -> str:
 
 def make_transfer(path: str) -> None:
     links = [[(i, i) for i in range(len(s))] for s in TREES]
-    Transfer(**SMALL, n_jobs=1).fit(TREES, TREES, links).save(path)
+    Transfer(**SMALL, n_jobs=1).fit([(s, s) for s in TREES], links).save(path)
 
 
 NAMES = [("ana", "xyx"), ("nan", "yxy"), ("ann", "xyy"), ("nana", "yxyx")]
@@ -415,7 +415,7 @@ RELATED = sample.sentences(6)
 
 def make_relater(path: str) -> None:
     many = [sample.bare(text) for text in sample.sentences(3, 6)]
-    Relater(sample.RULES, min_count=1, max_iter=1).fit(RELATED, many).save(path)
+    Relater(sample.RULES, min_count=1, max_iter=1).fit(RELATED, unlabelled=many).save(path)
 
 
 def related(relater: Any) -> str:

@@ -75,6 +75,16 @@ def bitext(n: int, seed: int, noise: float = 0.0):
     return source, [t for t, _ in both], links
 
 
+def pairs_of(source: list[Sentence], target: list[Sentence]) -> list[tuple[Sentence, Sentence]]:
+    return list(zip(source, target, strict=True))
+
+
+def paired(*size: int, **settings: float) -> tuple[list[tuple[Sentence, Sentence]], list[list[tuple[int, int]]]]:
+    """Pairs of a bitext, and their links."""
+    source, target, links = bitext(*size, **settings)
+    return pairs_of(source, target), links
+
+
 def attachment(found: list[Sentence], gold: list[Sentence]) -> float:
     right = []
     for s, t in zip(gold, found, strict=True):
@@ -98,9 +108,9 @@ def test_a_parser_is_carried_to_a_language_of_another_order(model, gamma):
         eta=0.9,
         l2=1.0,
         n_jobs=1,
-    ).fit(source, target, links)
+    ).fit(pairs_of(source, target), links)
     test = bitext(30, 9)[1]
-    tags_alone = learner.source_model(usable_pairs(source, target, links, 20))
+    tags_alone = learner.source_model(usable_pairs(pairs_of(source, target), links, 20))
     stripped = [strip(t, words) for t, words in zip(test, tagged(test), strict=True)]
     direct = tags_alone.score(
         [own.words for own in stripped], [own.heads(t) for own, t in zip(stripped, test, strict=True)]
@@ -111,7 +121,7 @@ def test_a_parser_is_carried_to_a_language_of_another_order(model, gamma):
 
 
 def test_the_parser_is_the_mean_of_those_that_met_the_trees_in_other_orders():
-    pairs = usable_pairs(*bitext(20, 2), 20)
+    pairs = usable_pairs(*paired(20, 2), 20)
     text, trees = [pair.target for pair in pairs], [list(range(len(pair.target))) for pair in pairs]
     shared = {"bits": 10, "min_count": 1}
     made = Transfer(orders=3, passes=2, **shared).taught(text, trees)
@@ -126,7 +136,7 @@ def test_the_dmv_knows_from_the_source_how_words_without_links_hang():
     source = treebank(40, seed=5)
     nouns_and_verbs = [[(i, i) for i, tag in enumerate(s.labels or ()) if tag in ("NOUN", "VERB")] for s in source]
     bare = [Sentence(tuple(f"{w}o" for w in s.words), s.labels) for s in source]
-    learner = Transfer(model="dmv", n_jobs=1).fit(source, bare, nouns_and_verbs)
+    learner = Transfer(model="dmv", n_jobs=1).fit(pairs_of(source, bare), nouns_and_verbs)
     assert learner.model_.decoding == "posterior"
     test = treebank(20, seed=6)
     assert attachment(learner.predict(test), test) == 1.0
@@ -152,7 +162,7 @@ def test_kept_heads_are_counted_in_each_pair():
 def test_eta_is_found_without_trees(model):
     """By what half of the pairs teaches about the other half, and then all of them teach."""
     settings = {"model": model, "bits": 10, "min_count": 1, "orders": 1, "source_passes": 1, "n_jobs": 1}
-    pairs = usable_pairs(*bitext(24, 2, noise=0.3), 20)
+    pairs = usable_pairs(*paired(24, 2, noise=0.3), 20)
     start = Transfer(**settings).source_model(pairs)
     kept = {}
     for eta in ETAS:
@@ -174,14 +184,14 @@ def with_relations(s: Sentence) -> Sentence:
 
 def test_relations_are_transferred(tmp_path):
     source, target, links = bitext(60, 1, noise=0.1)
-    learner = Transfer(bits=14, min_count=1).fit([with_relations(s) for s in source], target, links)
+    learner = Transfer(bits=14, min_count=1).fit(pairs_of([with_relations(s) for s in source], target), links)
     learner.save(tmp_path / "t.trellis")
     for learned in (learner, load_model(tmp_path / "t.trellis")):
         test = [with_relations(s) for s in bitext(30, 9)[1]]
         scores = learned.attachment(test)
         assert scores.plain.las > 0.95 * scores.plain.uas > 0.7
     bare = Transfer(bits=14, min_count=1).fit(
-        [replace(s, columns={"head": s.columns["head"]}) for s in source], target, links
+        pairs_of([replace(s, columns={"head": s.columns["head"]}) for s in source], target), links
     )
     assert set(bare.predict(target)[0].columns["deprel"]) == {"_"}
 
@@ -190,15 +200,15 @@ def test_pairs_with_most_projected_heads_are_learned_from():
     source, target, links = bitext(20, 3)
     poor = [own if number % 2 else own[:3] for number, own in enumerate(links)]
     learner = Transfer(bits=10, min_count=1, max_pairs=8)
-    pairs = usable_pairs(source, target, poor, 30)
+    pairs = usable_pairs(pairs_of(source, target), poor, 30)
     chosen = learner.best_pairs(pairs)
     assert len(chosen) == 8
     assert min(map(coverage, chosen)) >= max(coverage(pair) for pair in pairs if pair not in chosen)
-    assert learner.fit(source, target, poor).n_pairs_ == 8
+    assert learner.fit(pairs_of(source, target), poor).n_pairs_ == 8
 
 
 def test_a_saved_transfer_parses_the_same(tmp_path):
-    learner = Transfer(bits=12, min_count=1, passes=1).fit(*bitext(15, 2))
+    learner = Transfer(bits=12, min_count=1, passes=1).fit(*paired(15, 2))
     learner.save(tmp_path / "t.trellis")
     text = bitext(5, 3)[1]
     assert load_model(tmp_path / "t.trellis").predict(text) == learner.predict(text)
@@ -207,18 +217,18 @@ def test_a_saved_transfer_parses_the_same(tmp_path):
 def test_mistakes_are_told():
     source, target, links = bitext(5, 0)
     with pytest.raises(UnknownNameError, match="unknown model"):
-        Transfer(model="hmm").fit(source, target, links)
+        Transfer(model="hmm").fit(pairs_of(source, target), links)
     for eta in (1.5, "most"):
         with pytest.raises(DataError, match=r"eta must lie in 0\.\.1, got"):
-            Transfer(eta=eta).fit(source, target, links)
+            Transfer(eta=eta).fit(pairs_of(source, target), links)
     with pytest.raises(DataError, match="orders must be"):
-        Transfer(orders=0).fit(source, target, links)
+        Transfer(orders=0).fit(pairs_of(source, target), links)
     with pytest.raises(DataError, match="has no link 0-99"):
-        Transfer().fit(source, target, [[(0, 99)], *links[1:]])
-    with pytest.raises(DataError, match="5 and 5 sentences and links of 4"):
-        Transfer().fit(source, target, links[1:])
+        Transfer().fit(pairs_of(source, target), [[(0, 99)], *links[1:]])
+    with pytest.raises(DataError, match="5 pairs of sentences and links of 4"):
+        Transfer().fit(pairs_of(source, target), links[1:])
     with pytest.raises(DataError, match="no sentence pair is left"):
-        Transfer().fit(source, target, [[] for _ in links])
+        Transfer().fit(pairs_of(source, target), [[] for _ in links])
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def pairs(one, other):
 
 @pytest.fixture(scope="module")
 def relater() -> Relater:
-    return Relater(RULES, min_count=1, max_iter=2).fit(FEW, MANY)
+    return Relater(RULES, min_count=1, max_iter=2).fit(FEW, unlabelled=MANY)
 
 
 def test_it_learns_and_finds_what_it_was_not_told(relater):
@@ -50,7 +50,7 @@ def test_it_learns_and_finds_what_it_was_not_told(relater):
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_both_ways_of_the_e_step_learn(exact):
-    made = Relater(RULES, min_count=1, max_iter=1, exact=exact, finder=False).fit(FEW, MANY)
+    made = Relater(RULES, min_count=1, max_iter=1, exact=exact, finder=False).fit(FEW, unlabelled=MANY)
     assert made.model_.tied == (7 if exact else 0)
     assert made.score(GOLD).strict.total.f1 > 0.8
     violated = made.history_[-1].violation
@@ -60,12 +60,12 @@ def test_both_ways_of_the_e_step_learn(exact):
 def test_shares_of_the_corpus_are_held_though_they_are_small_numbers():
     many = RULES + '[[rule]]\nname = "many live"\nrelation_share = "Live_In"\nat_least = 0.1\nper = "corpus"\n'
     rules = many.replace("counts_like_labelled = true\nwithin = 0.2", 'relation_count = "Live_In"\nat_most = 9')
-    made = Relater(rules, min_count=1, max_iter=1, finder=False).fit(FEW, MANY)
+    made = Relater(rules, min_count=1, max_iter=1, finder=False).fit(FEW, unlabelled=MANY)
     assert made.history_[-1].violation["many live"] < 2e-4
 
 
 def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
-    made = Relater(RULES, min_count=1, max_iter=1, method="codl", finder=False).fit(FEW, MANY)
+    made = Relater(RULES, min_count=1, max_iter=1, method="codl", finder=False).fit(FEW, unlabelled=MANY)
     assert made.score(GOLD).strict.total.f1 > 0.8
     assert max(made.history_[-1].violation.values()) == 0.0
     batch = made._batch(MANY)
@@ -178,7 +178,7 @@ def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_p
 
 def test_engines_give_the_same_bits():
     settings = {"min_count": 1, "max_iter": 1, "finder": False}
-    one, other = (Relater(RULES, engine=e, **settings).fit(FEW, MANY[:6]) for e in (None, IsolatingEngine()))
+    one, other = (Relater(RULES, engine=e, **settings).fit(FEW, unlabelled=MANY[:6]) for e in (None, IsolatingEngine()))
     for name, weights in one.model_.parameters().items():
         np.testing.assert_array_equal(weights, other.model_.parameters()[name])
 
@@ -199,8 +199,8 @@ def test_sentences_are_given_as_json_has_them_and_as_strings(relater, tmp_path):
     write_related(tmp_path / "few.jsonl", FEW)
     few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
     settings = {"min_count": 1, "max_iter": 1}
-    one = Relater(RULES, **settings).fit(few, [" ".join(t.tokens) for t in MANY[:4]])
-    other = Relater(RULES, **settings).fit(FEW, [RelatedText(t.tokens) for t in MANY[:4]])
+    one = Relater(RULES, **settings).fit(few, unlabelled=[" ".join(t.tokens) for t in MANY[:4]])
+    other = Relater(RULES, **settings).fit(FEW, unlabelled=[RelatedText(t.tokens) for t in MANY[:4]])
     assert one.predict(["Ann lives in Ely ."]) == other.predict([RelatedText(("Ann", "lives", "in", "Ely", "."))])
     with pytest.raises(DataError, match="put it in brackets"):
         relater.predict("Ann lives in Ely .")

@@ -366,7 +366,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Parser": of_trees(lambda: trellis.Parser(**SMALL), TREES),
     "TreeInducer": of_trees(lambda: trellis.TreeInducer(max_iter=2), TREES),
-    "Transfer": of_trees(lambda: trellis.Transfer(**SMALL, n_jobs=1), TREES, TREES, LINKS),
+    "Transfer": of_trees(lambda: trellis.Transfer(**SMALL, n_jobs=1), [(s, s) for s in TREES], LINKS),
     "ArcParser": of_heads(lambda: trellis.ArcParser(**SMALL)),
     "DMV": of_heads(lambda: trellis.DMV()),
     "Aligner": Example(
@@ -386,7 +386,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Relater": Example(
         lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1),
-        (RELATED, [sample.bare(text) for text in sample.sentences(3, 6)]), BARE, trellis.RelatedText(()), RELATED_FORMS,
+        (RELATED,), BARE, trellis.RelatedText(()), RELATED_FORMS,
         {"predict": related, "with_mentions": with_mentions},
         {"explain": method("explain"), "score": method("score")},
     ),

@@ -150,14 +150,14 @@ class Aligner(SavedEstimator):
         return hasattr(self, "model_")
 
     def fit(
-        self, pairs: Iterable[tuple[Text, Text]], y: object = None, *, hints: Sequence[Sequence[Hint]] | None = None
+        self, X: Iterable[tuple[Text, Text]], y: object = None, *, hints: Sequence[Sequence[Hint]] | None = None
     ) -> Self:
         """Train on pairs of sentences (strings of words, or lists of them).
 
         hints : for each pair, links (i, j) that a person or another aligner gave
         """
         self._check_types()
-        self._train(pairs, hints)
+        self._train(X, hints)
         return self
 
     def fit_align(

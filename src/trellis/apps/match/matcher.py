@@ -142,18 +142,18 @@ class Matcher(SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
 
-    def fit(self, X: Iterable[Pair], z: Any = None) -> Self:
+    def fit(self, X: Iterable[Pair], y: Any = None) -> Self:
         """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match."""
         self._check_types()
         self._check_settings()
         pairs = check_pairs(X)
-        if z is None:
+        if y is None:
             if self.kind != "names":
                 raise DataError("sentences need answers: whether the two of a pair match is not to be made up")
             made = self._unrelated(pairs, self.negatives, self.random_state)
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
-            answers = both_signs(z, len(pairs))
+            answers = both_signs(y, len(pairs))
         model: Any = StringPairs(longest=self.longest)
         if self.kind == "sentences":
             one_sided = self._aligns if self.one_sided is None else self.one_sided
@@ -209,12 +209,12 @@ class Matcher(SavedEstimator):
         """1 where a pair matches, −1 where it does not."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def score(self, X: Iterable[Pair], z: Any) -> float:
+    def score(self, X: Iterable[Pair], y: Any) -> float:
         """Share of the answers that ``predict`` gives."""
         pairs = check_pairs(X)
         if not pairs:
             raise DataError("there are no pairs, so there is no accuracy")
-        return float(np.mean(self.predict(pairs) == signs(z, len(pairs))))
+        return float(np.mean(self.predict(pairs) == signs(y, len(pairs))))
 
     def match(self, X: Iterable[Pair]) -> list[Match]:
         """The answer for each pair, with the alignment that it rests on."""

@@ -38,6 +38,7 @@ from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
 from trellis.data.bitext import check_links
+from trellis.data.checks import check_list, is_list
 from trellis.data.columns import FILLER
 from trellis.data.sentence import Sentence
 from trellis.data.tokens import as_sentences
@@ -101,11 +102,15 @@ class Transfer(TreeTask):
 
     kinds = (ArcParser, DMV)
 
-    def fit(self, source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]]) -> Self:
-        """Learn from tagged sentence pairs; ``source`` has trees (the column "head"), ``links`` are (i, j) from 0."""
+    def fit(self, X: Iterable[tuple[Sentence, Sentence]], y: Sequence[Iterable[Link]]) -> Self:
+        """Learn from tagged sentences and their translations.
+
+        X : pairs of a source sentence, which has a tree (the column "head"), and its translation
+        y : the word links of each pair, (i, j) from 0
+        """
         self._check_types()
         self._check_settings()
-        return self.fit_pairs(self.best_pairs(usable_pairs(source, target, links, self.longest)))
+        return self.fit_pairs(self.best_pairs(usable_pairs(X, y, self.longest)))
 
     def best_pairs(self, pairs: Sequence[SentencePair]) -> list[SentencePair]:
         """The pairs that are learned from, in their order."""
@@ -273,12 +278,16 @@ def _posterior(item: Item, answer: ShardAnswer) -> Any:
 
 
 def usable_pairs(
-    source: Sequence[Sentence], target: Sequence[Sentence], links: Sequence[Iterable[Link]], longest: int
+    pairs: Iterable[tuple[Sentence, Sentence]], links: Sequence[Iterable[Link]], longest: int
 ) -> list[SentencePair]:
     """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
-    source, target, links = as_sentences(source), as_sentences(target), check_links(links)
-    if not len(source) == len(target) == len(links):
-        raise DataError(f"there are {len(source)} and {len(target)} sentences and links of {len(links)} pairs")
+    given, links = list(check_list(pairs, "pairs of sentences")), check_links(links)
+    for number, pair in enumerate(given):
+        if isinstance(pair, Sentence) or not is_list(pair) or len(pair) != 2:
+            raise DataError(f"pair {number} is {pair!r:.80}: expected a sentence with a tree and its translation")
+    source, target = (as_sentences([pair[side] for pair in given]) for side in (0, 1))
+    if len(given) != len(links):
+        raise DataError(f"there are {len(given)} pairs of sentences and links of {len(links)} pairs")
     made = []
     sides = zip(source, tagged(source), target, tagged(target), links, strict=True)
     for number, (one, own, other, theirs, linked) in enumerate(sides, start=1):

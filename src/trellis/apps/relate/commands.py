@@ -83,7 +83,7 @@ def train(
             f"{', '.join(labelled)}: there is no text in it" if labelled
             else "there are no labelled sentences to learn from: give some with --labelled"
         )  # fmt: skip
-    relater.fit(few, _read(unlabelled or ()))
+    relater.fit(few, unlabelled=_read(unlabelled or ()))
     relater.save(save)
     if history is not None:
         relater.history_.save(history)

@@ -147,8 +147,10 @@ class Relater(SavedEstimator):
 
     # learning
 
-    def fit(self, labelled: Iterable[SentenceLike], unlabelled: Iterable[SentenceLike] = ()) -> Self:
+    def fit(self, X: Iterable[SentenceLike], y: object = None, *, unlabelled: Iterable[SentenceLike] = ()) -> Self:
         """Learn from sentences with types and relations, and from others, whose mentions are found if not given.
+
+        X : labelled sentences, which bring their mentions and relations;  unlabelled : the others
 
         Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
         """
@@ -157,7 +159,7 @@ class Relater(SavedEstimator):
         if self.method != "uem" and self.gamma != type(self).gamma:
             raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
         rules = parse_rules(self.rules, self.rules_path, self.files)
-        few = _with_tags([text for text in as_related(labelled) if text.tokens], self.tagger)
+        few = _with_tags([text for text in as_related(X) if text.tokens], self.tagger)
         whole = [text for text in few if text.labelled]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
@@ -225,9 +227,9 @@ class Relater(SavedEstimator):
         self._check_fitted()
         return _with_tags(_with_mentions(as_related(texts), self.finder_), self.tagger_)
 
-    def score(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> RelationScores:
+    def score(self, X: Iterable[SentenceLike], y: object = None, *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
-        gold = as_related(texts)
+        gold = as_related(X)
         return score_relations(gold, self.predict(gold, constrained=constrained))
 
     def explain(self, texts: Iterable[SentenceLike]) -> list[Change]:

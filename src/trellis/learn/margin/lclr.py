@@ -125,13 +125,13 @@ class LCLR(IndirectLearner):
     def fit(
         self,
         X: Any,
-        z: Any,
+        y: Any,
         *,
         sample_weight: Any = None,
         dev: tuple[Any, Any] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, z) decides which round is kept."""
+        """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
         self._check_settings(dev)
         first = getattr(self.model, "weights_", None)
@@ -139,7 +139,7 @@ class LCLR(IndirectLearner):
             name = type(self.model).__name__
             raise DataError(f"start='model' begins with the model's weights, but this {name} has none: fit it first")
         self.first_weights_ = first.copy() if self.start == "model" and first is not None else None
-        loop = self._loop_over((None, None), (X, z), sample_weight, dev)
+        loop = self._loop_over((None, None), (X, y), sample_weight, dev)
         return self._trained(loop, loop.run(resume=resume))
 
     def _check_settings(self, dev: Any = None) -> None:
@@ -155,12 +155,12 @@ class LCLR(IndirectLearner):
         """The answers, −1 or +1."""
         return np.where(self.decision_function(X, constrained=constrained) >= 0.0, 1, -1)
 
-    def score(self, X: Any, z: Any = None, *, constrained: bool = True) -> float:
+    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
         """Share of the answers that ``predict`` gives."""
         found = self.predict(X, constrained=constrained)
         if not len(found):
             raise DataError("there are no examples, so there is no accuracy")
-        return float(np.mean(found == signs(z, len(found))))
+        return float(np.mean(found == signs(y, len(found))))
 
     def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
         if self.method != "two-stage":

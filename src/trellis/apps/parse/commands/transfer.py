@@ -120,7 +120,7 @@ def transfer(
         aligner = Aligner(n_jobs=n_jobs, engine=engine, verbose=not quiet)
         pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
         linked = [list(found) for found in aligner.fit_align(pairs)]
-    learner.fit(known.predict(one), other, linked)
+    learner.fit(zip(known.predict(one), other, strict=True), linked)
     learner.save(save)
     found = f"eta {learner.eta_:g}; " if share == "auto" else ""
     typer.echo(
