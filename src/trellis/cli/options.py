@@ -1,8 +1,8 @@
 """The options that several commands have, each said once: one flag, one meaning, one sentence of help.
 
 A command takes one by its type (``threads: Threads = None``) or, where it is of another type there, by its constant
-(``save: Annotated[str, SAVE]``: one that must be given). To add one to every command that trains: a line here, one in
-each of them, and one in the table of docs/command-line.md, which a test holds to these.
+(``save: Annotated[str, SAVE]``: one that must be given). Options that
+are settings of an estimator are made of its fields (:mod:`trellis.cli.settings`).
 
 The first sentence of a help text is what the flag means, in every command. What follows may differ. Options of the
 common path have no panel and so come first; the others stand in the panels below. Metavars are short: ``--help`` fits
@@ -57,21 +57,14 @@ def _hush(quiet: bool) -> bool:
 MODEL = file_option("--model", "-m", help="Read this model, which `--save` wrote.")
 SAVE = file_option("--save", help="Write the trained model to this file.")
 SEED = number_option("--seed", min=0, help="Seed of the random start.", panel=LEARNING)
-ROUNDS = number_option("--rounds", "-I", min=0, help="Rounds of training.", panel=LEARNING)
-GAMMA = number_option("--gamma", help="Temperature γ of the posteriors. 1: PR, 0: hard.", panel=LEARNING)
 LABELLED = file_option("--labelled", "-l", help="Labelled texts, token TAB label; repeatable.")
 LABELLED_KNOWLEDGE = file_option(
     "--labelled", "-l", help="Labelled texts, token TAB label; repeatable. They name the states.", panel=KNOWLEDGE
 )
 UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")
-MIN_COUNT = number_option(
-    "--min-count", min=1, help="Words that occur less often are treated as unknown.", panel=LEARNING
-)
 TOKENISED = flag("--tokenised", help="The text is already tokenised: split it at whitespace only.", panel=RUN)
-METHOD = "How to learn."
-"""What ``--method`` means; each command lists its own after it."""
 FORMAT = "How the output is written."
-"""What ``--format`` means, likewise."""
+"""What ``--format`` means; each command lists its own after it."""
 
 Model = Annotated[str, MODEL]
 SomeModel = Annotated[str | None, MODEL]
@@ -102,8 +95,7 @@ Memory = Annotated[
 Quiet = Annotated[
     bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
 ]
-BEAM = number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)
-Beam = Annotated[int | None, BEAM]
+Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
 Examples = Annotated[int, number_option("--examples", min=0, help="How many places to show of each mistake.")]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)
