@@ -84,7 +84,7 @@ SETTING = re.compile(r"`([A-Z]\w+)\((\w+)=[^`]*?\)`")
 def test_settings_that_pages_name_exist():
     """`Name(setting=...)` of a class of the package."""
     wrong = []
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in sorted(set(DOCS.rglob("*.md")) - {DOCS / "notes" / "history.md"}):
         for kind, name in SETTING.findall(page.read_text(encoding="utf-8")):
             known = [own for own in classes().get(kind, ()) if dataclasses.is_dataclass(own) or exists(kind, None)]
             if known and not any(name in inspect.signature(own).parameters for own in known):

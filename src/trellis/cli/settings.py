@@ -111,11 +111,25 @@ def explained(kind: type) -> dict[str, str]:
     ...     '''
     >>> explained(Cutter)
     {'width': 'Columns of a line. Default: 80. At `0` nothing is cut.'}
+    >>> class Cutter:
+    ...     '''Cuts text.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     width : int, default=80
+    ...         Columns of a line.
+    ...     '''
+    >>> explained(Cutter)
+    {'width': 'Columns of a line.'}
     """
-    text = re.split(r"^Learned:|^>>>", inspect.getdoc(kind) or "", flags=re.MULTILINE)[0]
-    text = re.sub(r";  (?=\w+(, \w+)* : )", "\n", text)
+    ends = r"^Learned:|^>>>|^(?:Attributes|Examples|Notes)\n-+$"
+    text = re.split(ends, inspect.getdoc(kind) or "", flags=re.MULTILINE)[0]
+    numpydoc = re.search(r"^Parameters\n-+\n", text, flags=re.MULTILINE)
+    # in numpydoc the type stands behind the name, and the meaning below it
+    entry = r"^(\w+(?:, \w+)*) : .*((?:\n    .*)+)" if numpydoc else r"^(\w+(?:, \w+)*) : (.*(?:\n    .*)*)"
+    text = text[numpydoc.end() :] if numpydoc else re.sub(r";  (?=\w+(, \w+)* : )", "\n", text)
     found = {}
-    for names, meaning in re.findall(r"^(\w+(?:, \w+)*) : (.*(?:\n    .*)*)", text, flags=re.MULTILINE):
+    for names, meaning in re.findall(entry, text, flags=re.MULTILINE):
         said = " ".join(meaning.split())
         said = re.sub(r" \(:\w+:`[^`]*`\)", "", said)
         said = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", said).replace("``", "`")
