@@ -165,9 +165,14 @@ def crfsuite(X: list[Any], y: list[Any]) -> Callable[[list[Any]], list[Any]]:
         trainer.append(own, labels)
     with folder() as path:
         trainer.train(str(path / "model"))
-        tagger = pycrfsuite.Tagger()
-        tagger.open_inmemory((path / "model").read_bytes())
-    return lambda texts: [tagger.tag(own) for own in _described(texts)]
+        model = (path / "model").read_bytes()
+    tagger = pycrfsuite.Tagger()
+    tagger.open_inmemory(model)
+
+    def predict(texts: list[Any], kept: bytes = model) -> list[Any]:  # the tagger reads it, and does not keep it
+        return [tagger.tag(own) for own in _described(texts)]
+
+    return predict
 
 
 def crf(X: list[Any], y: list[Any]) -> Callable[[list[Any]], list[Any]]:
