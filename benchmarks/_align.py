@@ -133,10 +133,15 @@ def symmetrized(method: str, pair, ahead: np.ndarray, back: np.ndarray) -> set[t
     return {(int(i), int(j)) for i, j in np.argwhere(grid)}
 
 
-def mean_aer(aligner: Aligner, pairs, gold) -> float:
-    """AER (%) of the posterior decoding, mean over thresholds near the default: no threshold is part of the choice."""
+def error_curve(aligner: Aligner, pairs, gold) -> list[float]:
+    """AER (%) of the posterior decoding at each of the thresholds near the default."""
     rows = []
     for forward, backward in aligner.posteriors(pairs):
         mean = 0.5 * (forward.astype(np.float64) + backward)
         rows.append({(int(i), int(j)): float(mean[i, j]) for i, j in np.argwhere(mean >= NEAR_DEFAULT[0])})
-    return float(np.mean([100 * point.scores.aer for point in precision_recall_curve(rows, gold, NEAR_DEFAULT)]))
+    return [100 * point.scores.aer for point in precision_recall_curve(rows, gold, NEAR_DEFAULT)]
+
+
+def mean_aer(aligner: Aligner, pairs, gold) -> float:
+    """The mean over these thresholds: no threshold is part of the choice."""
+    return float(np.mean(error_curve(aligner, pairs, gold)))

@@ -42,7 +42,9 @@ def scratch_folder() -> Path:
 def corpora() -> Path:
     """A folder with a small corpus in the place of every real one."""
     folder = scratch_folder()
-    for write in (_align, _tags, _chunks, _trees, _citations, _relations, _names, _sentence_pairs, _archives, _weak):
+    for write in (
+        _align, _bitext, _tags, _chunks, _trees, _citations, _relations, _names, _sentence_pairs, _archives, _weak,
+    ):  # fmt: skip
         write(folder, np.random.default_rng(0))
     return folder
 
@@ -172,6 +174,13 @@ def _align(folder: Path, rng: np.random.Generator) -> None:
             if part != "train":
                 links = [" ".join(f"{i}{'?' if i == 0 else '-'}{j}" for i, j in own) for _, own in pairs]
                 _write(folder / "align" / name / f"{part}.gold", links)
+
+
+def _bitext(folder: Path, rng: np.random.Generator) -> None:
+    source = sentences(120, rng)
+    target = [translated(tree, rng)[0] for tree in source]
+    for language, trees in (("en", source), ("nl", target)):
+        _write(folder / "bitext" / "en-nl" / f"text.{language}", [" ".join(tree.words).capitalize() for tree in trees])
 
 
 def _columns(path: Path, rows: Sequence[Sequence[str]]) -> None:

@@ -117,6 +117,7 @@ SYSTEMS = {
     OURS: by_command(),
     "constraint bijective": by_command("--constraint", "bijective"),
     "constraint agreement": by_command("--constraint", "agreement"),
+    "stems alone": by_command("--stems-only"),
     "whole words alone": by_command("--prefix", "0"),
 }
 

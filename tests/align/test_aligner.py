@@ -195,7 +195,7 @@ def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
 def _coded(pairs):
     source, target = WordCodes(5), WordCodes(5)
     bitext = code_pairs(pairs, source, target)
-    table = PairTable.build(bitext, len(source.names), len(target.names))
+    table, _ = PairTable.build(bitext, len(source.names), len(target.names))
     return table, bitext, source, target
 
 

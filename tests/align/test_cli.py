@@ -125,7 +125,7 @@ def test_words_seen_only_opposite_an_empty_side_have_finite_probabilities(flag, 
     files = "-s", tmp_path / "s", "-t", tmp_path / "t", "-o", tmp_path / "o", "--save", tmp_path / "m"
     assert run("align", *files, *flag, "-q", "--threads", 1) == 0  # a warning of numpy's would be an error here
     assert "overflow" not in capfd.readouterr().err
-    tables = Aligner.load(tmp_path / "m").model_.tables_
+    tables = Aligner.load(tmp_path / "m").model_.words_.tables
     for name, table in tables._asdict().items():
         assert np.all((table >= 0) & (table <= 1)), name
 

@@ -237,6 +237,7 @@ def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, 
         "--emissions": "table",
         "--ascent": "em",
         "--no-variational": None,
+        "--stems-only": None,
     }
     files = {"--save", "--history", "--priors", "--closed", "--dictionary", "--labelled"}
     learning = {name for name, flag in flags(command).items() if flag.panel == "Learning"}

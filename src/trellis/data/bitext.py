@@ -79,6 +79,8 @@ def check_links(links: Any) -> list[list[tuple[int, int]]]:
 class WordCodes(dict[str, int]):
     """Numbers of words by their first letters; ``names`` are the beginnings that have a number.
 
+    stems : numbers by fewer letters; once frozen, a new word has the number −2 − s where its stem s has one
+
     >>> codes = WordCodes(5)
     >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
     [0, 1, 0, 2, 3]
@@ -87,9 +89,10 @@ class WordCodes(dict[str, int]):
     -1
     """
 
-    def __init__(self, prefix: int | None, names: Iterable[str] = ()) -> None:
+    def __init__(self, prefix: int | None, names: Iterable[str] = (), stems: WordCodes | None = None) -> None:
         super().__init__()
         self.prefix = prefix
+        self.stems = stems
         self.frozen = False
         self.names: list[str] = []
         self._number: dict[str, int] = {}
@@ -116,7 +119,7 @@ class WordCodes(dict[str, int]):
         number = self._number.get(start)
         if number is None:
             if self.frozen:
-                return -1
+                return -1 if self.stems is None else _beyond(self.stems.find(word))
             number = len(self.names)
             self._number[start] = number
             self.names.append(start)
@@ -126,11 +129,15 @@ class WordCodes(dict[str, int]):
         return number
 
 
+def _beyond(stem: int) -> int:
+    return -1 if stem < 0 else -2 - stem
+
+
 @dataclass(frozen=True)
 class Bitext:
     """Coded sentence pairs, cut into pieces where they are too long.
 
-    source, target : (n_tokens,) codes, −1 for a word without one
+    source, target : (n_tokens,) codes, below 0 for a word without one (:class:`WordCodes`)
     source_offsets, target_offsets : (n_pieces + 1,)
     pieces : (n_pairs + 1,) first piece of each pair
     """

@@ -78,6 +78,8 @@ THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 CHUNK = 5_000
 CHUNK_CELLS = 4_000_000
 """Pairs of new text, and cells of them, that are held at a time."""
+STEM_ROUNDS = 2
+"""Rounds of stems alone: after these, most of their pairs are ruled out, and the table of whole words is small."""
 WORTH_PRUNING = 0.75
 """Share of the table that may stay, at most, where a round's ruling out is acted on."""
 
@@ -103,7 +105,8 @@ class Aligner(SavedEstimator):
         "union", "grow-diag", "grow-diag-final" or "grow-diag-final-and"
     threshold : least posterior of a link. It is the mean of both directions; None: 0.4 of "posterior", and none of the
         others
-    prefix : letters by which words are told apart, None: all
+    prefix : letters of a stem; words have translation tables as whole words and by their stems. None: no stems
+    whole_words : whether words have tables as whole words beside those of stems
     p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
     alike : pseudo-count of words spelled alike; 0: none. By the letters that tell words apart; in new text, of equal
         words
@@ -128,6 +131,7 @@ class Aligner(SavedEstimator):
     symmetrize: str = "posterior"
     threshold: float | None = None
     prefix: int | None = 5
+    whole_words: bool = True
     p_null: float = 0.3
     concentration: float = 0.15
     reach: float = 40.0
@@ -189,7 +193,9 @@ class Aligner(SavedEstimator):
         self._check_settings()
         hints = None if hints is None else check_links(hints)
         model = self._new_model()
-        bitext, batch = model.encode_fit(_then_compiling(pairs, hints), storage=Storage(self.memory))
+        text = _then_compiling(pairs, hints)
+        stem_rounds = max(0, min(STEM_ROUNDS, self.model1_iter + self.max_iter - 2))
+        bitext, batch = model.encode_fit(text, storage=Storage(self.memory), stem_rounds=stem_rounds)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
         training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
@@ -219,7 +225,7 @@ class Aligner(SavedEstimator):
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
             p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
-            prefix=self.prefix, alike=self.alike, priors=self.priors,
+            prefix=self.prefix, whole_words=self.whole_words, alike=self.alike, priors=self.priors,
         )  # fmt: skip
 
     def align(
@@ -286,19 +292,19 @@ class Aligner(SavedEstimator):
         """(source, target, t(target | source), t(source | target)) of word pairs with either at least ``least``.
 
         pairs : sentence pairs, such as the training text. Then words are whole words, and t is the share of a word's
-            expected links in these pairs. None: the model's own tables; these have only the first ``prefix`` letters of
-            words, by which the model tells words apart
+            expected links in these pairs. None: the model's own tables of words, which without ``whole_words`` have
+            only their first ``prefix`` letters
         """
         if pairs is not None:
             counted = count_word_links(_chunks(pairs), self.posteriors, LEAST_LINK)
             yield from counted.translations(least)
             return
-        model = self._model()
-        rows, columns, pair = model.table_.sources(), model.table_.row_targets, model.tables_.pair
+        words = self._model().words_
+        rows, columns, pair = words.table.sources(), words.table.row_targets, words.tables.pair
         for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)):
             yield (
-                model.source_codes_.names[rows[k]],
-                model.target_codes_.names[columns[k]],
+                words.source.names[rows[k]],
+                words.target.names[columns[k]],
                 float(pair[k, 0]),
                 float(pair[k, 1]),
             )
@@ -390,13 +396,14 @@ class Aligner(SavedEstimator):
 
 
 class _Pruning(Training):
-    """A training whose model drops pairs that a round has ruled out."""
+    """A training whose model drops pairs that a round has ruled out, and takes in words after stems."""
 
     def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
         super().update(statistics, free)
         if isinstance(statistics, AlignmentStatistics):
-            statistics.pairs = np.zeros((0, 2), np.float32)  # as large as the model, and of no use any more
+            statistics.pairs = ()  # as large as the model, and of no use any more
         self.model.prune(least=WORTH_PRUNING)  # type: ignore[attr-defined]
+        self.model.go_on(self.batch)  # type: ignore[attr-defined]
 
 
 def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:

@@ -58,7 +58,7 @@ SETTINGS = Settings(
 )
 DECODING_ALONE = ("symmetrize", "threshold", "decode_constraint", "reliability", "n_jobs", "engine")
 """Settings that count for a trained model too."""
-TRAINING = ("save", "prefix", "mean", "priors", "alike", "history", "memory", *SETTINGS.learning.split())
+TRAINING = ("save", "prefix", "stems_only", "mean", "priors", "alike", "history", "memory", *SETTINGS.learning.split())
 """Options that training alone reads."""
 
 
@@ -89,9 +89,12 @@ def align(
     prefix: Annotated[
         int,
         number_option(
-            "--prefix", min=0, help="Length of the prefix that stands for a word; 0: whole words.", panel=LEARNING
+            "--prefix", min=0, help="Letters of a stem, beside the whole word; 0: whole words alone.", panel=LEARNING
         ),
     ] = 5,
+    stems_only: Annotated[
+        bool, flag("--stems-only", help="Describe words by their stems alone, not as whole words too.", panel=LEARNING)
+    ] = False,
     mean: Annotated[
         bool,
         flag("--no-variational", help="Estimate the tables by plain EM, without variational Bayes.", panel=LEARNING),
@@ -155,8 +158,8 @@ def align(
         aligner = Aligner.load(model, **{k: v for k, v in own.items() if v is not None or k == "n_jobs"})
     else:
         aligner = Aligner(
-            prefix=prefix or None, variational=not mean, priors=None if priors is None else read_priors(priors),
-            verbose=not quiet, **settings,
+            prefix=prefix or None, whole_words=not stems_only, variational=not mean,
+            priors=None if priors is None else read_priors(priors), verbose=not quiet, **settings,
         )  # fmt: skip
     aligner.check_settings()
     gold = read_links(tune) if tune is not None else []

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, TypedDict, cast
 
 import numpy as np
@@ -20,8 +19,7 @@ from numpy.typing import NDArray
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.bitext import Bitext, WordCodes, code_pairs
 from trellis.data.checks import check_list, is_list
-from trellis.data.ragged import FloatArray
-from trellis.data.shards import shard_bounds
+from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import Storage
 from trellis.data.text import words_of
 from trellis.data.vocabulary import Vocabulary
@@ -30,19 +28,35 @@ from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.alignment.kernels import table as kernel
-from trellis.models.alignment.known_words import alike_cells, extra_counts
-from trellis.models.alignment.pair_table import PairTable, rows_kept
+from trellis.models.alignment.known_words import alike_cells
+from trellis.models.alignment.lexicon import Lexicon, stem_numbers
 from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
-from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
+from trellis.models.alignment.translation import ExtraCounts, Tables
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
 from trellis.structures.kernels.align_work import Moves, Words
 
 KINDS = ("model1", "hmm")
+STEMS, COUNTING, BOTH = range(3)
+"""Whether words have no table yet, one that is counted but not read, or one that is read."""
+NONE = np.zeros(0, np.int32)
+PREFIXES = ("", "stem_")
+"""Before the names of arrays of the lexicon of words, and of that of stems."""
 NEGLIGIBLE = 1e-9
 """Anchors with a smaller share of the mass are not expanded."""
+
+
+def _of_stems(array: ArrayOf) -> ArrayOf:
+    """The same array of the lexicon of stems, which has sizes of its own."""
+
+    def own(size: Any) -> Any:
+        return f"stem_{size}" if isinstance(size, str) else size
+
+    return replace(
+        array, shape=tuple(map(own, array.shape)), below=own(array.below), offsets_of=own(array.offsets_of)
+    )  # fmt: skip
 
 
 class _Names(TypedDict):
@@ -61,13 +75,14 @@ class AlignmentModel(SavedEstimator):
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
     reach : of Model 1, words from the diagonal by which a place becomes e times less likely; inf: IBM's Model 1
     jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
-    prefix : letters by which words are told apart, None: all
+    prefix : letters of a stem, None: there are no stems
+    whole_words : whether words have a table of their own beside that of stems; without stems they always do
     alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
         words
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     with_prior : whether M-steps compute the log-prior, so that objectives include it
 
-    Learned: ``table_``, ``tables_``, ``places_``, ``source_codes_``, ``target_codes_``.
+    Learned: ``words_`` and ``stems_``, the lexicon of words and, where there are both, that of stems; ``places_``.
 
     >>> model = AlignmentModel("model1", prefix=None)
     >>> batch = model.encode([("a b", "x y"), ("a", "x")], fit=True)
@@ -83,6 +98,7 @@ class AlignmentModel(SavedEstimator):
     reach: float = 40.0
     jump_pseudo_count: float = 10.0
     prefix: int | None = 5
+    whole_words: bool = True
     alike: float = 1.0
     priors: Mapping[tuple[str, str], float] | None = None
     with_prior: bool = True
@@ -93,18 +109,15 @@ class AlignmentModel(SavedEstimator):
     not_saved = (*SavedEstimator.not_saved, "priors")  # what they taught is in the tables
     learned_names = _Names
     ARRAYS: ClassVar = {
-        "row_offsets": ArrayOf(np.int64, ("sources + 1",), offsets_of="pairs"),
-        "row_targets": ArrayOf(np.int32, ("pairs",), below="targets"),
-        "pair": ArrayOf(np.float32, ("pairs", 2), low=0.0),
-        **{f"{kind}1": ArrayOf(np.float32, ("sources + 1",), low=0.0) for kind in ("unseen", "alike")},
-        **{f"{kind}2": ArrayOf(np.float32, ("targets + 1",), low=0.0) for kind in ("unseen", "alike")},
-        "null1": ArrayOf(np.float32, ("targets + 1",), low=0.0),
-        "null2": ArrayOf(np.float32, ("sources + 1",), low=0.0),
+        **Lexicon.ARRAYS,
         "log_prior": ArrayOf(np.float64, (1,)),
         **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
         **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
     }
-    _is_shared = False
+    STEM_ARRAYS: ClassVar = {f"stem_{name}": _of_stems(of) for name, of in Lexicon.ARRAYS.items()}
+    stems_ = None
+    _stage = BOTH
+    _stem_rounds = 0
     _log_prior = 0.0
 
     def check(self) -> None:
@@ -141,30 +154,60 @@ class AlignmentModel(SavedEstimator):
         return self.look_up(list(each_pair(X)), weights)[1]
 
     def encode_fit(
-        self, pairs: Iterable[Any], weights: Any = None, storage: Storage | None = None
+        self, pairs: Iterable[Any], weights: Any = None, storage: Storage | None = None, *, stem_rounds: int = 0
     ) -> tuple[Bitext, SentencePairs]:
-        """Code a training text and build the table; pairs may come one by one, and go to a storage."""
+        """Code a training text and build the tables; pairs may come one by one, and go to a storage.
+
+        stem_rounds : where there are both, rounds of stems alone before words come in by :meth:`go_on`
+        """
         self.check()
-        self.source_codes_, self.target_codes_ = WordCodes(self.prefix), WordCodes(self.prefix)
-        bitext = code_pairs(each_pair(pairs), self.source_codes_, self.target_codes_, storage)
+        stems = [WordCodes(self.prefix) if self._has_both else None for _ in range(2)]
+        source, target = (WordCodes(None if self._has_both else self.prefix, stems=own) for own in stems)
+        bitext = code_pairs(each_pair(pairs), source, target, storage)
         if bitext.n_empty == len(bitext):
             raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
-        sizes = len(self.source_codes_.names), len(self.target_codes_.names)
-        self.table_ = PairTable.build(bitext, *sizes)
-        self.source_codes_.freeze()
-        self.target_codes_.freeze()
-        self.extra_ = extra_counts(
-            self.table_, self.source_codes_, self.target_codes_, self.priors or {}, self.alike
-        )  # fmt: skip
+        known = self.priors or {}, self.alike
+        self.stems_, self._stage = None, BOTH
+        if stems[0] is not None and stems[1] is not None:
+            self._of = stem_numbers(source.names, stems[0]), stem_numbers(target.names, stems[1])
+            self.stems_ = Lexicon.build(bitext, stems[0], stems[1], *known, self._of)
+            self._stage, self._stem_rounds = STEMS if stem_rounds else BOTH, stem_rounds
+        build = Lexicon.empty if self._stage == STEMS else Lexicon.build
+        self.words_ = build(bitext, source, target, *known)
         self.reset()
         give_back_memory()
         return bitext, SentencePairs.of(bitext, weights)
+
+    def go_on(self, text: SentencePairs) -> None:
+        """After a round: words come in after the last round of stems alone. In the next round they are counted, and in
+        those after it they have a say.
+
+        Only pairs of words whose stems are still in the table come into that of words; the others are pairs never seen.
+        """
+        self._stem_rounds -= 1
+        if self._stage == STEMS and self._stem_rounds == 0 and self.stems_ is not None:
+            within = self.stems_.table, self._of[0][:-1], self._of[1][:-1]
+            known = self.words_.source, self.words_.target, self.priors or {}, self.alike
+            self.words_ = Lexicon.build(text, *known, within=within)
+            self.words_.reset(self.concentration, self.variational)
+            self._stage = COUNTING
+        elif self._stage == COUNTING:
+            self._stage = BOTH
+
+    @property
+    def _has_both(self) -> bool:
+        return self.whole_words and self.prefix is not None
+
+    @property
+    def lexicons(self) -> list[Lexicon]:
+        """That of words and, where there are both, that of stems."""
+        return [self.words_] if self.stems_ is None else [self.words_, self.stems_]
 
     def look_up(
         self, words: Sequence[tuple[Sequence[str], Sequence[str]]], weights: Any = None
     ) -> tuple[Bitext, SentencePairs]:
         """Code a new text."""
-        bitext = code_pairs(words, self.source_codes_, self.target_codes_)
+        bitext = code_pairs(words, self.words_.source, self.words_.target)
         batch = SentencePairs.of(bitext, weights)
         if self.alike > 0.0:
             batch = replace(batch, alike=alike_cells(words, bitext, batch.offsets))
@@ -177,20 +220,40 @@ class AlignmentModel(SavedEstimator):
 
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
-        t, none, b = self.tables_, np.zeros(0), batch
-        entries, cells = self.table_.number(b)
-        # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
-        pair = np.zeros((len(entries) + 1, 2), np.float32)
-        np.take(t.pair, entries, axis=0, out=pair[:-1])
-        words = (
-            Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
-            Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
-        )
+        if self.stems_ is None:
+            words = _looked_up(self.words_, batch)
+        elif self._stage != BOTH:
+            words = _looked_up(self.stems_, batch.stems(self._of))
+        else:
+            words = self._looked_up_both(batch, self.stems_)
         return Joint(
             *(
                 Alignment.over(part, word, moves, batch.first)  # type: ignore[arg-type]
                 for part, word, moves in zip((forward, backward), words, self._moves(), strict=True)
             )
+        )
+
+    def _looked_up_both(self, b: SentencePairs, stems: Lexicon) -> tuple[Words, Words]:
+        """The same as geometric means of two tables: an entry for every link, and for every word."""
+        given: list[Any] = []
+        null1, null2 = np.ones(len(b.target) + 1, np.float32), np.ones(len(b.source) + 1, np.float32)
+        for lexicon, own in ((self.words_, b), (stems, b.stems(self._of))):
+            t, source, target = lexicon.tables, np.maximum(own.source, -1), np.maximum(own.target, -1)
+            entries, cells = lexicon.table.number(own)
+            own.hold_cells(cells)
+            pair = np.ones((len(entries) + 1, 2), np.float32)
+            np.take(t.pair, entries, axis=0, out=pair[:-1])
+            unseen1, unseen2 = (t.unseen1[source], t.alike1[source]), (t.unseen2[target], t.alike2[target])
+            given += [cells, np.sqrt(pair), np.sqrt(np.stack(unseen1)), np.sqrt(np.stack(unseen2))]
+            null1[:-1] *= np.sqrt(t.null1[target])
+            null2[:-1] *= np.sqrt(t.null2[source])
+        table = np.empty((b.n_slots + 1, 2), np.float32)
+        kernel.products(*given, b.source_offsets, b.target_offsets, table)
+        cells, none = np.arange(b.n_slots, dtype=np.int32), np.zeros(0)
+        sides = [np.arange(len(side), dtype=np.int32) for side in (b.source, b.target)]
+        return (
+            Words(none, none, table, 0, cells, sides[1], sides[0], null1, null2, null2),
+            Words(none, none, table, 1, cells, sides[0], sides[1], null2, null1, null1),
         )
 
     def _moves(self) -> list[Moves]:
@@ -216,20 +279,26 @@ class AlignmentModel(SavedEstimator):
             counted = values if plain else values * np.repeat(weight, np.diff(offsets))
             counts.append(counted.astype(np.float32, copy=False))
         places = None if forward.places is None else (forward.places, backward.places)
-        entries, cells = self.table_.number(batch)
-        pairs = np.zeros((len(entries), 2))
-        kernel.add_cells(cells, counts[0], counts[1], pairs)
-        sizes = len(self.tables_.pair), len(self.tables_.null1) - 1, len(self.tables_.null2) - 1
-        # Single precision, as the posteriors are: it is what travels from workers.
+        entries, pairs = [], []
+        described = [batch] if self.stems_ is None else [batch, batch.stems(self._of)]
+        for lexicon, own in zip(self.lexicons, described, strict=True):
+            here, cells = lexicon.table.number(own) if len(lexicon.table) else (NONE, NONE)
+            added = np.zeros((len(here), 2))
+            kernel.add_cells(cells, counts[0], counts[1], added)
+            entries.append(here)
+            # Single precision, as the posteriors are: it is what travels from workers.
+            pairs.append(added.astype(np.float32))
+        sizes = len(self.words_.tables.null1) - 1, len(self.words_.tables.null2) - 1
+        lengths = tuple(len(lexicon.table) for lexicon in self.lexicons)
         return ShardCounts(
-            sizes, entries, pairs.astype(np.float32), batch.target, batch.source, counts[2], counts[3], places
+            sizes, lengths, tuple(entries), tuple(pairs), batch.target, batch.source, counts[2], counts[3], places
         )  # fmt: skip
 
     def bare(self) -> AlignmentModel:
         """The model without its words and what only the M-step reads."""
         made = copy.copy(self)
-        for name in ("source_codes_", "target_codes_", "extra_", "masses_", "priors"):
-            made.__dict__.pop(name, None)
+        made.priors, made.words_ = None, self.words_.bare()
+        made.stems_ = None if self.stems_ is None else self.stems_.bare()
         return made
 
     def update(
@@ -240,13 +309,16 @@ class AlignmentModel(SavedEstimator):
         engine: Engine | None = None,
     ) -> None:
         counts = statistics.total() if isinstance(statistics, ShardCounts) else statistics
-        out = np.empty_like(self.tables_.pair) if self._is_shared else self.tables_.pair
-        tables, log_prior = updated_tables(
-            self.table_, counts.pairs, counts.null1, counts.null2, self._prior, self.masses_,
-            SerialEngine() if engine is None else engine.near, out, self.with_prior,
-        )  # fmt: skip
-        self.tables_: Tables = tables
-        self._is_shared = False
+        near = SerialEngine() if engine is None else engine.near
+        settings = self.concentration, self.variational, near, self.with_prior
+        log_priors = []
+        if len(self.words_.table):
+            log_priors.append(self.words_.update(counts.pairs[0], (counts.null1, counts.null2), *settings))
+        if self.stems_ is not None:
+            nulls = _summed(counts.null1, self._of[1]), _summed(counts.null2, self._of[0])
+            log_priors.append(self.stems_.update(counts.pairs[1], nulls, *settings))
+        # Two lexicons have the same posterior: the objective is the mean of theirs.
+        log_prior = sum(log_priors) / max(len(log_priors), 1)
         if self.kind == "hmm" and counts.places is not None:  # where all alignments are alike there are no jumps
             first, second = (
                 old.updated(new, self.jump_pseudo_count) for old, new in zip(self.places_, counts.places, strict=True)
@@ -263,93 +335,113 @@ class AlignmentModel(SavedEstimator):
 
     # parameters
 
-    @property
-    def _prior(self) -> Prior:
-        return Prior(self.concentration, self.variational, self.extra_)
-
     def reset(self) -> None:
         """The mean of the prior."""
-        self.masses_ = masses(self.table_, self._prior)
-        self.tables_ = prior_tables(self.table_, self._prior, self.masses_)
+        for lexicon in self.lexicons:
+            lexicon.reset(self.concentration, self.variational)
         self.places_ = (Places.initial(), Places.initial())
-        self._log_prior, self._is_shared = 0.0, False
+        self._log_prior = 0.0
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
         """An M-step on random counts of word pairs, 1 + scale · U(0, 1)."""
-        pairs = 1.0 + scale * rng.random(self.tables_.pair.shape, dtype=np.float32)
-        null1, null2 = np.zeros(len(self.tables_.null1) - 1), np.zeros(len(self.tables_.null2) - 1)
-        self.update(AlignmentStatistics(pairs.astype(np.float32), null1, null2))
+        pairs = tuple(
+            (1.0 + scale * rng.random((len(own.table), 2), dtype=np.float32)).astype(np.float32)
+            for own in self.lexicons
+        )
+        tables = self.words_.tables
+        self.update(AlignmentStatistics(pairs, np.zeros(len(tables.null1) - 1), np.zeros(len(tables.null2) - 1)))
 
     def parameters(self) -> dict[str, NDArray[Any]]:
-        self._is_shared = True
-        arrays: dict[str, NDArray[Any]] = {**self.tables_._asdict(), "log_prior": np.array([self._log_prior])}
+        arrays: dict[str, NDArray[Any]] = {"log_prior": np.array([self._log_prior])}
+        for lexicon, prefix in zip(self.lexicons, PREFIXES, strict=False):
+            lexicon.is_shared = True
+            arrays |= {prefix + name: table for name, table in lexicon.tables._asdict().items()}
         for k, places in enumerate(self.places_):
             arrays[f"jump{k}"], arrays[f"first{k}"] = places.jump, places.first
         return arrays
 
     def set_parameters(self, parameters: Mapping[str, FloatArray]) -> None:
-        self.tables_ = Tables(*(np.asarray(parameters[name], np.float32) for name in Tables._fields))
+        for lexicon, prefix in zip(self.lexicons, PREFIXES, strict=False):
+            lexicon.tables = Tables(*(np.asarray(parameters[prefix + name], np.float32) for name in Tables._fields))
+            lexicon.is_shared = True
         first, second = (Places(parameters[f"jump{k}"], parameters[f"first{k}"]) for k in range(2))
         self.places_ = first, second
-        self._log_prior, self._is_shared = float(parameters["log_prior"][0]), True
+        self._log_prior = float(parameters["log_prior"][0])
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "source_codes_")
+        return hasattr(self, "words_")
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        names = {"source": self.source_codes_.names, "target": self.target_codes_.names}
-        rows: dict[str, NDArray[Any]] = {"row_offsets": self.table_.row_offsets}
-        rows["row_targets"] = self.table_.row_targets
+        names = {"source": self.words_.source.names, "target": self.words_.target.names}
+        rows: dict[str, NDArray[Any]] = {}
+        for lexicon, prefix in zip(self.lexicons, PREFIXES, strict=False):
+            rows[f"{prefix}row_offsets"], rows[f"{prefix}row_targets"] = (
+                lexicon.table.row_offsets,
+                lexicon.table.row_targets,
+            )
         return names, {**rows, **self.parameters()}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.check()
         sizes = {"sources": len(names["source"]), "targets": len(names["target"])}
-        arrays = check_arrays(self.ARRAYS, arrays, **sizes)
-        self.source_codes_, self.target_codes_ = (WordCodes(self.prefix, names[side]) for side in ("source", "target"))
-        self.source_codes_.frozen = self.target_codes_.frozen = True
-        self.table_ = PairTable(arrays["row_offsets"], arrays["row_targets"], sizes["targets"])
-        order = np.lexsort((self.table_.row_targets, self.table_.sources()))
-        if np.any(np.diff(order) < 0):  # a file of before rows had an order
-            self.table_ = replace(self.table_, row_targets=self.table_.row_targets[order])
-            arrays = {**arrays, "pair": arrays["pair"][order]}
-        self.extra_ = ExtraCounts()
-        self.masses_ = masses(self.table_, self._prior)
-        self.set_parameters(arrays)
+        expected, stems = dict(self.ARRAYS), [WordCodes(self.prefix) if self._has_both else None for _ in range(2)]
+        if stems[0] is not None and stems[1] is not None:
+            self._of = stem_numbers(names["source"], stems[0]), stem_numbers(names["target"], stems[1])
+            sizes |= {"stem_sources": len(stems[0].names), "stem_targets": len(stems[1].names)}
+            expected |= self.STEM_ARRAYS
+        arrays = check_arrays(expected, arrays, **sizes)
+        words = [
+            WordCodes(None if self._has_both else self.prefix, names[side], own)
+            for side, own in zip(("source", "target"), stems, strict=True)
+        ]
+        self.words_ = Lexicon.restored(words[0], words[1], _of_lexicon(arrays, PREFIXES[0]), self.concentration)
+        self.stems_ = None
+        if stems[0] is not None and stems[1] is not None:
+            self.stems_ = Lexicon.restored(stems[0], stems[1], _of_lexicon(arrays, PREFIXES[1]), self.concentration)
+        first, second = (Places(arrays[f"jump{k}"], arrays[f"first{k}"]) for k in range(2))
+        self.places_, self._log_prior = (first, second), float(arrays["log_prior"][0])
 
     def prune(self, factor: float = 1.25, *, least: float = 1.0) -> None:
-        """Drop pairs that are hardly likelier, in both directions, than pairs never seen.
-
-        Most pairs of a table only ever stood in the same sentence. From now on these are pairs never seen, whose
-        probability they had all but for the factor; the prior of their words still counts them. Pairs with extra counts
-        stay, whatever was learned of them. Nothing happens where more than a share ``least`` of all would stay.
-        """
-        keep, t, at = np.empty(len(self.table_), np.bool_), self.tables_, self.extra_.at
-        ends = self.table_.row_offsets
-        for start, stop in pairwise(shard_bounds(ends).tolist()):
-            some = slice(int(ends[start]), int(ends[stop]))
-            pair, columns = t.pair[some], self.table_.row_targets[some]
-            unseen = np.repeat(t.unseen1[start:stop], np.diff(ends[start : stop + 1]))
-            keep[some] = (pair[:, 0] > factor * unseen) | (pair[:, 1] > factor * t.unseen2[columns])
-        keep[at] = True
-        if np.count_nonzero(keep) > least * len(keep):
-            return
-        before = [np.count_nonzero(keep[low:high]) for low, high in pairwise([0, *at.tolist()])]
-        self.extra_ = replace(self.extra_, at=np.cumsum(np.array(before, np.int64)))
-        self.table_ = self.table_.kept(keep)
-        self.tables_, self._is_shared = t._replace(pair=rows_kept(t.pair, keep)), False
-        del t, keep
-        give_back_memory()
+        """Drop pairs that are hardly likelier than pairs never seen (:meth:`Lexicon.pruned`)."""
+        before = self.lexicons
+        self.words_ = self.words_.pruned(factor, least)
+        self.stems_ = None if self.stems_ is None else self.stems_.pruned(factor, least)
+        if any(new is not old for new, old in zip(self.lexicons, before, strict=True)):
+            del before
+            give_back_memory()
 
     def trimmed(self) -> AlignmentModel:
         """A pruned model to align with: it knows nothing of extra counts."""
         small = AlignmentModel(**{**self.get_params(deep=False), "priors": None})
-        for name in ("source_codes_", "target_codes_", "table_", "tables_", "places_", "masses_", "_log_prior"):
-            setattr(small, name, getattr(self, name))
-        small.extra_ = self.extra_
+        for name in ("words_", "stems_", "places_", "_log_prior", "_stage", "_of"):
+            if hasattr(self, name):
+                setattr(small, name, getattr(self, name))
         small.prune()
-        small.extra_ = ExtraCounts()
+        small.words_ = replace(small.words_, extra=ExtraCounts())
+        small.stems_ = None if small.stems_ is None else replace(small.stems_, extra=ExtraCounts())
         return small
+
+
+def _looked_up(lexicon: Lexicon, b: SentencePairs) -> tuple[Words, Words]:
+    """Probabilities of the links of both directions, from one table."""
+    t, none = lexicon.tables, np.zeros(0)
+    entries, cells = lexicon.table.number(b)
+    # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
+    pair = np.zeros((len(entries) + 1, 2), np.float32)
+    np.take(t.pair, entries, axis=0, out=pair[:-1])
+    return (
+        Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+        Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+    )
+
+
+def _summed(counts: FloatArray, stems: LabelArray) -> FloatArray:
+    """Counts of stems, from those of words; stems : (V + 1,) as of :func:`stem_numbers`."""
+    return np.bincount(stems[:-1], counts, minlength=int(stems.max(initial=-1)) + 1).astype(np.float64, copy=False)
+
+
+def _of_lexicon(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name: arrays[prefix + name] for name in Lexicon.ARRAYS}
 
 
 def each_pair(pairs: Any) -> Iterator[tuple[Sequence[str], Sequence[str]]]:

@@ -16,6 +16,7 @@ from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.structures.kernels.align_work import ALIKE
 
 Numbers = NDArray[np.int32]
+Opposite = tuple[IntArray, IntArray]
 AT_ONCE = 65_536
 
 
@@ -28,7 +29,7 @@ class PairTable:
 
     >>> from trellis.data.bitext import WordCodes, code_pairs
     >>> bitext = code_pairs([(["a", "b"], ["x", "y"]), (["a"], ["y"])], WordCodes(None), WordCodes(None))
-    >>> table = PairTable.build(bitext, 2, 2)
+    >>> table, _ = PairTable.build(bitext, 2, 2)
     >>> table.row_offsets.tolist(), table.row_targets.tolist()
     ([0, 2, 4], [0, 1, 0, 1])
     >>> entries, cells = table.number(SentencePairs.of(bitext).instances(1, 2))
@@ -48,18 +49,36 @@ class PairTable:
         return len(self.row_targets)
 
     @classmethod
-    def build(cls, bitext: Bitext, n_sources: int, n_targets: int) -> PairTable:
-        """The table of all pairs of a text."""
-        starts, order, sentence = _tokens_by_word(bitext, n_sources)
+    def build(
+        cls,
+        text: Bitext | SentencePairs,
+        n_sources: int,
+        n_targets: int,
+        of: tuple[LabelArray, LabelArray] | None = None,
+        within: tuple[PairTable, LabelArray, LabelArray] | None = None,
+    ) -> tuple[PairTable, Opposite]:
+        """The table of the pairs of a text, and how many words each word meets there.
+
+        of : words of the text's codes, where these are not the words themselves
+        within : a table of coarser words, and these of source and target words; other pairs are left out
+        """
+        source_of, target_of = _same(n_sources, n_targets) if of is None else of
+        starts, order, sentence = _tokens_by_word(text, source_of, n_sources)
         stamp, sizes = np.full(n_targets, -1, np.int32), np.zeros(n_sources, np.int64)
-        kernel.count_row_sizes(starts, order, sentence, bitext.target, bitext.target_offsets, stamp, sizes)
+        opposite = np.zeros(n_sources, np.int64), np.zeros(n_targets, np.int64)
+        given = text.target, target_of, text.target_offsets
+        bounds = _within(within)
+        kernel.count_row_sizes(starts, order, sentence, *given, bounds, stamp, sizes, *opposite)
         row_offsets = offsets_of(sizes)
         row_targets = np.empty(row_offsets[-1], np.int32)
         stamp[:] = -1
-        kernel.fill_rows(
-            starts, order, sentence, bitext.target, bitext.target_offsets, row_offsets, stamp, row_targets
-        )  # fmt: skip
-        return cls(row_offsets, row_targets, n_targets)
+        bounds.stamp[:] = -1
+        kernel.fill_rows(starts, order, sentence, *given, bounds, row_offsets, stamp, row_targets)
+        return cls(row_offsets, row_targets, n_targets), opposite
+
+    def opposite(self) -> Opposite:
+        """How many words each word meets in the table."""
+        return np.diff(self.row_offsets), np.bincount(self.row_targets, minlength=self.n_targets)
 
     def number(self, pairs: SentencePairs) -> tuple[Numbers, Numbers]:
         """Entries (n,) of the table that sentence pairs have, and the number among these of each cell (n_cells,).
@@ -116,10 +135,24 @@ def rows_kept(values: NDArray[Any], keep: BoolArray) -> NDArray[Any]:
     return kept
 
 
-def _tokens_by_word(bitext: Bitext, n_words: int) -> tuple[IntArray, LabelArray, LabelArray]:
+def _tokens_by_word(
+    bitext: Bitext | SentencePairs, of: LabelArray, n_words: int
+) -> tuple[IntArray, LabelArray, LabelArray]:
     sentence = np.empty(len(bitext.source), np.int32)
     kernel.sentence_numbers(bitext.source_offsets, sentence)
     starts = np.zeros(n_words + 1, np.int64)
     order = np.empty(len(bitext.source), np.int32)
-    kernel.sort_tokens(bitext.source, n_words, starts, order)
+    kernel.sort_tokens(bitext.source, of, n_words, starts, order)
     return starts, order, sentence
+
+
+def _same(*sizes: int) -> tuple[LabelArray, ...]:
+    return tuple(np.arange(size, dtype=np.int32) for size in sizes)
+
+
+def _within(given: tuple[PairTable, LabelArray, LabelArray] | None) -> kernel.Within:
+    if given is None:
+        none = np.zeros(0, np.int32)
+        return kernel.Within(none, none, np.zeros(1, np.int64), none, none)
+    table, source, target = given
+    return kernel.Within(source, target, table.row_offsets, table.row_targets, np.full(table.n_targets, -1, np.int32))

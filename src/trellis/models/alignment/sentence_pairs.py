@@ -25,7 +25,7 @@ from trellis.structures import AlignmentParts, JointParts
 class SentencePairs:
     """What a learner asks of a batch; its slots are *cells*, every two words of a pair, in the order of links.
 
-    source, target : (n_words,) codes, −1 for a word without one;  source_offsets, target_offsets : (n + 1,)
+    source, target : (n_words,) codes, below 0 for a word without one;  source_offsets, target_offsets : (n + 1,)
     offsets : (n + 1,) cells of each pair;  weights : (n,);  first : number of the first pair in the corpus
     alike : rising numbers of cells whose words are equal, where the table may not have them
     """
@@ -82,13 +82,26 @@ class SentencePairs:
         """Remember cells for as long as somebody else, scores say, holds them."""
         object.__setattr__(self, "_cells", (weakref.ref(table), weakref.ref(cells)))
 
+    def hold_cells(self, cells: NDArray[np.int32]) -> None:
+        """Hold cells for as long as these pairs are there, where nobody else does."""
+        object.__setattr__(self, "_held", cells)
+
     def cells_in(self, table: object) -> NDArray[np.int32] | None:
         """The remembered cells, if they are of this table."""
         of, cells = self.__dict__.get("_cells", (None, None))
         return cells() if of is not None and cells is not None and of() is table else None
 
+    def stems(self, of: tuple[LabelArray, LabelArray]) -> SentencePairs:
+        """The same pairs with stems in place of words, by the stems of all words of both sides; it is remembered."""
+        if self.__dict__.get("_stems", (None, None))[0] is not of:
+            codes = (stems_of(own, stems) for own, stems in zip((self.source, self.target), of, strict=True))
+            source, target = codes
+            object.__setattr__(self, "_stems", (of, replace(self, source=source, target=target)))
+        made: SentencePairs = self.__dict__["_stems"][1]
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_cells"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_cells", "_held", "_stems")}
 
     def instances(self, start: int, stop: int) -> SentencePairs:
         """Pairs start..stop−1, as views of the same words."""
@@ -120,6 +133,12 @@ class SentencePairs:
             target_offsets=target_offsets, offsets=offsets, weights=self.weights[numbers],
             alike=self.alike[alike] + moved,
         )  # fmt: skip
+
+
+def stems_of(codes: LabelArray, of: LabelArray) -> LabelArray:
+    """Stems of coded words; of : (V + 1,) that of each word, −1 at the end. A code −2 − s is a new word of stem s."""
+    stems: LabelArray = np.where(codes < -1, -2 - codes, of[np.maximum(codes, -1)]).astype(np.int32, copy=False)
+    return stems
 
 
 def cell_offsets(bitext: Bitext) -> IntArray:

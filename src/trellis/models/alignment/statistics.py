@@ -20,13 +20,13 @@ from trellis.structures.alignment import PlaceCounts
 class AlignmentStatistics:
     """Sums over pairs.
 
-    pairs : (n_entries, 2) expected links of each word pair, by direction; it is the largest array of a run, so in
-        single precision, like the posteriors that shards sum up before
+    pairs : of each lexicon (n_entries, 2), expected links of each word pair, by direction; they are the largest arrays
+        of a run, so in single precision, like the posteriors that shards sum up before
     null1 : (V_f,) expected null links of target words;  null2 : (V_e,) of source words
     places : expected moves of both directions; None under Model 1
     """
 
-    pairs: NDArray[np.float32]
+    pairs: tuple[NDArray[np.float32], ...]
     null1: FloatArray
     null2: FloatArray
     places: tuple[PlaceCounts, PlaceCounts] | None = None
@@ -34,11 +34,13 @@ class AlignmentStatistics:
     def __iadd__(self, other: AlignmentStatistics | ShardCounts) -> AlignmentStatistics:
         """Add in place; only ever done to a sum of one's own."""
         if isinstance(other, ShardCounts):
-            kernel.add_entries(other.entries, other.pairs, self.pairs)
+            for entries, pairs, total in zip(other.entries, other.pairs, self.pairs, strict=True):
+                kernel.add_entries(entries, pairs, total)
             self.null1 += np.bincount(other.target, other.null_forward, minlength=len(self.null1))
             self.null2 += np.bincount(other.source, other.null_backward, minlength=len(self.null2))
         else:
-            self.pairs += other.pairs
+            for pairs, total in zip(other.pairs, self.pairs, strict=True):
+                total += pairs
             self.null1 += other.null1
             self.null2 += other.null2
         if other.places is not None:
@@ -53,20 +55,25 @@ class AlignmentStatistics:
 
     def __mul__(self, factor: float) -> AlignmentStatistics:
         places = None if self.places is None else (self.places[0] * factor, self.places[1] * factor)
-        return AlignmentStatistics(self.pairs * factor, self.null1 * factor, self.null2 * factor, places)
+        return AlignmentStatistics(
+            tuple(p * np.float32(factor) for p in self.pairs), self.null1 * factor, self.null2 * factor, places
+        )
 
 
 @dataclass(frozen=True)
 class ShardCounts:
     """Counts of the word pairs and words of a shard, weighted.
 
-    sizes : entries of the table, V_f, V_e;  entries : (n,) the table's that the shard has, each once
-    pairs : (n, 2) links by direction;  target, source : words;  null_forward, null_backward : null links of each
+    sizes : V_f, V_e;  lengths : entries of each lexicon's table
+    entries : of each lexicon (n,), the table's entries that the shard has, each once
+    pairs : of each lexicon (n, 2), links by direction
+    target, source : words;  null_forward, null_backward : null links of each
     """
 
-    sizes: tuple[int, int, int]
-    entries: NDArray[np.int32]
-    pairs: NDArray[np.float32]
+    sizes: tuple[int, int]
+    lengths: tuple[int, ...]
+    entries: tuple[NDArray[np.int32], ...]
+    pairs: tuple[NDArray[np.float32], ...]
     target: LabelArray
     source: LabelArray
     null_forward: NDArray[np.float32]
@@ -75,8 +82,8 @@ class ShardCounts:
 
     def total(self) -> AlignmentStatistics:
         """A table of counts of this shard alone, for others to be added to."""
-        n, n_targets, n_sources = self.sizes
-        total = AlignmentStatistics(np.zeros((n, 2), np.float32), np.zeros(n_targets), np.zeros(n_sources))
+        pairs = tuple(np.zeros((n, 2), np.float32) for n in self.lengths)
+        total = AlignmentStatistics(pairs, np.zeros(self.sizes[0]), np.zeros(self.sizes[1]))
         total += self
         return total
 

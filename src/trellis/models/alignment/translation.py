@@ -24,7 +24,7 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine
 from trellis.models.alignment.kernels import update as kernel
-from trellis.models.alignment.pair_table import PairTable
+from trellis.models.alignment.pair_table import Opposite, PairTable
 
 Probabilities = NDArray[np.float32]
 
@@ -100,10 +100,9 @@ def prior_tables(table: PairTable, prior: Prior, mass: tuple[FloatArray, FloatAr
     )
 
 
-def masses(table: PairTable, prior: Prior) -> tuple[FloatArray, FloatArray]:
-    """Σ α by source word and by target word, with what pairs have beside it."""
-    of_source = prior.concentration * np.diff(table.row_offsets).astype(np.float64)
-    of_target = prior.concentration * np.bincount(table.row_targets, minlength=table.n_targets).astype(np.float64)
+def masses(table: PairTable, prior: Prior, opposite: Opposite) -> tuple[FloatArray, FloatArray]:
+    """Σ α by source word and by target word, with what pairs have beside it; opposite : words that each word meets."""
+    of_source, of_target = (prior.concentration * n.astype(np.float64) for n in opposite)
     more = np.maximum(prior.extra.amount, 0.0)
     np.add.at(of_source, np.searchsorted(table.row_offsets, prior.extra.at, "right") - 1, more)
     np.add.at(of_target, table.row_targets[prior.extra.at], more)

@@ -10,6 +10,8 @@ word is stamped or, where it is much longer than the word has cells here, search
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -18,25 +20,28 @@ LONG_ROW = 24
 
 
 @njit(nogil=True, cache=True)
-def sort_tokens(words, n_words, starts, order):
-    """Counting sort: ``order[starts[w] : starts[w + 1]]`` are the places of word w, rising. Codes < 0 are left out."""
+def sort_tokens(words, of, n_words, starts, order):
+    """Counting sort: ``order[starts[w] : starts[w + 1]]`` are the places of words that are w in ``of``, rising."""
     for w in words:
-        if w >= 0:
-            starts[w + 1] += 1
+        starts[of[w] + 1] += 1
     for w in range(n_words):
         starts[w + 1] += starts[w]
     fill = starts[:-1].copy()
     for k in range(words.shape[0]):
-        w = words[k]
-        if w >= 0:
-            order[fill[w]] = k
-            fill[w] += 1
+        w = of[words[k]]
+        order[fill[w]] = k
+        fill[w] += 1
 
 
 @njit(nogil=True, cache=True)
-def count_row_sizes(starts, order, sentence_of, target, target_offsets, stamp, sizes):
-    """sizes[e] = number of distinct target words opposite source word e; ``stamp`` (n_target_words,) starts at −1."""
+def count_row_sizes(starts, order, sentence_of, target, of, target_offsets, within, stamp, sizes, opposite1, opposite2):
+    """sizes[e] = number of target words in the row of source word e; ``stamp`` (n_target_words,) starts at −1.
+
+    of : (n_codes,) target words of the text's codes;  within : a :class:`Within`
+    opposite1, opposite2 : how many words each word meets, in its row or not
+    """
     for e in range(starts.shape[0] - 1):
+        allow(e, within)
         size = 0
         last = -1
         for k in range(starts[e], starts[e + 1]):
@@ -45,17 +50,21 @@ def count_row_sizes(starts, order, sentence_of, target, target_offsets, stamp, s
                 continue
             last = s
             for j in range(target_offsets[s], target_offsets[s + 1]):
-                f = target[j]
-                if f >= 0 and stamp[f] != e:
+                f = of[target[j]]
+                if stamp[f] != e:
                     stamp[f] = e
-                    size += 1
+                    opposite1[e] += 1
+                    opposite2[f] += 1
+                    if allowed(e, f, within):
+                        size += 1
         sizes[e] = size
 
 
 @njit(nogil=True, cache=True)
-def fill_rows(starts, order, sentence_of, target, target_offsets, row_offsets, stamp, row_targets):
-    """Write the distinct target words of every row, rising; ``stamp`` starts at −1."""
+def fill_rows(starts, order, sentence_of, target, of, target_offsets, within, row_offsets, stamp, row_targets):
+    """Write the distinct target words of every row, rising; ``stamp`` starts at −1, as that of ``within``."""
     for e in range(starts.shape[0] - 1):
+        allow(e, within)
         free = row_offsets[e]
         last = -1
         for k in range(starts[e], starts[e + 1]):
@@ -64,12 +73,42 @@ def fill_rows(starts, order, sentence_of, target, target_offsets, row_offsets, s
                 continue
             last = s
             for j in range(target_offsets[s], target_offsets[s + 1]):
-                f = target[j]
-                if f >= 0 and stamp[f] != e:
+                f = of[target[j]]
+                if stamp[f] != e:
                     stamp[f] = e
-                    row_targets[free] = f
-                    free += 1
+                    if allowed(e, f, within):
+                        row_targets[free] = f
+                        free += 1
         row_targets[row_offsets[e] : free].sort()
+
+
+class Within(NamedTuple):
+    """A table of coarser words: pairs of words are in a table only if the pair of their coarser words is in this one.
+
+    source, target : (V_e,), (V_f,) coarser words; both empty: there is no such table
+    offsets, targets : rows of the coarser table;  stamp : (number of coarser target words,) starts at −1
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    offsets: np.ndarray
+    targets: np.ndarray
+    stamp: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def allow(e, within):
+    """Stamp the coarser target words that may stand opposite source word e."""
+    if within.source.shape[0]:
+        row = within.source[e]
+        for k in range(within.offsets[row], within.offsets[row + 1]):
+            within.stamp[within.targets[k]] = e
+
+
+@njit(nogil=True, cache=True)
+def allowed(e, f, within):
+    """Whether target word f may stand opposite e, for which ``allow`` was called."""
+    return within.source.shape[0] == 0 or within.stamp[within.target[f]] == e
 
 
 @njit(nogil=True, cache=True)
@@ -137,6 +176,35 @@ def searched(row_targets, low, high, f):
         else:
             high = middle
     return low
+
+
+@njit(nogil=True, cache=True)
+def products(cells1, table1, source1, target1, cells2, table2, source2, target2, source_offsets, target_offsets, out):
+    """out[k] = the products of what two tables have for cell k, for both directions.
+
+    cells1 : (n_cells,) entries of table1 (n + 1, 2), or below 0: none. Then it has what source1 and target1, (2,
+    n_tokens), have: for a pair that is not in the table, and for one that is spelled alike.
+    """
+    cell = 0
+    for s in range(source_offsets.shape[0] - 1):
+        for i in range(source_offsets[s], source_offsets[s + 1]):
+            e1, e2 = source1[0, i], source2[0, i]
+            for j in range(target_offsets[s], target_offsets[s + 1]):
+                k, m = cells1[cell], cells2[cell]
+                # No branch that nobody can predict: the tables have an entry for cells without one.
+                in1, in2 = np.float32(k >= 0), np.float32(m >= 0)
+                not1, not2 = np.float32(1.0) - in1, np.float32(1.0) - in2
+                a, b = table1[max(k, 0), 0], table1[max(k, 0), 1]
+                c, d = table2[max(m, 0), 0], table2[max(m, 0), 1]
+                a, b = in1 * a + not1 * e1, in1 * b + not1 * target1[0, j]
+                c, d = in2 * c + not2 * e2, in2 * d + not2 * target2[0, j]
+                if k < -1:
+                    a, b = source1[1, i], target1[1, j]
+                if m < -1:
+                    c, d = source2[1, i], target2[1, j]
+                out[cell, 0] = a * c
+                out[cell, 1] = b * d
+                cell += 1
 
 
 @njit(nogil=True, cache=True)
