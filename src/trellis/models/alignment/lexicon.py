@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.arrays import ArrayOf
 from trellis.data.bitext import Bitext, WordCodes
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.shards import shard_bounds
@@ -27,7 +28,6 @@ from trellis.models.alignment.known_words import extra_counts
 from trellis.models.alignment.pair_table import Opposite, PairTable, rows_kept
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
-from trellis.data.arrays import ArrayOf
 
 _NOTHING = (np.zeros(0), np.zeros(0)), Tables(*[np.zeros(0, np.float32)] * len(Tables._fields))
 
