@@ -68,24 +68,64 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False)
 class Aggregator(SavedEstimator):
-    """Combines the votes of labelling functions into one labelling.
+    """Combine the votes of labelling functions into one labelling.
 
-    labels : the types of entities (of BIO votes), or the labels; None: those that functions vote for
-    coarse : name -> the types or labels that a vote of this name may mean; ``*`` means any of them
-    accuracy : prior share of right votes of every function. A number, or function -> number (0.9 for functions that
-        are not named)
-    prior_strength : weight of that prior, times the function's votes; 0: plain EM
-    entity_bias : added to the log-score of every entity. Of BIO votes, once the model is learned: functions leave out
-        more entities than they invent
-    short_forms : whether abbreviations that a text explains vote, as the function "short forms" (of BIO votes)
-    rules : text of a rules file (docs/rules.md), in which every function is a column
-    rules_path : name of the rules in messages, and the folder in which dictionaries are looked for
-    files : contents of the dictionary files that the rules name; None: they are read when it learns
-    max_iter : rounds of training. At most so many
-    tol : rounds end when the objective changes by less than this share
+    The model is an HMM over votes, estimated with a prior on the accuracy of each function.
 
-    Learned: ``model_`` (the HMM), ``labels_`` and ``probabilities_`` of the training texts, ``accuracies_``,
-    ``history_``, ``label_names_``, ``functions_``.
+    Parameters
+    ----------
+    labels : list of str or None, default=None
+        Entity types of BIO votes, or labels. By default, those voted for.
+    coarse : dict or None, default=None
+        Votes that mean one of several types or labels: name to list. ``*`` means any of them.
+    accuracy : float or dict, default=0.9
+        Prior accuracy of the functions. A dictionary gives one number per function; others have 0.9.
+    prior_strength : float, default=10.0
+        Weight of that prior, as a multiple of the function's votes. 0: plain EM.
+    entity_bias : float, default=2.0
+        Bonus of entities, in log-odds. For BIO votes: functions miss more entities than they invent.
+    short_forms : bool, default=True
+        Let abbreviations that a text explains vote, as the function "short forms". For BIO votes.
+    rules : str or None, default=None
+        Text of a rules file, in which every function is a column.
+    rules_path : str, default="rules"
+        Name of the rules in messages; files that the rules name are looked up in its folder.
+    files : dict or None, default=None
+        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
+    max_iter : int, default=100
+        Rounds of training. At most this many.
+    tol : float, default=1e-05
+        Training stops when the objective changes by less than this fraction.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    model_ : HMM
+        The trained model.
+    labels_ : list
+        Labels of the training texts.
+    probabilities_ : list of ndarray
+        Label probabilities of the training texts.
+    accuracies_ : dict
+        Estimated accuracy, votes and coverage of each function.
+    label_names_ : list of str
+        Columns of ``probabilities_``.
+    functions_ : list of str
+        Names of the functions.
+    history_ : History
+        One entry per round.
+
+    Examples
+    --------
+    >>> votes = [{"tokens": ["take", "aspirin"], "spans": {"list": [[1, 2, "DRUG"]], "cue": [[1, 2, "*"]]}}]
+    >>> Aggregator().fit(votes).labels_
+    [['O', 'B-DRUG']]
     """
 
     labels: Sequence[str] | None = None

@@ -93,33 +93,76 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False)
 class Aligner(SavedEstimator):
-    """Aligns words of sentence pairs: HMMs in both directions, trained and decoded under constraints.
+    """Align the words of sentence pairs with two HMMs that are constrained to agree.
 
-    constraint : training constraint on both directions. One of "both", "agreement", "bijective" or "none"
-    decode_constraint : decoding constraint, if different from training
-    gamma : temperature γ of the posteriors. 1: posterior regularization, down to 0.05: close to LP-EM; 10 at most
-    model1_iter : rounds of Model 1 before those of the HMM
-    max_iter : rounds of training. Those of the HMM
-    symmetrize : how the links of two directions are combined. One of "posterior" (links whose posterior is at least
-        ``threshold``; the soft union of both directions), or of best alignments "forward", "backward", "intersection",
-        "union", "grow-diag", "grow-diag-final" or "grow-diag-final-and"
-    threshold : least posterior of a link. It is the mean of both directions; None: 0.4 of "posterior", and none of the
-        others
-    prefix : letters of a stem; words have translation tables as whole words and by their stems. None: no stems
-    whole_words : whether words have tables as whole words beside those of stems
-    p_null, concentration, reach, variational : see :class:`~trellis.models.alignment.AlignmentModel`
-    alike : pseudo-count of words spelled alike; 0: none. By the letters that tell words apart; in new text, of equal
-        words
-    priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
-    reliability : least expected share of the hints that hold. Hints are given links
-    projection_tol, max_evaluations : where the projection of a pair stops in training, gamma > 0; decoding has one
-        evaluation more
-    random_state : accepted as everywhere; nothing here is random
-    n_jobs : threads, −1: every core
-    memory : what training may use, bytes or such as "4G", None: half of what is free; a text that takes more than a
-        quarter of it is kept on disk, with the same result
+    Parameters
+    ----------
+    constraint : {"both", "agreement", "bijective", "none"}, default="both"
+        Training constraint on both directions. One of "both", "agreement", "bijective" or "none".
+    decode_constraint : str or None, default=None
+        Decoding constraint, if different from training.
+    gamma : float, default=1.0
+        Temperature γ of the posteriors. 1: posterior regularization, 0.05: close to LP-EM.
+    model1_iter : int, default=4
+        Rounds of Model 1 before those of the HMM.
+    max_iter : int, default=2
+        Rounds of training. These are rounds of the HMM.
+    symmetrize : str, default="posterior"
+        How the links of two directions are combined. One of "posterior", "intersection", "union", "grow-diag",
+        "grow-diag-final", "grow-diag-final-and", "forward" or "backward".
+    threshold : float or None, default=None
+        Minimum posterior of a link. It is the mean of both directions. Default: 0.4 for "posterior", none otherwise.
+    prefix : int or None, default=5
+        Length of a stem, the first letters of a word. Words have translation tables as whole words and by their stems.
+        None: no stems.
+    whole_words : bool, default=True
+        Use translation tables of whole words beside those of stems.
+    p_null : float, default=0.3
+        Probability of a word without a link.
+    concentration : float, default=0.15
+        Dirichlet parameter α of the translation tables.
+    reach : float, default=40.0
+        Model 1 prefers links near the diagonal, by exp(−distance / reach) with the distance in words.
+    variational : bool, default=True
+        Estimate the translation tables by variational Bayes.
+    alike : float, default=1.0
+        Pseudo-count of words with the same spelling. 0: none.
+    priors : dict or None, default=None
+        Pseudo-counts of (source word, target word) pairs. A negative number forbids the pair.
+    reliability : float, default=0.9
+        Minimum expected share of the hints that are correct. Hints are given links.
+    projection_tol : float, default=0.05
+        KKT residual at which the projection of a pair stops.
+    max_evaluations : int, default=3
+        Maximum number of dual evaluations per pair in training; decoding has one more.
+    random_state : int or None, default=None
+        Ignored; nothing is random.
+    n_jobs : int or None, default=-1
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    memory : int, str or None, default=None
+        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
+        the free memory.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``model_``, ``history_``, ``threshold_``.
+    Attributes
+    ----------
+    model_ : AlignmentModel
+        The trained model.
+    history_ : History
+        One entry per round.
+    threshold_ : float
+        The threshold used.
+
+    Examples
+    --------
+    >>> pairs = [("the house", "la maison"), ("the cat", "le chat"), ("a house", "une maison")]
+    >>> [links] = Aligner(n_jobs=1).fit(pairs).align(pairs[:1])
+    >>> links.pharaoh()
+    '0-0 1-1'
     """
 
     constraint: str = "both"

@@ -93,44 +93,87 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False)
 class Extractor(SavedEstimator):
-    """Extracts fields from texts: models of label sequences under rules.
+    """Extract fields from texts, with models of label sequences under rules.
 
-    rules : the path of a rules file (docs/rules.md), its text, or a list of constraints (docs/constraints.md). A string
-        is a path if it has one line and ends in ".toml" or names an existing file. A file is read by :meth:`fit`
-    labels : the labels, where rules do not declare them; None: those of the labelled texts
-    rules_path : for rules given as text: their name in messages; dictionaries are looked for in its folder
-    files : contents of the dictionary files that the rules name; None: :meth:`fit` reads them
-    model_kind : model to learn. One of "crf", with the features of :mod:`trellis.apps.extract.features`, learned from
-        the labels given and from pseudo-labels; "semi-crf", the same over whole fields, which tells fields of one label
-        side by side apart; or "hmm", over word classes, learned by ``method``; None: "semi-crf" if labelled texts have
-        fields of one label side by side, else "crf"
-    features : a function (sentence, position) -> more features of a token, for a CRF
-    method : how to learn. One of "pr" (posterior regularization), "codl" (constraint-driven learning), "uem",
-        "hard-em", "em" or "supervised", from labelled texts alone; None: "pr", and
-        "codl" where there is a k_best, or no round
-    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: hard. It counts for "uem"
-    beta : weight of the labelled texts' parameters in each round
-    max_iter : rounds of training
-    hard : treat rules of strength "learned" as hard where possible
-    k_best : learn from this many best outputs per text ("codl", "hard-em")
-    smoothing : how much the prior of learned penalties counts, see :class:`~trellis.learn.CoDL`
-    beam : beam width of the search
-    min_count : words that occur less often are treated as unknown. They are known by their class; None: by the amount
-        of text, see word_classes
-    transition_prior, emission_prior, back_off : of the HMM; back_off 0: a plain one, whose words do not fall back on
-        their forms and whose transitions do not look at the mark before them
-    usual_fields : whether a text should have the fields that all labelled ones have, see usual_fields.py
-    random_state : of the start where nothing is labelled
-    memory : what training may use, bytes or such as "4G", None: half of what is free. Text, and what rules make of it
-        (but for rules about the whole corpus), are kept on disk where they take more than a quarter of it, with the
-        same result; the features of a CRF are always in memory
+    The default CRF is trained on labelled texts and on pseudo-labelled ones. Pseudo-labels come from the product of two
+    models under the rules: an HMM trained on all texts by ``method``, and a CRF trained on the labelled texts only.
 
-    Unlabelled texts are labelled by the product of two models under the rules: an HMM learned from all texts by
-    ``method``, and a CRF learned from the labelled texts alone. The HMM learns from the rules what labels do not show,
-    but may drift; the CRF cannot. Labels that no labelled text shows come from the HMM alone.
+    Parameters
+    ----------
+    rules : path, str or list of Constraint
+        Path of a rules file, its text, or a list of constraints. A string is a path if it has one line and ends in
+        ".toml" or names an existing file.
+    labels : list of str or None, default=None
+        Labels, if the rules do not declare them. By default, those of the labelled texts.
+    rules_path : str, default="rules"
+        Name of the rules in messages; files that the rules name are looked up in its folder.
+    files : dict or None, default=None
+        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
+    model_kind : {"crf", "semi-crf", "hmm"} or None, default=None
+        Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
+        texts contain adjacent fields of one label.
+    features : callable or None, default=None
+        Function that maps a sentence and a position to additional features of the token, for CRFs.
+    method : str or None, default=None
+        How to learn. One of "pr", "codl", "uem", "hard-em", "em" or "supervised". Default: "pr"; "codl" with
+        ``k_best``.
+    gamma : float or None, default=None
+        Temperature γ of the posteriors. 1: posterior regularization, 0: hard. For method "uem" only.
+    beta : float or None, default=0.7
+        Weight of the labelled texts' parameters in each round.
+    max_iter : int, default=5
+        Rounds of training.
+    hard : bool, default=False
+        Treat rules of strength "learned" as hard where possible.
+    k_best : int, default=1
+        Learn from this many best outputs per text ("codl", "hard-em").
+    smoothing : float, default=0.5
+        Weight of the prior of learned penalties.
+    beam : int, default=50
+        Beam width of the search.
+    min_count : int or None, default=None
+        Words that occur less often are treated as unknown. The HMM then emits their shape. By default, it depends on
+        the amount of text.
+    transition_prior : float, default=1.01
+        Dirichlet parameter α of the HMM's transitions.
+    emission_prior : float, default=1.001
+        Dirichlet parameter α of the HMM's emissions.
+    back_off : float, default=1.0
+        Weight with which the HMM backs off from words to shapes, and from transitions after a punctuation mark to all
+        transitions. 0 is a plain HMM.
+    usual_fields : bool, default=True
+        Penalise texts without a field that every labelled text has.
+    random_state : int or None, default=0
+        Seed of the random start, used if nothing is labelled.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    memory : int, str or None, default=None
+        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
+        the free memory.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``ccm_`` (with ``model_``, ``penalties_``, ``history_``), ``classes_of_words_``, ``label_names_`` and
-    ``kind_``, the kind of model.
+    Attributes
+    ----------
+    ccm_ : CCM
+        The trained learner with its model, penalties and history.
+    kind_ : str
+        Kind of the trained model.
+    label_names_ : Vocabulary
+        Labels.
+    classes_of_words_ : object
+        Words and shapes that the HMM emits.
+
+    Examples
+    --------
+    >>> rules = 'labels = ["NAME", "YEAR"]'
+    >>> few, labels = ["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]]
+    >>> extractor = Extractor(rules, max_iter=2).fit(few, labels, unlabelled=["Bob Ray 2001", "Cy Fox 1987"])
+    >>> extractor.predict(["Di Fox 2003"])
+    [['NAME', 'NAME', 'YEAR']]
     """
 
     rules: RulesLike

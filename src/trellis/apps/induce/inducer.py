@@ -59,37 +59,80 @@ NEVER = 1e-100
 
 @dataclass(eq=False, repr=False)
 class Inducer(Estimator):
-    """Induces states (unnamed parts of speech) from text.
+    """Induce unnamed parts of speech (states of an HMM) from text.
 
-    labels : how many states, or their names
-    method : how to learn. One of "em", "sparse" (EM and then posterior sparsity) or "vb" (variational Bayes)
-    strength : σ of posterior sparsity; 0: EM
-    frequent : words seen so often are made sparse
-    max_iter : rounds of training
-    em_iter : how many of the rounds come before sparsity; None: three quarters of them, and with a table 30 at most,
-        since features take longer to find their classes
-    dual_steps : dual steps per round, towards its optimum (:mod:`trellis.projection.kernels.few_steps`)
-    emissions : words share features, or stand alone. "features": words of one ending, form or spelling share what is
-        learned of them, "table": each word by itself; None: features, and a table for "vb", which knows no other
-    ascent : how the likelihood is climbed. Before sparsity comes in: "gradient", for features
-        (:mod:`trellis.learn.direct`), or "em"; None: by gradients wherever there are features
-    l2 : strength of the prior of the weights of features; None: √n / 80 for a text of n words, 1 of 6,400
-    emission_prior : Dirichlet α of words. With a table only; None: 1; vb: 0.1
-    transition_prior : Dirichlet α of transitions; None: 1; vb: 0.1
-    min_count : words that occur less often are treated as unknown. 1: every word is itself
-    closed_classes : word -> its tags. Other words cannot have these tags, nor these words others, and no word of the
-        training text is rewritten as unknown (sec. 5.1); of a number of states the closed tags are part
-    tag_dictionary : word -> labels it may have; like the closed classes it holds for rare and unseen words too
-    gamma : temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard
-    smoothing : added to every count of labelled sentences when they are the start
-    keep_labels : labelled sentences also count in every round; else they are the start alone
-    random_state, start_scale : of the random start, see SCALES
-    decoding : decode each word by its posterior, or the best sequence. One of "posterior" or "viterbi"
-    n_jobs : threads, None: one, −1: every core; the result does not depend on it
-    memory : what training may use, bytes or such as "4G", None: half of what is free; a text without labels that takes
-        more than a quarter of it is kept on disk, with the same result
+    Parameters
+    ----------
+    labels : int or list of str, default=17
+        Number of states, or their names.
+    method : {"sparse", "em", "vb"}, default="sparse"
+        How to learn. One of "em", "sparse" (EM, then posterior sparsity) or "vb" (variational Bayes).
+    strength : float, default=32.0
+        Strength σ of posterior sparsity. 0: EM.
+    frequent : int, default=11
+        Words that occur at least this often are regularised.
+    max_iter : int, default=200
+        Rounds of training.
+    em_iter : int or None, default=None
+        Rounds before posterior sparsity. Default: three quarters of all rounds, with a table 30 at most.
+    dual_steps : int, default=1
+        Dual steps per round.
+    emissions : {"features", "table"} or None, default=None
+        Emission model. One of "features" (words share suffixes, digits and capitals) or "table" (one probability per
+        word). Default: "features"; "table" for "vb".
+    ascent : {"gradient", "em"} or None, default=None
+        How the likelihood is maximised before sparsity. One of "gradient" or "em". Default: "gradient" with features,
+        "em" with a table.
+    l2 : float or None, default=None
+        Strength of the Gaussian prior on the weights, 1 / σ². By default, √n / 80 for n words.
+    emission_prior : float or None, default=None
+        Dirichlet parameter α of words. With a table only. Default: 1; vb: 0.1.
+    transition_prior : float or None, default=None
+        Dirichlet parameter α of transitions. Default: 1; vb: 0.1.
+    min_count : int, default=2
+        Words that occur less often are treated as unknown. 1: none.
+    closed_classes : dict or None, default=None
+        Tags of closed-class words. Other words cannot have these tags, and these words no others.
+    tag_dictionary : dict or None, default=None
+        Possible labels of words, including rare and unseen ones.
+    gamma : float, default=1.0
+        Temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard.
+    smoothing : float, default=0.1
+        Added to the counts of labelled sentences when they are the start.
+    keep_labels : bool, default=True
+        Labelled sentences count in every round; otherwise only as the start.
+    start_scale : float or None, default=None
+        Scale of the random start.
+    decoding : {"posterior", "viterbi"}, default="posterior"
+        Posterior decoding of each word, or the best sequence. One of "posterior" or "viterbi".
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    memory : int, str or None, default=None
+        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
+        the free memory.
+    random_state : int or None, default=None
+        Seed of the random start.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``model_`` (the HMM), ``history_``, ``labels_a_word_`` (the l1/linf statistic of the training text).
+    Attributes
+    ----------
+    model_ : HMM
+        The trained model.
+    history_ : History
+        One entry per round.
+    labels_a_word_ : float
+        Mean number of labels per word, the l1/linf statistic of the training text.
+
+    Examples
+    --------
+    >>> text = [s.split() for s in ("the dog barks", "a dog sleeps", "the cat sleeps", "a cat barks")]
+    >>> inducer = Inducer(3, max_iter=8, min_count=1, random_state=0).fit(text)
+    >>> len(inducer.predict([["the", "cat", "barks"]])[0])
+    3
     """
 
     labels: int | Sequence[str] = 17

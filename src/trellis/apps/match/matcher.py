@@ -81,27 +81,56 @@ class _Names(TypedDict, total=False):
 
 @dataclass(eq=False, repr=False)
 class Matcher(SavedEstimator):
-    """Learns from pairs that match and pairs that do not whether two texts belong together.
+    """Decide whether two texts match, learned from binary labels with latent alignments.
 
-    kind : what is learned. One of "names" (or other short strings) or "sentences"
-    method : how to learn. One of "joint", "approximate" or "two-stage" (:class:`~trellis.learn.margin.lclr.LCLR`)
-    C : price of a mistake in training; None: 10 for names and 0.1 for sentences (0.05 for two stages, whose features
-        stand twice where the guess is kept)
-    negatives : random pairs per name, if there are no answers. All pairs given match then, and the random ones do not
-    longest : most characters aligned as one unit
-    wordnet : folder of WordNet's files, "auto" or "none"
-    first_guess, keep_guess : of sentences, see :class:`GraphPairs`; where the guess is kept, all methods but two stages
-        learn a better one before they learn from the answers
-    one_sided : of sentences, likewise; None: where alignments are learned and the guess is kept
-    parser, tagger : a :class:`Parser`, and a :class:`Tagger` for it: edges of sentences are then those of trees,
-        and not of each word to the next
-    max_iter : rounds of training
-    tol, inner_tol : how closely all rounds and each of them are solved; None: 0.001 and 0.05 for names, 0.0001 and
-        0.002 for sentences, where rounds gain little
-    random_state : of random pairs;  n_jobs : threads
+    Parameters
+    ----------
+    kind : {"names", "sentences"}, default="names"
+        What is learned. One of "names" (or other short strings) or "sentences".
+    method : {"joint", "approximate", "two-stage"}, default="joint"
+        How to learn. One of "joint", "approximate" or "two-stage"; see :class:`LCLR`.
+    C : float or None, default=None
+        Cost of errors in training. Default: 10 for names, 0.1 for sentences (two-stage: 0.05).
+    negatives : int, default=25
+        Random negative pairs per name, if the pairs have no labels.
+    longest : int, default=1
+        Maximum number of characters aligned as a unit.
+    wordnet : str, default="auto"
+        Folder of WordNet's files, "auto" or "none".
+    first_guess : {"words", "edges"}, default="words"
+        Heuristic for the initial alignments of sentences.
+    keep_guess : bool, default=True
+        Add the features of the initial alignment to those of the best one, for sentences.
+    one_sided : bool or None, default=None
+        Constrain the signs of weights for sentences: aligned parts support a match, deleted ones do not. By default, on
+        if alignments are learned and ``keep_guess`` is set.
+    parser : object, default=None
+        Parser whose arcs are the edges of sentences. By default, edges connect neighbouring words.
+    tagger : object, default=None
+        Tagger of the words.
+    max_iter : int, default=10
+        Rounds of training.
+    tol : float or None, default=None
+        Training stops when the objective decreases by less than this fraction. Default: 0.001 for names, 0.0001 for
+        sentences.
+    inner_tol : float or None, default=None
+        Relative duality gap of each round. Default: 0.05 for names, 0.002 for sentences.
+    random_state : int or None, default=0
+        Seed of random pairs.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``learner_``, ``history_``.
+    Attributes
+    ----------
+    learner_ : LCLR
+        The trained learner.
+    history_ : History
+        One entry per round.
 
+    Examples
+    --------
     >>> pairs = [
     ...     ("dana", "דנה"),
     ...     ("nadia", "נדיה"),

@@ -49,16 +49,33 @@ class _Names(TypedDict, total=False):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Parser(ScoresTrees, SavedEstimator):
-    """A dependency parser of tagged sentences.
+    """Dependency parser for tagged sentences, with relations.
 
-    solver, learning_rate, l2 : of the model of heads
-    max_iter : passes over the trees
-    min_count : words that occur less often are treated as unknown
-    bits : size of the feature table, as a power of 2
-    label_passes : passes over the relations; 0 learns heads alone
-    random_state : the order in which sentences are met;  n_jobs : threads of ``predict``
-    verbose : show the progress of ``fit``
+    Parameters
+    ----------
+    solver : {"margin", "adagrad", "lbfgs"}, default="margin"
+        Optimiser of the model of heads; see :class:`ArcParser`.
+    max_iter : int, default=5
+        Passes over the trees.
+    learning_rate : float, default=0.02
+        Step size of stochastic steps.
+    min_count : int, default=2
+        Words that occur less often are treated as unknown. They are represented by their suffix.
+    bits : int, default=22
+        Size of the feature table, as a power of 2.
+    l2 : float, default=0.1
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    label_passes : int, default=4
+        Passes over the relations. 0: heads only.
+    random_state : int or None, default=0
+        Seed of the order of sentences.
+    n_jobs : int or None, default=None
+        Number of threads of prediction.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Examples
+    --------
     >>> from trellis.data.sentence import Sentence
     >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
     >>> parser = Parser(bits=12, min_count=1).fit([tree])

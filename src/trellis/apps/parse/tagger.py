@@ -45,14 +45,33 @@ class _Names(TypedDict):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Tagger(SavedEstimator):
-    """Learns tags from sentences that have them, such as those of a treebank.
+    """Part-of-speech tagger: a CRF trained on tagged sentences, with a tokeniser learned from them.
 
-    min_count : words that occur less often are treated as unknown. Rarer features are left out
-    l2 : strength of the Gaussian prior;  max_iter : rounds of L-BFGS
-    verbose : show the progress of ``fit``
+    Parameters
+    ----------
+    min_count : int, default=2
+        Words that occur less often are treated as unknown. The same holds for other features.
+    l2 : float, default=0.5
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    max_iter : int, default=60
+        Rounds of L-BFGS.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``crf_`` and ``tokeniser_``, which splits raw text into words as the training sentences have them.
+    Attributes
+    ----------
+    crf_ : CRF
+        The trained model.
+    tokeniser_ : object
+        Splits raw text into words as the training sentences are split.
 
+    Examples
+    --------
     >>> from trellis.data.sentence import Sentence
     >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
     >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels

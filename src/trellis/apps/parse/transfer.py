@@ -60,25 +60,61 @@ ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Transfer(TreeTask):
-    """A parser of the target language of a bitext.
+    """Train a parser for a language from the trees of another one and parallel text.
 
-    model : what is learned. One of "margin", "likelihood" or "dmv"
-    eta : least expected share of words, among those that are given heads, that keep one of them; None: 0.95, and 1 of
-        "dmv"; "auto": found by what half of the pairs teaches about the other (:mod:`trellis.apps.parse.conserved`), at
-        four times the work
-    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: best trees under the constraint
-    max_iter : rounds of training; None: 2 of "margin", 1 of the others
-    steps : of L-BFGS in each round of "likelihood"
-    longest : longer sentences are not learned from. Words of the target are counted, punctuation aside
-    max_pairs : learn from this many pairs, those with most projected heads
-    l2 : strength of the prior of "likelihood"
-    passes, learning_rate : of margin steps;  orders : in which the trees are met, by a parser each
-    lexical : whether the target parser looks at words, or at tags alone
-    bits, min_count : of the edge-factored model;  source_passes : over the source trees, for its start
-    n_jobs, engine : where the work is done
+    Parameters
+    ----------
+    model : {"margin", "likelihood", "dmv"}, default="margin"
+        What is learned. One of "margin", "likelihood" or "dmv".
+    eta : float, "auto" or None, default=None
+        Minimum expected share of projected heads kept. "auto" estimates it from the pairs, at four times the cost.
+        Default: 0.95; 1 for "dmv".
+    gamma : float, default=1.0
+        Temperature γ of the posteriors. 1: posterior regularization, 0: best trees under the constraint.
+    max_iter : int or None, default=None
+        Rounds of training. Default: 2 for "margin", 1 otherwise.
+    steps : int, default=20
+        Steps of L-BFGS in each round of "likelihood".
+    longest : int, default=30
+        Longer sentences are not used in training. Words of the target are counted, without punctuation.
+    max_pairs : int, default=10000
+        Use at most this many pairs, those with most projected heads.
+    l2 : float, default=40.0
+        Strength of the Gaussian prior on the weights, 1 / σ². For "likelihood" only.
+    passes : int, default=1
+        Passes of margin steps.
+    learning_rate : float, default=0.01
+        Step size of margin steps.
+    orders : int, default=4
+        Number of parsers, each trained on another order of the trees, that are averaged.
+    lexical : bool, default=True
+        Use features of target words; otherwise only of tags.
+    bits : int, default=20
+        Size of the feature table, as a power of 2.
+    min_count : int, default=2
+        Words that occur less often are treated as unknown.
+    source_passes : int, default=3
+        Passes over the source trees for the initial parser.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``model_``, ``labeller_`` (of relations; None if the source trees have none), ``eta_``, ``n_pairs_``,
-    ``conserved_``, the share of words with given heads that keep one in predicted trees, and ``history_``.
+    Attributes
+    ----------
+    model_ : estimator
+        The trained parser.
+    labeller_ : object
+        Model of relations, None if the source trees have none.
+    eta_ : float
+        The value of ``eta`` used.
+    n_pairs_ : int
+        Number of pairs used.
+    conserved_ : float
+        Share of projected heads kept in predicted trees.
     """
 
     model: str = "margin"

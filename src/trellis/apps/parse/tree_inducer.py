@@ -30,17 +30,36 @@ class _Names(SavedTrees, total=False):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TreeInducer(TreeTask):
-    """Dependency trees without a treebank.
+    """Induce dependency trees without a treebank, with a DMV and rules about arcs.
 
-    rules : text of a rules file about arcs, or "" for none
-    rules_path : what messages call it, and the folder in which it looks for files that rules name
-    files : contents of the files that the rules name, by name; then none is opened
-    longest : longer sentences are not learned from. Words are counted, punctuation aside
-    max_iter : rounds of training
-    gamma : temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard
-    prior : Dirichlet α of all distributions;  harmonic : see :class:`trellis.models.dmv.DMV`
-    n_jobs, engine : where the work is done
+    Parameters
+    ----------
+    rules : str, default=""
+        Text of a rules file about arcs.
+    rules_path : str, default="rules.toml"
+        Name of the rules in messages; files that the rules name are looked up in its folder.
+    files : dict or None, default=None
+        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
+    longest : int, default=10
+        Longer sentences are not used in training. Words are counted, without punctuation.
+    max_iter : int, default=40
+        Rounds of training.
+    gamma : float, default=1.0
+        Temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard.
+    prior : float, default=1.0
+        Dirichlet parameter α of all distributions.
+    harmonic : float or None, default=1.0
+        The harmonic start weights arcs by 1 / (harmonic + distance). None gives all trees the same weight.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    verbose : bool, default=False
+        Show progress on standard error.
 
+    Examples
+    --------
     >>> from trellis.data.sentence import Sentence
     >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
     >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'

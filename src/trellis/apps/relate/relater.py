@@ -96,25 +96,67 @@ class _Names(TypedDict, total=False):
 
 @dataclass(eq=False, repr=False)
 class Relater(SavedEstimator):
-    """Learns types of mentions and relations between them from rules, labelled and unlabelled sentences.
+    """Find entities and relations, trained from rules, labelled and unlabelled sentences.
 
-    rules : text of a rules file (docs/rules.md); :meth:`from_file` reads one
-    rules_path : what messages call it, and the folder in which it looks for dictionaries
-    files : contents of the files that the rules name, by name; then none is opened
-    method : how to learn. One of "uem" at ``gamma`` (Samdani et al. 2012), "pr" (γ = 1), "codl" (the best output of
-        every sentence under the rules teaches), or "supervised": labelled sentences alone
-    gamma : temperature γ of the posteriors. 1: posterior regularization, 0: hard. It counts for "uem"
-    exact : make rules hold in every output, not only in expectation. While it learns, within sentences of up to 7
-        mentions
-    max_iter : rounds of training
-    min_count : words that occur less often are treated as unknown;  l2 : prior of the two classifiers, see
-        :class:`~trellis.models.RelationModel`
-    finder : whether to learn to find mentions too, for sentences that come without
-    tagger : a :class:`~trellis.apps.parse.tagger.Tagger` for sentences that come without tags; None: tags are used
-        where they are given
-    projection_tol : by how much rules may be off while it learns, shares of the corpus too: they are small numbers
+    Parameters
+    ----------
+    rules : str
+        Text of a rules file; :meth:`from_file` reads one.
+    rules_path : str, default="rules"
+        Name of the rules in messages; files that the rules name are looked up in its folder.
+    files : dict or None, default=None
+        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
+    method : {"uem", "pr", "codl", "supervised"}, default="uem"
+        How to learn. One of "uem", "pr" (γ = 1), "codl" or "supervised".
+    gamma : float, default=0.5
+        Temperature γ of the posteriors. 1: posterior regularization, 0: hard. For method "uem" only.
+    max_iter : int, default=4
+        Rounds of training.
+    exact : bool, default=False
+        Make rules hold in every output, not only in expectation. During training, for sentences of up to 7 mentions.
+    l2 : float, default=0.3
+        Strength of the Gaussian prior on the weights, 1 / σ².
+    min_count : int, default=2
+        Words that occur less often are treated as unknown. The same holds for other features.
+    finder : bool, default=True
+        Learn to find mentions, for sentences without them.
+    tagger : object, default=None
+        Tagger of the words. By default, tags are used if sentences have them.
+    projection_tol : float, default=0.0001
+        KKT residual at which the projection onto the constraints stops.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it. None means one thread and -1 all cores.
+    engine : str, Engine or None, default=None
+        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
+        default, threads of this process.
+    verbose : bool, default=False
+        Show progress on standard error.
 
-    Learned: ``model_``, ``constraints_``, ``finder_``, ``tagger_``, ``history_``.
+    Attributes
+    ----------
+    model_ : RelationModel
+        The trained model.
+    constraints_ : list
+        Constraints of the rules.
+    finder_ : object
+        Model that finds mentions, or None.
+    tagger_ : Tagger or None
+        The tagger.
+    history_ : History
+        One entry per round.
+
+    Examples
+    --------
+    >>> rules = 'entities = ["Peop", "Loc"]\\nrelations = ["Live_In"]'
+    >>> text = {
+    ...     "tokens": ["Ann", "of", "Ely"],
+    ...     "mentions": [{"start": 0, "end": 1, "type": "Peop"}, {"start": 2, "end": 3, "type": "Loc"}],
+    ...     "relations": [{"first": 0, "second": 1, "type": "Live_In"}],
+    ... }
+    >>> relater = Relater(rules, finder=False, min_count=1).fit([text])
+    >>> [found] = relater.predict([text])
+    >>> [mention.type for mention in found.mentions]
+    ['Peop', 'Loc']
     """
 
     rules: str
