@@ -16,7 +16,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from trellis.cli.habits import Answers, Translation, answering
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -25,7 +25,7 @@ class Deferred(TyperCommand):
     """A command that is built on its first call; ``function`` has its options as arguments."""
 
     function: Callable[..., None]
-    settings: Settings | None
+    settings: FieldOptions | None
     habits: type[TyperCommand]
 
     def whole(self) -> Any:
@@ -43,7 +43,7 @@ def add_command(
     function: F,
     answers: Answers | None = None,
     *,
-    settings: Settings | None = None,
+    settings: FieldOptions | None = None,
     translate: Translation | None = None,
     bare: str = "",
     former: str | None = None,

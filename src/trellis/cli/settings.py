@@ -40,7 +40,7 @@ OF_A_RUN: dict[str, Any] = {"n_jobs": Threads, "engine": Engine, "memory": Memor
 
 
 @dataclass(frozen=True)
-class Settings:
+class FieldOptions:
     """The fields of an estimator that a command offers.
 
     estimator : "module:Class"

@@ -30,7 +30,7 @@ from trellis.cli.options import (
     name_option,
     wants_json,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trellis.data.voted import VotedText
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.aggregate.aggregator:Aggregator",
     learning="max_iter",
     decoding="entity_bias",

@@ -38,7 +38,7 @@ from trellis.cli.options import (
     number_option,
     wants_json,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.data.files import writing
 from trellis.errors import DataError
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from trellis.data.bitext import Pair
     from trellis.metrics.alignment import GoldLinks
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.align.aligner:Aligner",
     decoding="symmetrize threshold decode_constraint",
     learning="constraint gamma max_iter model1_iter",
@@ -62,7 +62,7 @@ TRAINING = ("save", "prefix", "stems_only", "mean", "priors", "alike", "history"
 """Options that training alone reads."""
 
 
-class Format(StrEnum):
+class LinkFormat(StrEnum):
     """How a line of links is written."""
 
     PHARAOH = "pharaoh"
@@ -107,9 +107,9 @@ def align(
         str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
     ] = None,
     format: Annotated[
-        Format,
+        LinkFormat,
         name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
-    ] = Format.PHARAOH,
+    ] = LinkFormat.PHARAOH,
     scores: Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)] = False,
     json: Json = False,
     forward_links: Annotated[
@@ -166,7 +166,7 @@ def align(
     known = read_hints(hints) if hints is not None else None
     ways = {"--output": aligner.symmetrize, "--forward-links": "forward", "--reverse-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
-    if len(wanted) > 1 or (gold and model is not None) or format is Format.WORDS or probabilities is not None:
+    if len(wanted) > 1 or (gold and model is not None) or format is LinkFormat.WORDS or probabilities is not None:
         text.hold()
     with ExitStack() as files:
         # Opened before the work: a place that cannot be written to is noticed now.
@@ -177,7 +177,7 @@ def align(
                 links = _first_links(aligner, text, known, gold, trains=model is None)
             else:
                 links = aligner.align_stream(text.again(), hints=known)
-            pairs = text.beside() if format is Format.WORDS else repeat(None)
+            pairs = text.beside() if format is LinkFormat.WORDS else repeat(None)
             for line in _lines(links, pairs, format, scores, wants_json(path, json)):
                 out.write(line)
                 out.write("\n")
@@ -231,13 +231,13 @@ def _check_holds_links(option: str, path: str | None) -> None:
 
 
 def _lines(
-    links: Iterable[Links], pairs: Iterable[Pair | None], format: Format, scores: bool, json: bool
+    links: Iterable[Links], pairs: Iterable[Pair | None], format: LinkFormat, scores: bool, json: bool
 ) -> Iterator[str]:
     """A line of links for each pair, whose words are given where they are written."""
     from json import dumps
 
     for given, pair in zip(links, pairs, strict=False):
-        row = given.shifted(1) if format is Format.ONE_BASED else given
+        row = given.shifted(1) if format is LinkFormat.ONE_BASED else given
         shares = [f"{p:.4g}" for p in row.scores] if scores else []
         words = None if pair is None else [[pair[0][i], pair[1][j]] for i, j in row]
         if json:

@@ -30,7 +30,7 @@ from trellis.cli.options import (
     number_option,
     wants_json,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ANSWERS = {"--apply": "say --model", "-n": "say --states or -k"}
 
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.induce.inducer:Inducer",
     learning="method emissions ascent strength frequent max_iter em_iter dual_steps emission_prior transition_prior "
     "min_count gamma random_state",

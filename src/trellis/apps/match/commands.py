@@ -26,7 +26,7 @@ from trellis.cli.options import (
     number_option,
     wants_json,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ WORDS_OF_NAMES = 3
 """Texts with more words on average are hardly names."""
 
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.match.matcher:Matcher",
     first="kind",
     learning="method C negatives longest max_iter random_state",

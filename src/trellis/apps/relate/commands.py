@@ -26,7 +26,7 @@ from trellis.cli.options import (
     jobs,
     wants_json,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trellis.data.related import RelatedText
 
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.relate.relater:Relater", learning="method max_iter gamma exact min_count", run="n_jobs engine"
 )
 

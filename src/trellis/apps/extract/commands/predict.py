@@ -50,7 +50,7 @@ ANSWERS = {
 }
 
 
-class Format(StrEnum):
+class FieldFormat(StrEnum):
     """How extracted fields are written."""
 
     AUTO = "auto"
@@ -71,11 +71,11 @@ def predict(
     beam: Beam = None,
     word_column: WordColumn = 0,
     format: Annotated[
-        Format,
+        FieldFormat,
         name_option(
             "--format", help=f"{FORMAT} One of: columns, view, auto (by the name; on a terminal a view)", panel=RUN
         ),
-    ] = Format.AUTO,
+    ] = FieldFormat.AUTO,
     bio: Annotated[
         bool, flag("--bio", help="Write BIO labels in columns. B- begins a field, I- continues it.", panel=RUN)
     ] = False,
@@ -171,13 +171,13 @@ def _extracted(
         told.n_texts += len(texts)
 
 
-def _kind(output: str, format: Format, json: bool) -> str:
+def _kind(output: str, format: FieldFormat, json: bool) -> str:
     """ "columns", "json" or "view"."""
     from trellis.data.text_files import kind_of
 
-    if json or (format is Format.AUTO and wants_json(output, json)):
+    if json or (format is FieldFormat.AUTO and wants_json(output, json)):
         return "json"
-    if format is not Format.AUTO:
+    if format is not FieldFormat.AUTO:
         return format.value
     if output == "-":
         return "view" if sys.stdout.isatty() else "columns"

@@ -21,7 +21,7 @@ from trellis.cli.options import (
     WordColumn,
     file_option,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ANSWERS = {
 }
 
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.extract.extractor:Extractor",
     learning="method model_kind max_iter gamma beta hard k_best min_count random_state",
     decoding="beam",

@@ -17,10 +17,10 @@ from trellis.cli.options import (
     SomeModel,
     file_option,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.parse.tree_inducer:TreeInducer", learning="longest max_iter gamma prior", run="n_jobs engine"
 )
 

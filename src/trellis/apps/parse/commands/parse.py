@@ -18,10 +18,10 @@ from trellis.cli.options import (
     file_option,
     jobs,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.parse.parser:Parser", learning="max_iter min_count bits random_state", flags={"max_iter": "--passes"}
 )
 

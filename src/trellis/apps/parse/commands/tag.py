@@ -19,9 +19,9 @@ from trellis.cli.options import (
     file_option,
     jobs,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 
-SETTINGS = Settings("trellis.apps.parse.tagger:Tagger", learning="min_count", run="n_jobs engine")
+SETTINGS = FieldOptions("trellis.apps.parse.tagger:Tagger", learning="min_count", run="n_jobs engine")
 
 
 def train(

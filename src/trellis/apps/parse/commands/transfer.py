@@ -18,14 +18,14 @@ from trellis.cli.options import (
     file_option,
     number_option,
 )
-from trellis.cli.settings import Settings
+from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.data.sentence import Sentence
 
 
-SETTINGS = Settings(
+SETTINGS = FieldOptions(
     "trellis.apps.parse.transfer:Transfer",
     learning="model gamma max_iter longest max_pairs",
     run="n_jobs engine",
