@@ -233,14 +233,8 @@ class Aggregator(SavedEstimator):
                     raise made
         found = {**{kind: [kind] for kind in kinds}, **coarse}
         if is_bio(votes):
-            found = {
-                OUTSIDE: [OUTSIDE],
-                **{
-                    mark + name: [mark + part for part in parts]
-                    for name, parts in found.items()
-                    for mark in (BEGINS, GOES_ON)
-                },
-            }
+            marked = [(mark, name, parts) for name, parts in found.items() for mark in (BEGINS, GOES_ON)]
+            return {OUTSIDE: [OUTSIDE], **{mark + name: [mark + part for part in own] for mark, name, own in marked}}
         return found
 
     def _accuracy_of(self, functions: Sequence[str]) -> float | dict[str, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json as _json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -129,10 +130,8 @@ def aggregate(
     with Progress("writing", len(texts), not quiet and not on_screen) as progress:
         rows = zip(texts, found, probabilities, strict=True)
         _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
-    if accuracies is not None:
-        _write_accuracies(accuracies, made, json)
-    elif not quiet and model is None:
-        _show_accuracies(made)
+    if accuracies is not None or (not quiet and model is None):
+        _tell_accuracies(made, accuracies, json)
 
 
 def _listed(names: str | None) -> list[str] | None:
@@ -181,33 +180,25 @@ def _write(
     write_columns(output, rows, columns={"probability": 2}, keep_empty=True)
 
 
-def _write_accuracies(path: str, made: Aggregator, json: bool) -> None:
+def _tell_accuracies(made: Aggregator, path: str | None, json: bool) -> None:
+    """Write the table to a file, or show it on standard error: standard output may hold the labels."""
     from trellis.data.files import writing
 
+    rows = [("function", "accuracy", "votes", "coverage")]
+    for name, a in made.accuracies_.items():
+        shown = "-" if a.accuracy is None else f"{a.accuracy:.4f}"
+        rows.append((visible(name), shown, str(a.votes), f"{a.coverage:.4f}"))
+    if path is None:
+        console, width = plain_console(stderr=True, soft_wrap=True), max(len(row[0]) for row in rows)
+        for name, accuracy, votes, coverage in rows:
+            console.print(f"{name:<{width}}  {accuracy:>8}  {votes:>6}  {coverage:>8}")
+        return
     with writing(path) as out:
         if json or path.lower().endswith(".json"):
-            table: dict[str, Any] = {
-                name: {"accuracy": a.accuracy, "votes": a.votes, "coverage": a.coverage}
-                for name, a in made.accuracies_.items()
-            }
+            table = {name: asdict(a) for name, a in made.accuracies_.items()}
             out.write(_json.dumps(table, ensure_ascii=False, indent=1) + "\n")
-            return
-        out.write("function\taccuracy\tvotes\tcoverage\n")
-        for name, a in made.accuracies_.items():
-            out.write(f"{visible(name)}\t{_shown(a.accuracy)}\t{a.votes}\t{a.coverage:.4f}\n")
-
-
-def _show_accuracies(made: Aggregator) -> None:
-    """The table on standard error: standard output may hold the labels."""
-    console = plain_console(stderr=True, soft_wrap=True)
-    width = max(len("function"), *(len(visible(name)) for name in made.accuracies_))
-    console.print(f"{'function':<{width}}  accuracy   votes  coverage")
-    for name, a in made.accuracies_.items():
-        console.print(f"{visible(name):<{width}}  {_shown(a.accuracy):>8}  {a.votes:6d}  {a.coverage:8.4f}")
-
-
-def _shown(accuracy: float | None) -> str:
-    return "-" if accuracy is None else f"{accuracy:.4f}"
+        else:
+            out.writelines("\t".join(row) + "\n" for row in rows)
 
 
 def register(program: typer.Typer) -> None:

@@ -30,9 +30,7 @@ def votes_page(aggregator: Aggregator, texts: Sequence[VotedText], _: Any) -> Pa
     )
     names = list(aggregator.label_names_)
     posteriors = aggregator.predict_proba(texts)
-    doubt = [
-        float((1.0 - p.max(axis=1)).sum()) if 0 < len(p) <= LONGEST else -1.0 for p in posteriors
-    ]  # fmt: skip
+    doubt = [float((1.0 - p.max(axis=1)).sum()) if 0 < len(p) <= LONGEST else -1.0 for p in posteriors]
     pieces = []
     for n in sorted(range(len(texts)), key=lambda n: (-doubt[n], n))[:SHOWN]:
         if doubt[n] < 0:
