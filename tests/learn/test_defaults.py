@@ -143,7 +143,7 @@ def test_clone_pickle_and_joblib(name, tmp_path):
 def test_a_transfer_is_cloned_and_pickled():
     """Trained on pairs and asked for sentences, it is none of those that a grid search can split."""
     made = clone(Transfer(bits=10, source_passes=1, eta=0.8))
-    made.fit(TREES, TREES, [[(i, i) for i in range(len(s))] for s in TREES])
+    made.fit(zip(TREES, TREES, strict=True), [[(i, i) for i in range(len(s))] for s in TREES])
     assert pickle.loads(pickle.dumps(made)).predict(TREES) == made.predict(TREES)
     assert made.score(TREES) > 0.5
 
