@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from tests.hostile.command import RULES, run, start, train
+from tests.relate import sample
+from trellis import load_model
 from trellis.apps.extract.extractor import Extractor
+from trellis.apps.relate.relater import Relater
 from trellis.data.archive import read_archive, write_archive
 from trellis.errors import ModelFileError
 
@@ -85,6 +88,18 @@ def test_rules_of_a_stranger_open_no_file(name, tmp_path):
     assert "password" not in str(refusal.value)
     ended = start("extract", "predict", "-m", evil, tmp_path / "text.txt")
     assert (ended.returncode, b"Traceback" in ended.stderr) == (2, False)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "secret", "no such file"])
+def test_relation_rules_of_a_stranger_open_no_file(name, tmp_path):
+    Relater(sample.RULES, min_count=1, max_iter=1, finder=False).fit(sample.sentences(6)).save(tmp_path / "model")
+    (tmp_path / "secret").write_text("password\n")
+    settings = read_archive(tmp_path / "model").header["configuration"]
+    named = f'\n[[rule]]\nname = "names"\ndictionary = "{tmp_path / name}"\n'
+    evil = forged(tmp_path / "model", tmp_path / "evil", configuration={**settings, "rules": sample.RULES + named})
+    with pytest.raises(ModelFileError, match="the rules name the file") as refusal:
+        load_model(evil)
+    assert "password" not in str(refusal.value)
 
 
 OPENED = """
