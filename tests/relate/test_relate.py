@@ -225,8 +225,9 @@ def test_mistakes_are_told():
         Relater(RULES).fit([RelatedText(("a", "b"), (Mention(0, 1, "Town"), Mention(1, 2, "Loc")), ()), *FEW])
     with pytest.raises(UnknownNameError, match="method"):
         Relater(RULES, method="emm").fit(FEW)
-    with pytest.raises(UnknownNameError, match="unknown label 'DATE'"):  # rules of an extractor
-        Relater('[[rule]]\nif_word = "May"\nthen_label = "DATE"', finder=False).fit(FEW)
+    for rule in ('if_word = "May"\nthen_label = "DATE"', 'dictionary = {May = "Peop"}'):  # rules of an extractor
+        with pytest.raises(ConstraintError, match="speaks of labels of tokens"):
+            Relater(f"{RULES}\n[[rule]]\n{rule}", finder=False).fit(FEW)
     with pytest.raises(DataError, match="two relations from mention 0 to mention 1"):
         RelatedText(("a", "b"), (Mention(0, 1), Mention(1, 2)), (Relation(0, 1, "x"), Relation(0, 1, "y")))
 

@@ -222,6 +222,11 @@ class Table:
 def _atoms(rule: Rule) -> list[Among]:
     if isinstance(rule, Among):
         return [rule]
+    if isinstance(rule, Unobserved):
+        raise ConstraintError(
+            f"{rule.code():.80} speaks of labels of tokens, but mentions and pairs have types: say entity(...), "
+            "relation(...), first(entity(...)) or second(entity(...))"
+        )
     return [atom for part in getattr(rule, "parts", ()) for atom in _atoms(part)]
 
 
