@@ -132,6 +132,15 @@ def test_packed_entries_are_refused_before_they_are_unpacked(tmp_path):
     tracemalloc.stop()
 
 
+def test_encrypted_entries_are_refused(tmp_path):
+    path = zipped(tmp_path / "locked", [("a.npy", array_entry((8,)))])
+    raw = bytearray(path.read_bytes())
+    raw[raw.rindex(b"PK\1\2") + 8] |= 1  # the flag in the directory
+    path.write_bytes(raw)
+    with pytest.raises(ModelFileError, match="'a.npy' in it is packed or encrypted"):
+        read_archive(path)
+
+
 @pytest.mark.parametrize(
     "shape, dtype",
     [

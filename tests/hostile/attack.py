@@ -68,12 +68,10 @@ def _forbid(event: str, values: tuple[object, ...]) -> None:
 
 def _outcome(saved: Saved, path: str, before: str, forged: bool) -> str:
     try:
-        model = saved.read(path)
-    except ModelFileError:
-        return "refused"
-    try:
-        after = saved.use(model)
-    except ModelFileError:
+        after = saved.use(saved.read(path))
+    except ModelFileError as error:
+        if path not in str(error):
+            raise AssertionError(f"the file is not named: {error}") from error
         return "refused"
     except ShardError:
         raise  # a bug's name for itself
