@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from trellis.constraints import compile_constraints, count, label, previous
-from trellis.data.batch import Batch as Sentences
-from trellis.data.vocabulary import Vocabulary
 from trellis.projection import project
 from trellis.projection.kernels import limited, solver
 from trellis.projection.local import GroupTable
-from trellis.structures import Chain
 
 from .cases import HARD, STRENGTHS, Row, build_problem, compile_rows, name_of, random_batch
 from .oracle import enumerate_outputs, solve_primal
 
-LABELS = Vocabulary(["A", "B", "C"], kind="label")
 MANY = solver.MOST_ROWS_WITH_HESSIAN + 10
 
 
@@ -86,40 +79,3 @@ def test_hundreds_of_rows_in_one_instance_agree_with_cvxpy(strength, generic):
     q, value = solve_primal(listing, 1.0)
     assert found.value == pytest.approx(value, abs=1e-5)
     np.testing.assert_allclose(found.posterior.at(parts)[used], listing.marginals(q)[used], atol=1e-3)
-
-
-@pytest.mark.parametrize("generic", [False, True], ids=["fast path", "generic"])
-def test_memory_of_one_long_instance_is_linear_in_its_rows(generic):
-    """With a matrix for the rows 5,000 of them would take 200 MB, and minutes."""
-    n = 5000
-    rng = np.random.default_rng(0)
-    chain = Chain(np.array([0, n]), rng.normal(size=(n, 3)), rng.normal(size=(1, 3, 3)))
-    rules = [previous("A").implies(~label("B")).penalty(2.0), count("C") >= 1000]
-    rows = compile_constraints(rules, Sentences.from_sentences([["w"] * n]), LABELS, chain.parts)
-    project(chain.instances(0, 1), rows, 1.0, generic=generic)  # kernels are compiled, tables made
-    tracemalloc.start()
-    try:
-        found = project(chain, rows, 1.0, generic=generic)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert found.converged
-    assert found.kkt_residual <= 1e-3
-    assert peak < 40e6
-
-
-@pytest.mark.parametrize("generic", [False, True], ids=["fast path", "generic"])
-def test_evaluations_hardly_grow_with_the_rows(generic):
-    """The same rules and transitions at two lengths. Without a new diagonal on the way the longer one took 23."""
-    evaluations = []
-    for n in (300, 3000):
-        rng = np.random.default_rng(3)
-        transitions = rng.normal(size=(1, 3, 3))
-        chain = Chain(np.array([0, n]), rng.normal(size=(n, 3)), transitions)
-        rules = [previous("A").implies(~label("B")).penalty(2.0), count("C") >= n // 3]
-        rows = compile_constraints(rules, Sentences.from_sentences([["w"] * n]), LABELS, chain.parts)
-        found = project(chain, rows, 1.0, generic=generic)
-        assert found.converged
-        evaluations.append(found.evaluations)
-    assert evaluations[1] <= evaluations[0] + 4
-    assert max(evaluations) <= 14
