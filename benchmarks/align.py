@@ -37,8 +37,9 @@ from _small import arguments, scratch_folder
 from trellis.apps.align.aligner import CONSTRAINTS, THRESHOLD, THRESHOLDS, Aligner
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
-from trellis.learn.expectation import Expectation, ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.training import Training
+from trellis.loop import StepResult
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
 from trellis.models.alignment import AlignmentModel
 
@@ -163,7 +164,7 @@ def cost_of_agreement(text: Text, threads: int) -> None:
     model = AlignmentModel("model1", with_prior=False)
     batch = model.encode(read_two_files(text.source, text.target), fit=True)
 
-    def round_of(kind: str, update: bool = False) -> tuple[float, Expectation]:
+    def round_of(kind: str, update: bool = False) -> tuple[float, StepResult]:
         constraints = CONSTRAINTS[kind]
         training = Training(model, batch, engine_for(threads))
         step = ProjectedStep(training, constraints, Solving(0.05, 3), likelihood=False)

@@ -84,11 +84,11 @@ def test_the_e_step_has_the_same_bits(gamma: float, generic: bool, monkeypatch: 
         step = ProjectedStep(made, rules, Solving(memory=memory))
         assert bool(len(step.rows.part)) == (memory != 0)
         one = step.run(gamma)
-        two = step.run(gamma, one.duals)
+        two = step.run(gamma, one.state)
         found.append(
-            (one.objective, two.objective, one.statistics.transition, two.statistics.transition, two.duals.row)
+            (one.objective, two.objective, one.statistics.transition, two.statistics.transition, two.state.row)
         )
-        assert two.duals.pulls(step.projector.rows)
+        assert two.state.pulls(step.projector.rows)
     for other in found[1:]:
         for mine, theirs in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(mine, theirs)

@@ -80,6 +80,12 @@ def check_label_lists(y: Any) -> list[Sequence[str | None] | None] | None:
     return made
 
 
+def check_dev(dev: Any) -> None:
+    """Refuse development data that is not None or a pair (X, y)."""
+    if dev is not None and not (isinstance(dev, tuple) and len(dev) == 2):
+        raise DataError("dev must be a pair (X, y) of instances and their labels")
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return a truth value; ``name`` is the argument, for the message."""
     if not isinstance(value, bool | np.bool_):

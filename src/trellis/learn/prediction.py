@@ -26,6 +26,7 @@ from trellis.constraints.penalties import (
     soft_rows,
 )
 from trellis.data.batch import Batch
+from trellis.data.checks import check_dev
 from trellis.data.files import check_writable
 from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray, LabelArray
@@ -163,8 +164,7 @@ class Prediction(SavedEstimator):
         if hasattr(self, "beam"):
             self._check_whole(beam=1)
             self._check_within(beam=(1, WIDEST_BEAM))
-        if dev is not None and not (isinstance(dev, tuple) and len(dev) == 2):
-            raise DataError("dev must be a pair (X, y) of instances and their labels")
+        check_dev(dev)
 
 
 def accuracy(batch: Batch, labels: LabelArray) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf
 from trellis.data.batch import Batch
+from trellis.data.checks import check_dev
 from trellis.data.files import check_writable
 from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray
@@ -35,6 +36,7 @@ def loop_of(model: Any, step: Step[Any], batch: Any, dev: Dev) -> Loop:
 
     batch : what is learned from; a checkpoint is resumed with the same alone
     """
+    check_dev(dev)
     if model.patience is not None and dev is None:
         raise DataError("patience watches a development metric: give dev=(X, y) to fit")
     known = None
