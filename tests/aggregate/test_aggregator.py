@@ -312,3 +312,11 @@ def test_tokens_without_votes_stay_outside_where_functions_contradict_each_other
     """Every voted token has votes for two types, so that votes name more entities than there are."""
     texts = [spans("a b", f=[[0, 1, "X"]], g=[[0, 1, "Y"]])] * 20
     assert Aggregator(accuracy={"f": 0.95, "g": 0.5}).fit(texts).labels_[0][1] == "O"
+
+
+def test_texts_of_other_functions_only_are_refused():
+    texts = [spans("aspirin helps", dictionary=[[0, 1, "DRUG"]]), spans("take aspirin", dictionary=[[1, 2, "DRUG"]])]
+    made = Aggregator().fit(texts)
+    with pytest.raises(UnknownNameError, match="labelling function 'dictionnary'.*dictionary"):
+        made.predict([spans("aspirin", dictionnary=[[0, 1, "DRUG"]])])
+    assert made.predict([spans("aspirin", dictionary=[[0, 1, "DRUG"]], new=[])]) == [["B-DRUG"]]

@@ -11,6 +11,7 @@ import pytest
 from trellis import GE, MaxEnt, propose_features, propose_targets, read_targets, write_targets
 from trellis.cli.app import main
 from trellis.constraints import parse_rules
+from trellis.constraints.targets import Target
 from trellis.errors import DataError, UnknownNameError
 
 TEXTS = [["the", "dog"], ["the", "cat"], ["a", "dog"], ["the", "dog"], ["a", "cat", "sleeps"]]
@@ -163,3 +164,14 @@ def test_the_command_proposes_and_train_takes_the_table(tmp_path: Path, monkeypa
     Path("new.txt").write_text("Bo Lee 2001\n")
     assert run("extract", "predict", "-m", "m", "new.txt", "-o", "-", "--quiet") == 0
     assert "2001\tYEAR" in capsys.readouterr().out
+
+
+def test_shares_that_rounding_takes_above_1_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "targets.tsv"
+    shares = {"A": 0.11956, "B": 0.08696, "C": 0.59783, "D": 0.08696, "E": 0.04348, "F": 0.06521}
+    write_targets(path, [Target("word", "cup", 3, shares)], list(shares))
+    [found] = read_targets(path)
+    assert sum(found.shares.values()) == pytest.approx(1.0, abs=1e-12)
+    path.write_text("word\tcount\tA\tB\ncup\t3\t0.6\t0.401\n")
+    with pytest.raises(DataError, match="more than 1"):
+        read_targets(path)

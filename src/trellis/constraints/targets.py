@@ -23,6 +23,12 @@ from trellis.errors import ConstraintError, DataError, UnknownNameError
 WORD, FEATURE = "word", "feature"
 
 
+DECIMALS = 4
+"""Decimals of a share in a table."""
+ROUNDING = 0.5 * 10.0**-DECIMALS
+"""What rounding may add to a share of a table."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A line of a table.
@@ -61,7 +67,7 @@ def write_targets(path: FilePath, targets: Sequence[Target], labels: Sequence[st
     with writing(path) as out:
         out.write("\t".join([targets[0].observed if targets else WORD, "count", *labels]) + "\n")
         for one in targets:
-            cells = [f"{one.shares[label]:.4f}" if label in one.shares else "" for label in labels]
+            cells = [f"{one.shares[label]:.{DECIMALS}f}" if label in one.shares else "" for label in labels]
             out.write("\t".join([one.name, str(one.count), *cells]) + "\n")
 
 
@@ -108,6 +114,9 @@ def targets_of(lines: Iterable[tuple[int, str]], path: str, labels: Sequence[str
 def _target(header: list[str], cells: list[str], path: str, line: int) -> Target:
     try:
         given = {label: float(cell) for label, cell in zip(header[2:], cells[2:], strict=True) if cell.strip()}
+        total = sum(given.values())
+        if 1.0 < total <= 1.0 + ROUNDING * len(given):
+            given = {label: share / total for label, share in given.items()}
         target = Target(header[0], cells[0], int(cells[1] or 0), given)
         target.constraint()  # says what is wrong with its shares
     except ConstraintError as error:

@@ -187,8 +187,7 @@ class Aggregator(SavedEstimator):
 
     def infer(self, X: Iterable[Any]) -> tuple[list[list[str]], list[FloatArray]]:
         """What :meth:`predict` and :meth:`predict_proba` give, by one inference."""
-        texts = self._seen(X)
-        return self._infer(self.model_.encode(texts))
+        return self._infer(self.model_.encode(self._seen(X)))
 
     def predict(self, X: Iterable[Any]) -> list[list[str]]:
         """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
@@ -200,8 +199,7 @@ class Aggregator(SavedEstimator):
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that get the label they have in ``y``."""
-        texts = self._seen(X)
-        return self.learner_.score(texts, y)
+        return self.learner_.score(self._seen(X), y)
 
     def _infer(self, batch: Batch) -> tuple[list[list[str]], list[FloatArray]]:
         labels, posteriors = self.learner_.labels_and_posteriors(batch)
@@ -210,6 +208,9 @@ class Aggregator(SavedEstimator):
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()
         texts = voted_texts(X)
+        voting = {name for text in texts for name in text.votes}
+        if voting and voting.isdisjoint(self.functions_):
+            raise UnknownNameError("labelling function", min(voting), self.functions_)
         return [with_short_forms(text) for text in texts] if SHORT_FORMS in self.functions_ else texts
 
     # names

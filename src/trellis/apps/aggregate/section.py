@@ -28,8 +28,7 @@ def votes_page(aggregator: Aggregator, texts: Sequence[VotedText], _: Any) -> Pa
         text("Without a gold label, in expectation under the model."),
         table(("function", "right", "votes", "tokens voted on"), rows),
     )
-    names = list(aggregator.label_names_)
-    posteriors = aggregator.predict_proba(texts)
+    names, posteriors = list(aggregator.label_names_), aggregator.predict_proba(texts)
     doubt = [float((1.0 - p.max(axis=1)).sum()) if 0 < len(p) <= LONGEST else -1.0 for p in posteriors]
     pieces = []
     for n in sorted(range(len(texts)), key=lambda n: (-doubt[n], n))[:SHOWN]:
