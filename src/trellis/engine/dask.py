@@ -205,7 +205,8 @@ class _Pass:
     def _send(self) -> Any:
         while True:
             try:
-                return self._scattered(self.content, broadcast=True)
+                # To these alone: a message to another one that dies, or is just starting again, would never end.
+                return self._scattered(self.content, broadcast=True, workers=sorted(set(self.placed.worker)))
             except Exception as error:
                 self._see_who_died(error)
                 self.placed.spread()
