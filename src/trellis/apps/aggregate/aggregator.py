@@ -187,7 +187,8 @@ class Aggregator(SavedEstimator):
 
     def infer(self, X: Iterable[Any]) -> tuple[list[list[str]], list[FloatArray]]:
         """What :meth:`predict` and :meth:`predict_proba` give, by one inference."""
-        return self._infer(self.model_.encode(self._seen(X)))
+        texts = self._seen(X)
+        return self._infer(self.model_.encode(texts))
 
     def predict(self, X: Iterable[Any]) -> list[list[str]]:
         """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
@@ -199,7 +200,8 @@ class Aggregator(SavedEstimator):
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that get the label they have in ``y``."""
-        return self.learner_.score(self._seen(X), y)
+        texts = self._seen(X)
+        return self.learner_.score(texts, y)
 
     def _infer(self, batch: Batch) -> tuple[list[list[str]], list[FloatArray]]:
         labels, posteriors = self.learner_.labels_and_posteriors(batch)
