@@ -21,8 +21,8 @@ from _panel import weak
 from _panel.common import Options
 
 from trellis import Aggregator
-from trellis.apps.aggregate.majority import majority_vote, span_vote
-from trellis.data.voted import VotedText, bio_labels, kinds_of
+from trellis.apps.aggregate.majority import span_vote
+from trellis.data.voted import VotedText
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold
 from trellis.metrics.fields import score_fields
@@ -57,8 +57,7 @@ class Gold:
         return 100.0 * score_fields(self.labels, found).total.f1
 
     def majority(self) -> float:
-        votes = [vote for text in self.texts for own in text.votes.values() for vote in own if vote]
-        return self.f1(majority_vote(self.texts, bio_labels(kinds_of(votes, {}))))
+        return self.f1(weak.majority(self.texts))
 
     def span_vote(self) -> float:
         return self.f1(span_vote(self.texts))

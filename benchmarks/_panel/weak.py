@@ -16,7 +16,7 @@ from _panel.common import DATA, Options, Score, folder, run
 from trellis.apps.aggregate.majority import majority_vote, span_vote
 from trellis.data.columns import write_columns
 from trellis.data.sentence import Sentence
-from trellis.data.voted import VotedText, bio_labels, kinds_of
+from trellis.data.voted import VotedText, kinds_of
 from trellis.data.voted_files import read_voted
 
 TITLE = "weak labels: span F1"
@@ -76,9 +76,14 @@ def by_command(corpus: Corpus, *settings: str) -> tuple[float]:
     return (corpus.f1(labels),)
 
 
+def majority(texts: Sequence[VotedText]) -> list[list[str]]:
+    """The vote of most functions at each token; of equals, that of the type that comes first."""
+    votes = [vote for text in texts for own in text.votes.values() for vote in own if vote]
+    return majority_vote(texts, ["O", *(mark + kind for kind in kinds_of(votes, {}) for mark in ("B-", "I-"))])
+
+
 def by_majority(corpus: Corpus) -> tuple[float]:
-    votes = [vote for text in corpus.texts for own in text.votes.values() for vote in own if vote]
-    return (corpus.f1(majority_vote(corpus.texts, bio_labels(kinds_of(votes, {})))),)
+    return (corpus.f1(majority(corpus.texts)),)
 
 
 def by_span_vote(corpus: Corpus) -> tuple[float]:

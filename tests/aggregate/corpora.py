@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.voted import VotedText, bio_labels, follows
+from trellis.data.voted import VotedText, follows
 
-LABELS = bio_labels(["DRUG", "PAIN"])
+LABELS = ["O", "B-DRUG", "I-DRUG", "B-PAIN", "I-PAIN"]
 
 
 def drawn(n_texts=300, accuracy=(0.95, 0.85, 0.7), coverage=(0.6, 0.6, 0.6), seed=0):

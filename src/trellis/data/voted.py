@@ -104,11 +104,6 @@ def spans_of_labels(labels: Sequence[str]) -> list[Span]:
     return [(first, last, kind) for kind, first, last in runs(marked)]
 
 
-def bio_labels(types: Iterable[str]) -> list[str]:
-    """``O`` and both labels of every type."""
-    return [OUTSIDE, *(prefix + kind for kind in types for prefix in (BEGINS, GOES_ON))]
-
-
 def follows(labels: Sequence[str]) -> BoolArray:
     """(n_labels + 1, n_labels): whether a label may follow another; the last row is the beginning of a text.
 

@@ -31,7 +31,7 @@ from trellis.data.bio import BEGINS
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.voted import VotedText, follows, is_bio
-from trellis.engine import Engine, Placed
+from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.sequence import Labels, SequenceModel
@@ -45,7 +45,7 @@ VOTERS = "voters"
 
 
 @dataclass(frozen=True)
-class VoteStatistics:
+class VoteStatistics(Additive):
     """Expected counts.
 
     start : (K,);  transition : (K, K);  emission : (n_functions, n_votes, K) of votes with labels
@@ -54,14 +54,6 @@ class VoteStatistics:
     start: FloatArray
     transition: FloatArray
     emission: FloatArray
-
-    def __add__(self, other: VoteStatistics) -> VoteStatistics:
-        return VoteStatistics(
-            self.start + other.start, self.transition + other.transition, self.emission + other.emission
-        )
-
-    def __mul__(self, factor: float) -> VoteStatistics:
-        return VoteStatistics(self.start * factor, self.transition * factor, self.emission * factor)
 
 
 class _Names(TypedDict):
@@ -137,10 +129,8 @@ class VoteHMM(SequenceModel):
         self.votes_ = Vocabulary([ABSTAIN, *self.meanings], kind="vote")
         if not self.functions:
             raise DataError("there is no labelling function: give at least one")
-        twice = [name for name, n in Counter(self.functions).items() if n > 1]
-        taken = [name for name in self.functions if name in ("word", VOTERS, "")]
-        if twice or taken:
-            name = (twice or taken)[0]
+        name, n = Counter(("word", VOTERS, "", *self.functions)).most_common(1)[0]
+        if n > 1:
             raise DataError(f"a labelling function cannot be called {name!r}: that name is taken. Give it another one")
         self.allows_: BoolArray = np.ones((len(self.votes_), len(self.label_names_)), np.bool_)
         for code, names in enumerate(self.meanings.values(), 1):
@@ -151,21 +141,16 @@ class VoteHMM(SequenceModel):
         self._follows = follows(self.label_names_.names)
 
     def _codes(self, texts: Sequence[VotedText], function: str) -> NDArray[np.int32]:
-        number = {name: code for code, name in enumerate(self.votes_.names)}
+        number: dict[str | None, int] = {None: 0, **{name: code for code, name in enumerate(self.votes_.names)}}
         codes: list[int] = []
         for text in texts:
-            own = text.votes.get(function)
-            if own is None:
-                codes.extend([0] * len(text))
-                continue
-            for vote in own:
-                if vote is not None and vote not in number:
-                    made = UnknownNameError("label", vote, self.meanings, path=text.path, line=text.line)
-                    made.add_note(
-                        f"(it is a vote of function {function!r}; declare it by labels, or as a coarse label)"
-                    )
-                    raise made
-                codes.append(0 if vote is None else number[vote])
+            own = text.votes.get(function, (None,) * len(text))
+            unknown = next((vote for vote in own if vote not in number), None)
+            if unknown is not None:
+                made = UnknownNameError("label", unknown, self.meanings, path=text.path, line=text.line)
+                made.add_note(f"(it is a vote of function {function!r}; declare it by labels, or as a coarse label)")
+                raise made
+            codes += [number[vote] for vote in own]
         return np.array(codes, dtype=np.int32)
 
     # the four verbs
@@ -201,25 +186,19 @@ class VoteHMM(SequenceModel):
         self, statistics: VoteStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None
     ) -> None:
         """M-step: the modes of all tables."""
-        start = statistics.start[:, None]
         after = np.ascontiguousarray((statistics.transition + self.pseudo_transitions_).T)
         may_start, may_follow = self._follows[-1][:, None], np.ascontiguousarray(self._follows[:-1].T)
-        self.start_ = dirichlet.mode(start, self.prior, may_start)[:, 0]
+        self.start_ = dirichlet.mode(statistics.start[:, None], self.prior, may_start)[:, 0]
         self.transition_ = np.ascontiguousarray(dirichlet.mode(after, self.prior, may_follow).T)
         votes = self.weight_[:, None, None] * statistics.emission + self.pseudo_counts_
-        self.emission_ = self._emission(votes)
-
-    def _emission(self, counts: FloatArray) -> FloatArray:
-        """The mode over votes of (n_functions, n_votes, K) counts."""
-        table = np.ascontiguousarray(np.moveaxis(counts, 1, 0)).reshape(len(self.votes_), -1)
-        found = dirichlet.mode(table, self.prior).reshape(len(self.votes_), len(self.functions), -1)
-        return np.ascontiguousarray(np.moveaxis(found, 0, 1))
+        by_vote = np.ascontiguousarray(np.moveaxis(votes, 1, 0))
+        mode = dirichlet.mode(by_vote.reshape(len(by_vote), -1), self.prior).reshape(by_vote.shape)
+        self.emission_ = np.ascontiguousarray(np.moveaxis(mode, 0, 1))
 
     def uniform(self, batch: Batch) -> Chain:
         """Scores under which all valid label sequences are equally likely."""
         k = len(self.label_names_)
-        with np.errstate(divide="ignore"):
-            may = np.log(self._follows.astype(np.float64))
+        may = np.where(self._follows, 0.0, -np.inf)
         tables = ChainTables.of(np.zeros((1, k)), may[:-1], may[-1])
         index = np.zeros(batch.n_slots, np.int64)
         return Chain.over(tables, batch.offsets, node_index=index, first=batch.first)
@@ -282,10 +261,7 @@ class VoteHMM(SequenceModel):
         if np.any(tables["transition"][~self._follows[:-1]]) or np.any(tables["start"][~self._follows[-1]]):
             raise DataError("transition or start gives probability to an I- label that continues nothing")
         for name, axis in (("start", 0), ("transition", 1), ("emission", 1)):
-            sums = tables[name].sum(axis=axis)
-            wrong = np.abs(sums - 1.0) > 1e-6
-            if np.any(wrong):
-                raise DataError(f"{name} must sum to 1 (got {np.atleast_1d(sums)[np.atleast_1d(wrong)][0]:.6g})")
+            dirichlet.check_sums(name, np.moveaxis(tables[name], axis, 0))
         for name, table in tables.items():
             setattr(self, f"{name}_", table)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json as _json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,8 +106,9 @@ def aggregate(
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     untrained = Aggregator(
-        _listed(labels), coarse=_coarse(coarse or []), short_forms=not no_short_forms, rules_path=rules or "rules",
-        rules=None if rules is None else text_of(rules), verbose=not quiet, **settings,
+        None if labels is None else _labels(labels), coarse=dict(map(_coarse, coarse or ())),
+        short_forms=not no_short_forms, rules=None if rules is None else text_of(rules), rules_path=rules or "rules",
+        verbose=not quiet, **settings,
     )  # fmt: skip
     untrained.check_settings()
     with Progress("reading", None, not quiet) as progress:
@@ -134,24 +135,22 @@ def aggregate(
         _tell_accuracies(made, accuracies, json)
 
 
-def _listed(names: str | None) -> list[str] | None:
-    if names is None:
-        return None
+def _listed(names: str, message: str) -> list[str]:
+    """Names between commas; ``message`` if one is empty."""
     parts = [part.strip() for part in names.split(",")]
     if not all(parts):
-        raise DataError(f"--labels takes names with commas between them, `A,B`, but got {names!r}")
+        raise DataError(message)
     return parts
 
 
-def _coarse(given: Sequence[str]) -> dict[str, list[str]]:
-    found = {}
-    for one in given:
-        name, equals, parts = one.partition("=")
-        own = _listed(parts) if equals and name.strip() and parts else None
-        if own is None:
-            raise DataError(f"--coarse takes a name and what it may mean, `NAME=A,B`, but got {one!r}")
-        found[name.strip()] = own
-    return found
+def _labels(given: str) -> list[str]:
+    return _listed(given, f"--labels takes names with commas between them, `A,B`, but got {given!r}")
+
+
+def _coarse(given: str) -> tuple[str, list[str]]:
+    name, _, parts = given.partition("=")
+    message = f"--coarse takes a name and what it may mean, `NAME=A,B`, but got {given!r}"
+    return _listed(name, message)[0], _listed(parts, message)
 
 
 def _write(
@@ -162,22 +161,18 @@ def _write(
     from trellis.data.sentence import Sentence
 
     number = {name: k for k, name in enumerate(names)}
-
-    def sure() -> Iterator[tuple[VotedText, Sequence[str], list[float]]]:
-        for text, own, node in found:
-            yield text, own, [round(float(node[t, number[label]]), 6) for t, label in enumerate(own)]
-
-    if json:
-        with writing(output) as out:
-            for text, own, share in sure():
-                record = {"tokens": text.tokens, "labels": own, "probability": share}
-                out.write(_json.dumps(record, ensure_ascii=False) + "\n")
-        return
     rows = (
-        Sentence(text.tokens, tuple(own), {"probability": tuple(f"{p:.4f}" for p in share)})
-        for text, own, share in sure()
+        (text.tokens, own, [round(float(node[t, number[label]]), 6) for t, label in enumerate(own)])
+        for text, own, node in found
     )
-    write_columns(output, rows, columns={"probability": 2}, keep_empty=True)
+    if not json:
+        lines = (Sentence(words, tuple(own), {"probability": tuple(f"{p:.4f}" for p in q)}) for words, own, q in rows)
+        write_columns(output, lines, columns={"probability": 2}, keep_empty=True)
+        return
+    with writing(output) as out:
+        for record in rows:
+            line = dict(zip(("tokens", "labels", "probability"), record, strict=True))
+            out.write(_json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _tell_accuracies(made: Aggregator, path: str | None, json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trellis.data.voted import OUTSIDE, Span, VotedText, spans_of_labels, votes_of_spans
+from trellis.data.voted import OUTSIDE, VotedText, spans_of_labels, votes_of_spans
 
 
 def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
@@ -32,9 +32,8 @@ def span_vote(texts: Sequence[VotedText]) -> list[list[str]]:
     """
     found = []
     for text in texts:
-        votes: Counter[Span] = Counter()
-        for own in text.votes.values():
-            votes.update(spans_of_labels([vote or OUTSIDE for vote in own]))
+        given = ([vote or OUTSIDE for vote in own] for own in text.votes.values())
+        votes = Counter(span for own in given for span in spans_of_labels(own))
         best = sorted(votes, key=lambda span: (-votes[span], span[0] - span[1], span))
         found.append([vote or OUTSIDE for vote in votes_of_spans(len(text), best)])
     return found

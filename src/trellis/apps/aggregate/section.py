@@ -29,11 +29,9 @@ def votes_page(aggregator: Aggregator, texts: Sequence[VotedText], _: Any) -> Pa
         table(("function", "right", "votes", "tokens voted on"), rows),
     )
     names, posteriors = list(aggregator.label_names_), aggregator.predict_proba(texts)
-    doubt = [float((1.0 - p.max(axis=1)).sum()) if 0 < len(p) <= LONGEST else -1.0 for p in posteriors]
+    short = (n for n, p in enumerate(posteriors) if 0 < len(p) <= LONGEST)
     pieces = []
-    for n in sorted(range(len(texts)), key=lambda n: (-doubt[n], n))[:SHOWN]:
-        if doubt[n] < 0:
-            break
+    for n in sorted(short, key=lambda n: -float((1.0 - posteriors[n].max(axis=1)).sum()))[:SHOWN]:
         used = [k for k in range(len(names)) if posteriors[n][:, k].max() > 0.05]
         pieces.append(
             heat([names[k] for k in used], list(texts[n].tokens), np.asarray(posteriors[n])[:, used].T, "labels")
