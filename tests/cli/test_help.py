@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from tests.cli.tree import COMMANDS, FORMER, flags
+from tests.cli.tree import COMMANDS, FORMER, SERVERS, flags
 from tests.hostile.command import run
 from trellis.cli.options import PANELS
 
@@ -25,7 +25,7 @@ def help_of(monkeypatch, capfd):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *COMMANDS, *SERVERS])
 def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
     shown = help_of(*command.split())
     assert "…" not in shown
@@ -35,7 +35,7 @@ def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *SERVERS])
 def test_options_stand_in_panels_the_common_path_first(command, help_of):
     shown = help_of(*command.split())
     panels = re.findall(r"╭─ (.*?) ─", shown)
@@ -53,7 +53,7 @@ def test_options_stand_in_panels_the_common_path_first(command, help_of):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *SERVERS])
 def test_the_help_gives_a_command_to_copy(command, help_of):
     assert f"trellis {command} " in help_of(*command.split()).partition("╭")[0].replace("Usage: trellis", "")
 
@@ -61,7 +61,7 @@ def test_the_help_gives_a_command_to_copy(command, help_of):
 def test_former_names_work_the_same_and_are_not_listed(help_of):
     assert set(FORMER) == {"check", "train", "predict", "explain", "errors", "tokens", "propose"}
     listed = re.findall(r"^│ ([\w-]+)", help_of().partition("Commands ─")[2], re.MULTILINE)
-    assert set(listed) == {name.split()[0] for name in COMMANDS}
+    assert set(listed) == {name.split()[0] for name in (*COMMANDS, *SERVERS)}
     for name, command in FORMER.items():
         own, former = (
             [(p.name, p.opts, p.default) for p in one.params] for one in (COMMANDS[f"extract {name}"], command)

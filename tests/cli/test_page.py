@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.tree import COMMANDS, TRAIN, flags
+from tests.cli.tree import COMMANDS, SERVERS, TRAIN, flags
 from trellis.cli.habits import pieces
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-ALL = {name: flags(name) for name in COMMANDS}
+ALL = {name: flags(name) for name in (*COMMANDS, *SERVERS)}
 TREES = {"parse predict", "induce-trees", "transfer"}
 NAMES = sorted({flag for own in ALL.values() for flag in own})
 
@@ -33,7 +33,7 @@ def test_the_generated_reference_has_every_command_and_option_with_a_meaning(mon
 
 
 def test_the_page_names_every_command():
-    for command in COMMANDS:
+    for command in ALL:
         assert f"trellis {command.split()[0]}" in PAGE
 
 
@@ -108,7 +108,7 @@ def command_lines():
     """Every command of the docs, where it stands, as a list of words."""
     for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for line in path.read_text(encoding="utf-8").splitlines():
-            for found in re.findall(rf"trellis +((?:{'|'.join(COMMANDS)}) +[^`#]*)", line):
+            for found in re.findall(rf"trellis +((?:{'|'.join(ALL)}) +[^`#]*)", line):
                 if line.startswith(("    ", "trellis")) or f"`trellis {found}`" in line:
                     cut = re.split(r" [|>] ", found)[0].replace("...", "")
                     yield path.name, shlex.split(cut)

@@ -8,11 +8,12 @@ import typer
 
 from trellis.cli.app import app
 
-COMMANDS, FORMER = {}, {}
-"""Name -> command; the former names of some, which are not listed."""
+COMMANDS, SERVERS, FORMER = {}, {}, {}
+"""Name -> command; those that serve until they are stopped; the former names of some, which are not listed."""
+SERVE = ("serve", "studio")
 for _name, _command in typer.main.get_command(app).commands.items():
     for _inner, _own in getattr(_command, "commands", {"": _command}).items():
-        (FORMER if _own.hidden else COMMANDS)[f"{_name} {_inner}".strip()] = _own.whole()
+        (FORMER if _own.hidden else SERVERS if _name in SERVE else COMMANDS)[f"{_name} {_inner}".strip()] = _own.whole()
 TRAIN = ("align", "induce", "induce-trees", "transfer", "aggregate", *(c for c in COMMANDS if c.split()[-1] == "train"))
 
 
@@ -29,7 +30,7 @@ class Flag:
 def flags(command):
     """Long name -> flag, of a command; ``--help`` is left out."""
     found = {}
-    for parameter in COMMANDS[command].params:
+    for parameter in (COMMANDS.get(command) or SERVERS[command]).params:
         if parameter.param_type_name != "option":
             continue
         names = tuple(sorted(parameter.opts, key=len, reverse=True))

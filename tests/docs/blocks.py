@@ -58,5 +58,5 @@ def commands_of(block):
                 made[-1][1].append(line)
         return [(command, output or None) for command, output in made]
     if block.language in ("", "sh", "bash", "text"):
-        return [(line, None) for line in block.lines if re.match(r"(trellis|cd|sed|head|cat) ", line)]
+        return [(line, None) for line in block.lines if re.match(r"(trellis|cd|sed|head|cat|curl) ", line)]
     return []

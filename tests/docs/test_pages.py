@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,9 @@ BLOCKS = {name: blocks_of(path.read_text(encoding="utf-8")) for name, path in PA
 WITH_PYTHON = [name for name, blocks in BLOCKS.items() if any(b.language == "python" for b in blocks)]
 WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) for b in blocks)]
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
+
+SERVERS = (["trellis", "serve"], ["trellis", "studio"])
+NO_BROWSER = {"serve": [], "studio": ["--no-browser"]}
 
 
 @pytest.mark.slow
@@ -69,7 +73,7 @@ def _value(line, statement):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_COMMANDS)
-def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monkeypatch, capfd):
+def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monkeypatch, capfd, servers):
     furnish(name, tmp_path)
     given = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     for block in BLOCKS[name]:
@@ -79,6 +83,13 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monk
             if words[0] == "cd":
                 monkeypatch.chdir(words[1])
                 continue
+            if words[:2] in SERVERS:
+                servers.start(words[1:], shown)
+                continue
+            if words[0] == "curl" and shutil.which("curl") is None:
+                continue
+            command = servers.where_they_are(command)
+            words = servers.where_they_are(words)
             _make_room(words)
             found = _output(words, command, capfd, monkeypatch)
             for path, content in given.items():  # what the reader has stays: labels are in few.tsv now, say
@@ -86,6 +97,48 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monk
                     path.write_bytes(content)
             if shown is not None:
                 _compare(shown, found, f"{name}: {command}")
+
+
+class Servers:
+    """Servers that a page starts, each on a port that is free in place of the one that the page shows."""
+
+    def __init__(self):
+        self.started, self.ports = [], {}
+
+    def start(self, words, shown):
+        """Start one; what it says first is what the page shows."""
+        kept = [word for word in words if word != "&"]
+        command = [sys.executable, "-m", "trellis", *kept, "--port", "0", *NO_BROWSER[kept[0]]]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        said = process.stderr.readline()
+        found = re.search(r":(\d+)", said)
+        assert found, said + process.stderr.read()
+        if shown is not None:
+            port = re.search(r":(\d+)", shown[0])[1]
+            self.ports[port] = found[1]
+            _compare(
+                [re.sub(r"token=\w+", "token=", shown[0])],
+                re.sub(r"token=\w+", "token=", said.replace(found[1], port)),
+                words,
+            )
+
+    def where_they_are(self, text):
+        if isinstance(text, list):
+            return [self.where_they_are(word) for word in text]
+        for port, real in self.ports.items():
+            text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{real}")
+        return text
+
+
+@pytest.fixture
+def servers():
+    found = Servers()
+    yield found
+    for process in found.started:
+        process.terminate()
+        process.wait(20)
+        process.stderr.close()
 
 
 def _make_room(words):
@@ -115,9 +168,12 @@ def _output(words, command, capfd, monkeypatch):
 
 
 def _compare(shown, found, where):
-    """Line by line, ``...`` standing for any number of lines; another machine may round the last digit otherwise."""
+    """Line by line; ``...`` stands for any number of lines, or for the rest of one.
+
+    Another machine may round the last digit otherwise.
+    """
     pattern = "".join(
-        "(?:.*\n)*?" if line.strip() == "..." else DECIMAL.sub(ANY_DECIMAL, re.escape(line.rstrip())) + r"[ \t]*\n"
+        "(?:.*\n)*?" if line.strip() == "..." else DECIMAL.sub(ANY_DECIMAL, _beginning(line.rstrip())) + r"[ \t]*\n"
         for line in _trimmed(shown)
     )
     match = re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in _trimmed(found.splitlines())))
@@ -125,6 +181,10 @@ def _compare(shown, found, where):
     said = re.findall(r"\d+\.\d+", "\n".join(line for line in shown if line.strip() != "..."))
     for one, other in zip(said, match.groups(), strict=True):
         assert abs(float(one) - float(other)) <= 1.01 * 10.0 ** -len(one.split(".")[1]), f"{where} prints\n{found}"
+
+
+def _beginning(line):
+    return re.escape(line.removesuffix("...")) + (".*" if line.endswith("...") else "")
 
 
 def _trimmed(lines):

@@ -276,10 +276,11 @@ def write_related(path: FilePath, texts: Iterable[RelatedText], *, columns: bool
         columns = os.fspath(path).lower().endswith((".txt", ".tsv", ".conll"))
     with writing(path) as out:
         for number, text in enumerate(texts):
-            out.write(_as_columns(text, number) if columns else json.dumps(_record(text), ensure_ascii=False) + "\n")
+            out.write(_as_columns(text, number) if columns else json.dumps(record_of(text), ensure_ascii=False) + "\n")
 
 
-def _record(text: RelatedText) -> dict[str, Any]:
+def record_of(text: RelatedText) -> dict[str, Any]:
+    """The JSON object of a sentence, the inverse of :func:`related_of`."""
     record: dict[str, Any] = {"tokens": text.tokens}
     if text.tags is not None:
         record["tags"] = text.tags

@@ -113,6 +113,11 @@ def no_tokens(text: str, path: str | None, line: int | None) -> Text:
     return Text(Sentence((), path=path, line=line), text, ())
 
 
+def emptied(text: Text) -> Text:
+    """The text without its tokens."""
+    return no_tokens(text.text, text.sentence.path, text.sentence.line)
+
+
 def _any_raw(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | DataError]:
     for number, line in lines_or_errors(path):
         yield line if isinstance(line, DataError) else tokeniser.cut(line, path=shown(path), line=number)
@@ -210,14 +215,25 @@ def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Text:
     record = parse_json(line, name, number)
     if not isinstance(record, dict):
         raise DataError("expected a JSON object on each line", path=name, line=number)
-    text = _of_record(record, name, number, tokeniser)
+    return text_of_json(record, tokeniser, path=name, line=number)
+
+
+def text_of_json(
+    record: dict[str, Any], tokeniser: Tokeniser = WORDS, *, path: str | None = None, line: int | None = None
+) -> Text:
+    """The text of a JSON object with "text" and perhaps "fields", or with "tokens" and perhaps "labels".
+
+    >>> text_of_json({"text": "Ann Lee 1999"}).sentence.words
+    ('Ann', 'Lee', '1999')
+    """
+    text = _of_record(record, path, line, tokeniser)
     for string in (text.text, *text.sentence.words):
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
-            raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=name, line=number)
+            raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=path, line=line)
     return text
 
 
-def _of_record(record: dict[str, Any], name: str, line: int, tokeniser: Tokeniser) -> Text:
+def _of_record(record: dict[str, Any], name: str | None, line: int | None, tokeniser: Tokeniser) -> Text:
     if "tokens" in record:
         tokens, labels = record["tokens"], record.get("labels")
         if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
@@ -248,7 +264,7 @@ def _placed(sentence: Sentence, text: str) -> Text:
     return Text(sentence, text, tuple(spans))
 
 
-def _labels(cut: Text, fields: Any, name: str, line: int) -> tuple[str | None, ...]:
+def _labels(cut: Text, fields: Any, name: str | None, line: int | None) -> tuple[str | None, ...]:
     """A label for every token inside a field, with B- where one begins beside its like; None outside."""
     labels: list[str | None] = [None] * len(cut)
     try:

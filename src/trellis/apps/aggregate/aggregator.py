@@ -302,6 +302,14 @@ def voted_texts(X: Iterable[Any]) -> list[VotedText]:
     return [begun(x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
 
 
+def labelled_record(
+    tokens: Sequence[str], labels: Sequence[str], probabilities: FloatArray, number: Mapping[str, int]
+) -> dict[str, Any]:
+    """The JSON object of a text: its labels with their probabilities; number : of each label among the columns."""
+    share = [round(float(probabilities[t, number[label]]), 6) for t, label in enumerate(labels)]
+    return {"tokens": tokens, "labels": labels, "probability": share}
+
+
 def _accuracies(model: VoteHMM, batch: Batch, probabilities: Sequence[FloatArray]) -> dict[str, FunctionAccuracy]:
     """Expected share of right votes of every function."""
     node = np.concatenate(probabilities)

@@ -156,23 +156,25 @@ def _coarse(given: str) -> tuple[str, list[str]]:
 def _write(
     output: str, found: Iterable[tuple[VotedText, Sequence[str], FloatArray]], names: Sequence[str], json: bool
 ) -> None:  # fmt: skip
+    from trellis.apps.aggregate.aggregator import labelled_record
     from trellis.data.columns import write_columns
     from trellis.data.files import writing
     from trellis.data.sentence import Sentence
 
     number = {name: k for k, name in enumerate(names)}
-    rows = (
-        (text.tokens, own, [round(float(node[t, number[label]]), 6) for t, label in enumerate(own)])
-        for text, own, node in found
-    )
+    records = (labelled_record(text.tokens, own, node, number) for text, own, node in found)
     if not json:
-        lines = (Sentence(words, tuple(own), {"probability": tuple(f"{p:.4f}" for p in q)}) for words, own, q in rows)
-        write_columns(output, lines, columns={"probability": 2}, keep_empty=True)
+        rows = (
+            Sentence(
+                one["tokens"], tuple(one["labels"]), {"probability": tuple(f"{p:.4f}" for p in one["probability"])}
+            )
+            for one in records
+        )
+        write_columns(output, rows, columns={"probability": 2}, keep_empty=True)
         return
     with writing(output) as out:
-        for record in rows:
-            line = dict(zip(("tokens", "labels", "probability"), record, strict=True))
-            out.write(_json.dumps(line, ensure_ascii=False) + "\n")
+        for record in records:
+            out.write(_json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _tell_accuracies(made: Aggregator, path: str | None, json: bool) -> None:

@@ -241,11 +241,9 @@ def _lines(
         shares = [f"{p:.4g}" for p in row.scores] if scores else []
         words = None if pair is None else [[pair[0][i], pair[1][j]] for i, j in row]
         if json:
-            record: dict[str, Any] = {"links": row.pairs.tolist()}
+            record = row.record(scores=scores)
             if words is not None:
-                record["words"] = words
-            if scores:
-                record["scores"] = [float(p) for p in shares]
+                record = {"links": record.pop("links"), "words": words, **record}
             yield dumps(record, ensure_ascii=False)
         elif words is not None:
             yield " ".join(":".join([*two, *shares[n : n + 1]]) for n, two in enumerate(words))

@@ -59,6 +59,13 @@ class Links:
             )
         return " ".join([f"{i}-{j}" for i, j in self.pairs.tolist()])
 
+    def record(self, *, scores: bool = False) -> dict[str, Any]:
+        """The JSON object of the links, with the same digits of the scores."""
+        own: dict[str, Any] = {"links": self.pairs.tolist()}
+        if scores:
+            own["scores"] = [float(f"{p:.4g}") for p in self.scores]
+        return own
+
 
 @dataclass(frozen=True)
 class Decoding:

@@ -30,7 +30,7 @@ from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
-    from trellis.apps.match.matcher import Match, Matcher
+    from trellis.apps.match.matcher import Matcher
     from trellis.data.pair_files import PairLine
 
 WORDS_OF_NAMES = 3
@@ -68,7 +68,7 @@ def train(
 
     `trellis match train pairs.tsv --kind names --save m.trellis`
     """
-    from trellis.apps.match.matcher import Matcher
+    from trellis.apps.match.matcher import Matcher, longest_of
     from trellis.apps.parse.parser import Parser
     from trellis.apps.parse.tagger import Tagger
     from trellis.data.pair_files import read_pairs
@@ -82,8 +82,8 @@ def train(
         verbose=not quiet, **settings,
     )  # fmt: skip
     made.check_settings()
-    given = read_pairs(pairs, longest=_longest(made.kind))
-    held = None if dev is None else _answered(dev, read_pairs(dev, longest=_longest(made.kind)))
+    given = read_pairs(pairs, longest=longest_of(made.kind))
+    held = None if dev is None else _answered(dev, read_pairs(dev, longest=longest_of(made.kind)))
     answers = None if given[0].answer is None else _answered(pairs, given)[1]
     made.fit([(one.left, one.right) for one in given], answers)
     made.save(save)
@@ -117,14 +117,14 @@ def predict(
 
     `trellis match predict pairs.tsv --model m.trellis`
     """
-    from trellis.apps.match.matcher import Matcher
+    from trellis.apps.match.matcher import Matcher, longest_of
     from trellis.data.files import writing
     from trellis.data.pair_files import pairs_or_errors
 
     check_files({"pairs": pairs, "--model": model}, {"--output": output})
     made = Matcher.load(model, n_jobs=jobs(threads))
     seen = Seen()
-    read = seen.passing(warning_if_empty(pairs, pairs_or_errors(pairs, longest=_longest(made.kind))))
+    read = seen.passing(warning_if_empty(pairs, pairs_or_errors(pairs, longest=longest_of(made.kind))))
     rows = _matched(made, read, seen) if rank is None else _ranked(made, read, rank)
     as_json = wants_json(output, json)
     with writing(output) as out:
@@ -160,13 +160,6 @@ class Seen:
             raise first
 
 
-def _longest(kind: str) -> int:
-    """Characters of a text at most."""
-    from trellis.models.matching import string_pairs
-
-    return string_pairs.MOST if kind == "names" else 10_000
-
-
 def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], list[int]]:
     """Pairs and answers of a file that has both kinds."""
     answers = [one.answer for one in given if one.answer is not None]
@@ -200,7 +193,7 @@ def _matched(made: Matcher, read: Iterable[PairLine | DataError], seen: Seen) ->
             if one.answer is not None:
                 seen.answers += 1
                 seen.right += own.is_match == (one.answer > 0)
-            yield _record(one.left, one.right, own)
+            yield own.record(one.left, one.right)
 
 
 def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> Iterator[dict[str, Any]]:
@@ -223,14 +216,7 @@ def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> I
     for a, row in zip(left, table, strict=True):
         best = [right[j] for j in np.argsort(-row, kind="stable")[:rank].tolist()]
         for place, (b, found) in enumerate(zip(best, made.match([(a, b) for b in best]), strict=True), start=1):
-            yield {"rank": place, **_record(a, b, found)}
-
-
-def _record(left: str, right: str, found: Match) -> dict[str, Any]:
-    return {
-        "left": left, "right": right, "match": found.is_match, "score": round(found.score, 6),
-        "alignment": found.alignment, "worth": [round(worth, 6) for worth in found.worth],
-    }  # fmt: skip
+            yield {"rank": place, **found.record(a, b)}
 
 
 def _line(row: dict[str, Any]) -> str:

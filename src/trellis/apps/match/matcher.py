@@ -36,7 +36,7 @@ from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
 from trellis.models.estimator import generator
-from trellis.models.matching import GraphPairs, StringPairs
+from trellis.models.matching import GraphPairs, StringPairs, string_pairs
 from trellis.models.matching.pair_model import Pair, check_pairs
 from trellis.models.matching.word_pairs import SentenceGraph, split_word
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
@@ -69,6 +69,18 @@ class Match:
     score: float
     alignment: list[Pair]
     worth: list[float]
+
+    def record(self, left: str, right: str) -> dict[str, Any]:
+        """The JSON object of the answer for this pair."""
+        return {
+            "left": left, "right": right, "match": self.is_match, "score": round(self.score, 6),
+            "alignment": self.alignment, "worth": [round(worth, 6) for worth in self.worth],
+        }  # fmt: skip
+
+
+def longest_of(kind: str) -> int:
+    """Characters of a text at most."""
+    return string_pairs.MOST if kind == "names" else 10_000
 
 
 class _Names(TypedDict, total=False):

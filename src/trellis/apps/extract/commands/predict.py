@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,9 +133,8 @@ def _extracted(
     extractor: Extractor, given: Iterable[Text | DataError], kind: str, constrained: bool, told: Told
 ) -> Iterator[Extracted]:
     """Results of the texts, a run of which is held at a time."""
-    from trellis.apps.extract.confidence import field_probabilities
-    from trellis.apps.extract.relaxed import predict_relaxed
-    from trellis.data.text_files import Extracted, no_tokens, unwritable
+    from trellis.apps.extract.results import extracted
+    from trellis.data.text_files import emptied, no_tokens, unwritable
     from trellis.engine import chunks
 
     for chunk in chunks(given, extractor.n_jobs, lambda one: 0 if isinstance(one, DataError) else len(one)):
@@ -146,28 +145,17 @@ def _extracted(
             reason = str(one) if isinstance(one, DataError) else unwritable(text, kind)
             if reason is not None:
                 odd[len(texts)] = reason
-            texts.append(text if reason is None else _emptied(text))
+            texts.append(text if reason is None else emptied(text))
         told.tokens.look_at(texts)
-        found = predict_relaxed(extractor, texts, constrained=constrained)
+        found = extracted(extractor, texts, constrained=constrained, probabilities=kind != "columns")
         for number, reason in found.lost.items():
             odd[number] = _place(texts[number], told.n_texts + number) + reason
-            texts[number] = _emptied(texts[number])
-        relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
-        sure: dict[int, list[float]] = {}
-        if kind != "columns":
-            fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
-            some = [texts[number] for number in fine], [found.labels[number] for number in fine]
-            sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=constrained), strict=True))
-        for number, text in enumerate(texts):
-            remarks: dict[str, Any] = {"odd": odd[number]} if number in odd else {}
-            if number in relaxed:
-                remarks = {"relaxed": list(relaxed[number])}
-            yield Extracted(text, found.labels[number], remarks, sure.get(number))
-        why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
+        for number, result in enumerate(found.results):
+            yield replace(result, remarks={"odd": odd[number]}) if number in odd else result
         for number in sorted(odd):
             told.odd.add(odd[number])
-        for number in sorted(why):
-            told.relaxed.add(_place(texts[number], told.n_texts + number) + why[number])
+        for number in sorted(found.relaxed):
+            told.relaxed.add(_place(texts[number], told.n_texts + number) + found.relaxed[number])
         told.n_texts += len(texts)
 
 
@@ -182,12 +170,6 @@ def _kind(output: str, format: FieldFormat, json: bool) -> str:
     if output == "-":
         return "view" if sys.stdout.isatty() else "columns"
     return "view" if kind_of(output) == "text" else "columns"
-
-
-def _emptied(text: Text) -> Text:
-    from trellis.data.text_files import no_tokens
-
-    return no_tokens(text.text, text.sentence.path, text.sentence.line)
 
 
 def _place(text: Text, number: int) -> str:

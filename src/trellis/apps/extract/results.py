@@ -1,0 +1,48 @@
+"""Results of a trained extractor: texts with their labels, the probabilities of their fields, and what was odd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trellis.apps.extract.confidence import field_probabilities
+from trellis.apps.extract.extractor import Extractor
+from trellis.apps.extract.relaxed import predict_relaxed
+from trellis.data.text_files import Extracted, emptied
+from trellis.data.tokens import Text
+
+
+@dataclass(frozen=True)
+class Results:
+    """One result for every text.
+
+    relaxed : number of a text -> which rules were relaxed, in words
+    lost : number of a text -> why it has no output; its result is empty
+    """
+
+    results: list[Extracted]
+    relaxed: dict[int, str] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+
+
+def extracted(
+    extractor: Extractor, texts: Sequence[Text], *, constrained: bool = True, probabilities: bool = True
+) -> Results:
+    """Labels of texts with the probabilities of their fields; a text whose rules had to be relaxed has none."""
+    found = predict_relaxed(extractor, texts, constrained=constrained)
+    texts = [emptied(text) if number in found.lost else text for number, text in enumerate(texts)]
+    relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}
+    sure: dict[int, list[float]] = {}
+    if probabilities:
+        fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
+        some = [texts[number] for number in fine], [found.labels[number] for number in fine]
+        sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=constrained), strict=True))
+    results = []
+    for number, text in enumerate(texts):
+        remarks: dict[str, Any] = {"odd": found.lost[number]} if number in found.lost else {}
+        if number in relaxed:
+            remarks = {"relaxed": list(relaxed[number])}
+        results.append(Extracted(text, found.labels[number], remarks, sure.get(number)))
+    why = {**{number: ", ".join(map(repr, names)) for number, names in found.broken.items()}, **found.unruled}
+    return Results(results, why, found.lost)
