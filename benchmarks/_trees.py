@@ -8,7 +8,7 @@ from pathlib import Path
 from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import TREE, read_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,12 +21,12 @@ def data(*parts: str) -> Path:
     return folder.joinpath(*parts)
 
 
-def treebank(name: str) -> list[Sentence]:
+def treebank(name: str) -> list[Document]:
     """The sentences of trees/NAME.conllu, with tags, heads and relations."""
     return list(read_conllu(data("trees", f"{name}.conllu"), columns=TREE))
 
 
-def plain(sentences: list[Sentence], longest: int | None = None) -> tuple[list, list]:
+def plain(sentences: list[Document], longest: int | None = None) -> tuple[list, list]:
     """Tagged words and heads without punctuation, of sentences up to a length."""
     text, heads = [], []
     for sentence, words in zip(sentences, tagged(sentences), strict=True):

@@ -31,8 +31,8 @@ from trellis.apps.extract.explain import trained_utility
 from trellis.apps.extract.extractor import Extractor
 from trellis.apps.extract.features import TokenFeatures, boundary_features
 from trellis.data.corpus import corpus_of
+from trellis.data.document import Document, fields_of
 from trellis.data.text_files import read_labelled, read_texts
-from trellis.data.tokens import Text, fields_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of
 from trellis.metrics.calibration import calibration
@@ -81,17 +81,17 @@ class Citations:
         self.train, self.dev, self.test = (read_labelled(folder / f"{part}.tsv") for part in ("train", "dev", "test"))
         self.unlabelled = read_texts(folder / "unlabelled.tsv")
 
-    def draw(self, n: int, number: int) -> list[Text]:
+    def draw(self, n: int, number: int) -> list[Document]:
         if n >= len(self.train):
             return self.train
         rng = np.random.default_rng([n, number])
         return [self.train[i] for i in rng.choice(len(self.train), n, replace=False)]
 
-    def draws(self, n: int, most: int) -> list[list[Text]]:
+    def draws(self, n: int, most: int) -> list[list[Document]]:
         return [self.draw(n, number) for number in range(1 if n >= len(self.train) else most)]
 
 
-def accuracy(data: Citations, few: list[Text], settings: dict[str, Any], constrained: bool) -> float:
+def accuracy(data: Citations, few: list[Document], settings: dict[str, Any], constrained: bool) -> float:
     if settings["method"] != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
@@ -139,7 +139,7 @@ def sureness(data: Citations, sizes: list[int]) -> None:
         labels = made.predict(data.dev)
         sure = [p for own in field_probabilities(made, data.dev, labels) for p in own]
         pairs = zip(data.dev, labels, strict=True)
-        right = [f in fields_of(t, t.sentence.labels) for t, found in pairs for f in fields_of(t, found)]
+        right = [f in fields_of(t, t.labels) for t, found in pairs for f in fields_of(t, found)]
         found = calibration(sure, right)
         bins = "  ".join(f"{one.n} at {one.probability:.2f} ({one.right:.2f})" for one in found.bins)
         print(f"{n:>4} labelled: expected calibration error {found.error:.3f};  {bins}", flush=True)
@@ -147,10 +147,8 @@ def sureness(data: Citations, sizes: list[int]) -> None:
 
 def rounds(data: Citations) -> None:
     """CPU time of a round of training, log-partitions and expected counts of all labelled citations, in one run."""
-    labels = sorted({label for t in data.train for label in t.sentence.labels})
-    corpus = corpus_of(
-        (replace(t.sentence, columns={}) for t in data.train), label_names=Vocabulary(labels, kind="label")
-    )
+    labels = sorted({label for t in data.train for label in t.labels})
+    corpus = corpus_of((replace(t, columns={}) for t in data.train), label_names=Vocabulary(labels, kind="label"))
     prepared = []
     for model in (
         CRF(labels, features=TokenFeatures()),

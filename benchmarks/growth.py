@@ -36,8 +36,8 @@ from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.parse.tagger import Tagger
 from trellis.constraints import compile_constraints, count, label, previous
 from trellis.data.batch import Batch
+from trellis.data.document import Document
 from trellis.data.related import Mention, RelatedText, read_related
-from trellis.data.sentence import Sentence
 from trellis.data.text_files import read_labelled
 from trellis.data.vocabulary import Vocabulary
 from trellis.projection import Projection, project
@@ -170,11 +170,11 @@ def main() -> int:
         field_probabilities(extractor, texts, extractor.predict(texts))
 
     measure("Tokens in one line, extraction with probabilities", tokens, line, extract, traced=False)
-    tagger = Tagger().fit([Sentence(("a", "b", "c"), labels=("X", "Y", "X")), Sentence(("c", "b"), labels=("X", "Y"))])
+    tagger = Tagger().fit([Document(("a", "b", "c"), labels=("X", "Y", "X")), Document(("c", "b"), labels=("X", "Y"))])
     measure(
         "Tokens in one line, tagging",
         tokens,
-        lambda n: [Sentence(tuple(line(n)[0].split()))],
+        lambda n: [Document(tuple(line(n)[0].split()))],
         lambda texts: list(tagger.predict(texts)),
         traced=False,
     )

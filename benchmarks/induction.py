@@ -98,7 +98,7 @@ class Corpus:
         folder = data_folder()
         parts = [f"bosque-{part}" for part in ("train", "dev", "test")] if name == "bosque" else ["ptb-sample"]
         sentences = [s for part in parts for s in read_columns(folder / "pos" / f"{part}.tsv")]
-        self.words = [list(s.words) for s in sentences]
+        self.words = [list(s.tokens) for s in sentences]
         reduce = {t: short for short, long in REDUCTION.items() for t in long.split()} if name == "ptb17" else {}
         self.tags = [[reduce.get(t, t) for t in s.labels] for s in sentences]
         self.flat = [t for tags in self.tags for t in tags]
@@ -336,14 +336,14 @@ def large_run(copies: int, threads: int) -> None:
     import resource
 
     from trellis.data.corpus import corpus_of
-    from trellis.data.sentence import Sentence
+    from trellis.data.document import Document
 
     corpus = Corpus("bosque")
 
     def sentences():
         for copy in range(copies):
             for words in corpus.words:
-                yield Sentence(tuple([f"{w}~{copy}" for w in words]))
+                yield Document(tuple([f"{w}~{copy}" for w in words]))
 
     coded = corpus_of(sentences())
     inducer = Inducer(17, max_iter=7, em_iter=2, random_state=0, n_jobs=threads)

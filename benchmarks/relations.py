@@ -32,8 +32,8 @@ from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate.relater import ANY_NUMBER, Relater, _answers
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
+from trellis.data.document import Document
 from trellis.data.related import Mention, RelatedText, read_related
-from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.codl import CoDL
@@ -351,7 +351,7 @@ def main() -> None:
     texts = [t for name in ("train", "dev", "test") for t in read_related(data / f"{name}.txt")]
     tagger = None if options.tagger is None else Tagger.load(options.tagger)
     if tagger is not None:
-        tags = tagger.predict(Sentence(text.tokens) for text in texts)
+        tags = tagger.predict(Document(text.tokens) for text in texts)
         texts = [replace(text, tags=own.labels) for text, own in zip(texts, tags, strict=True)]
     rules = parse_rules(RULES)
     wanted, kept = options.only, Kept(options.keep)

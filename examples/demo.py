@@ -20,9 +20,8 @@ from rich.text import Text
 
 from trellis import HMM, UEM, Aligner, Extractor
 from trellis.constraints import count, label, word
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document, fields_of
 from trellis.data.text_files import read_labelled, read_texts
-from trellis.data.tokens import fields_of
 from trellis.engine.compiling import compile_ahead
 from trellis.metrics.alignment import score_links
 from trellis.metrics.fields import score_fields
@@ -72,7 +71,7 @@ def fields() -> tuple[Extractor, list[Any]]:
     )  # fmt: skip
     heading(f"2. Fields of citations: {len(few)} labelled and {len(many)} unlabelled texts; {len(gold)} test texts")
     console.print(f"   {'trained on':44}{'token accuracy':>16}{'field F1':>10}")
-    truth = [list(t.sentence.labels or ()) for t in gold]
+    truth = [list(t.labels or ()) for t in gold]
     outputs: list[list[list[str]]] = []
     for name, settings, ruled in ROWS:
         with working(name):
@@ -148,7 +147,7 @@ def alignment() -> tuple[Aligner, list[Any], list[Any]]:
     return made[0], pairs, gold
 
 
-def tagger() -> tuple[UEM, list[Sentence]]:
+def tagger() -> tuple[UEM, list[Document]]:
     heading("1. A part-of-speech tagger from nine sentences and four rules, without labels")
     rules = [
         (count("VERB") >= 1).named("at least one verb"),
@@ -166,7 +165,7 @@ def tagger() -> tuple[UEM, list[Sentence]]:
     console.print("\n   Predicted tags of new sentences:")
     for words, tags in zip(new, learner.predict(new), strict=True):
         console.print("   " + "  ".join(f"{w}/{t}" for w, t in zip(words, tags, strict=True)))
-    return learner, [Sentence(tuple(words)) for words in text]
+    return learner, [Document(tuple(words)) for words in text]
 
 
 def main(out: Path = OUT) -> None:

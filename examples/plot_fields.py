@@ -21,7 +21,7 @@ def main(folder: Path = GALLERY) -> None:
     few, many, gold = read_labelled(HERE / "few.tsv"), read_texts(HERE / "text.txt"), read_labelled(HERE / "gold.tsv")
     alone = Extractor.from_file(HERE / "rules.toml", method="supervised", model_kind="hmm").fit(few)
     ruled = Extractor.from_file(HERE / "rules.toml", model_kind="hmm").fit(few, unlabelled=many)
-    truth = [list(t.sentence.labels or ()) for t in gold]
+    truth = [list(t.labels or ()) for t in gold]
     first, second = alone.predict(gold, constrained=False), ruled.predict(gold)
 
     def wrong(labels: list[str], n: int) -> int:

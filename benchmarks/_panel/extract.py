@@ -18,7 +18,7 @@ import numpy as np
 from _panel.common import DATA, ROOT, RULES, Options, Score, folder, run
 from trellis import CRF, HMM
 from trellis.data.columns import read_columns
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 
 TITLE = "extraction: token accuracy (field F1)"
 OURS = "trellis extract train"
@@ -34,9 +34,9 @@ class Corpus:
 
     name: str
     rules: Path
-    texts: list[Sentence]
-    judged: list[Sentence]
-    unlabelled: list[Sentence] | None = None
+    texts: list[Document]
+    judged: list[Document]
+    unlabelled: list[Document] | None = None
 
 
 def corpora(options: Options) -> Iterator[Corpus]:
@@ -56,29 +56,26 @@ def corpora(options: Options) -> Iterator[Corpus]:
         path = ROOT / "examples" / name
         make = runpy.run_path(str(path / "generate.py"))[maker]
         n_train, n_judged = (30, 10) if options.small else (320, 100)
-        train, judged = (
-            [text.sentence for text in make(n, [seed])]
-            for n, seed in ((n_train, 99), (n_judged, 101 if options.test else 100))
-        )
+        train, judged = (list(make(n, [seed])) for n, seed in ((n_train, 99), (n_judged, 101 if options.test else 100)))
         yield Corpus(f"examples/{name}", path / "rules.toml", train, judged)
 
 
-def _restaurants(path: Path, options: Options) -> tuple[list[Sentence], list[Sentence]]:
+def _restaurants(path: Path, options: Options) -> tuple[list[Document], list[Document]]:
     """Questions with gold labels: the first 300 that are not test ones to draw from, and 200 to judge by."""
 
-    def read(split: str) -> list[Sentence]:
+    def read(split: str) -> list[Document]:
         texts = loads((path / f"{split}.json").read_text()).values()
-        return [Sentence(tuple(text["data"]["text"]), tuple(text["label"])) for text in texts]
+        return [Document(tuple(text["data"]["text"]), tuple(text["label"])) for text in texts]
 
     valid = read("valid")
     return valid[:300], read("test") if options.test else valid[300:]
 
 
-def _news(path: Path) -> Iterator[Sentence]:
+def _news(path: Path) -> Iterator[Document]:
     """Sentences with the entities of their tokens."""
     for block in path.read_text().split("#doc")[1:]:
         rows = [line.split("\t") for line in block.splitlines()[1:] if line]
-        yield Sentence(tuple(row[1] for row in rows), tuple(row[2] for row in rows))
+        yield Document(tuple(row[1] for row in rows), tuple(row[2] for row in rows))
 
 
 def scores(options: Options) -> Iterator[Score]:
@@ -96,13 +93,13 @@ def scores(options: Options) -> Iterator[Score]:
 
 
 def by_command(
-    corpus: Corpus, few: list[Sentence], many: list[Sentence], *settings: str, rules: Path | None = None
+    corpus: Corpus, few: list[Document], many: list[Document], *settings: str, rules: Path | None = None
 ) -> tuple[float, float]:
     """``trellis extract train``, ``predict`` and ``evaluate`` on files."""
     with folder() as path:
         _write(path / "few.tsv", few)
         _write(path / "gold.tsv", corpus.judged)
-        _write(path / "text.tsv", [Sentence(one.words) for one in many])
+        _write(path / "text.tsv", [Document(one.words) for one in many])
         run(
             "extract", "train", rules or corpus.rules, "--labelled", path / "few.tsv", "--unlabelled",
             path / "text.tsv", "--save", path / "model", "--quiet", *settings,
@@ -111,7 +108,7 @@ def by_command(
         return _evaluated(path)
 
 
-def _write(path: Path, sentences: Sequence[Sentence]) -> None:
+def _write(path: Path, sentences: Sequence[Document]) -> None:
     with path.open("w") as file:
         for one in sentences:
             labels: Sequence[str | None] = one.labels or (None,) * len(one.words)
@@ -127,14 +124,14 @@ def _evaluated(path: Path) -> tuple[float, float]:
 
 def by_labels(
     learn: Callable[[list[Any], list[Any]], Callable[[list[Any]], list[Any]]],
-    corpus: Corpus, few: list[Sentence], many: list[Sentence],
+    corpus: Corpus, few: list[Document], many: list[Document],
 ) -> tuple[float, float]:  # fmt: skip
     """A model of words or features, trained on the labelled texts alone."""
     predict = learn([list(one.words) for one in few], [list(one.labels or ()) for one in few])
     found = predict([list(one.words) for one in corpus.judged])
     with folder() as path:
         _write(path / "gold.tsv", corpus.judged)
-        _write(path / "out.tsv", [Sentence(g.words, tuple(f)) for g, f in zip(corpus.judged, found, strict=True)])
+        _write(path / "out.tsv", [Document(g.words, tuple(f)) for g, f in zip(corpus.judged, found, strict=True)])
         return _evaluated(path)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from _panel.common import DATA, Options, Score, folder, run
 from trellis.data.columns import read_columns, write_columns
 from trellis.data.conllu import is_conllu, read_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 
 TITLE = "induction: many-to-one (V-measure)"
 OURS = "trellis induce"
@@ -34,8 +34,8 @@ class Corpus:
     """text : what is learned from;  judged : sentences whose tags are compared with states."""
 
     name: str
-    text: list[Sentence]
-    judged: list[Sentence]
+    text: list[Document]
+    judged: list[Document]
 
 
 def corpora(options: Options) -> Iterator[Corpus]:
@@ -59,7 +59,7 @@ def corpora(options: Options) -> Iterator[Corpus]:
         yield Corpus(name, text, _read(paths[judged]))
 
 
-def _read(path: Path) -> list[Sentence]:
+def _read(path: Path) -> list[Document]:
     return list(read_conllu(path) if is_conllu(path) else read_columns(path))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from _panel.common import DATA, Options, Score, folder, run
 from trellis.apps.aggregate.majority import majority_vote, span_vote
 from trellis.data.columns import write_columns
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.voted import VotedText, kinds_of
 from trellis.data.voted_files import read_voted
 
@@ -44,7 +44,7 @@ class Corpus:
         n = sum(1 for _ in read_voted(self.files[-1]))
         judged = list(zip(self.texts, labels, strict=True))[-n:]
         with folder() as path:
-            write_columns(path / "out.tsv", (Sentence(text.tokens, tuple(own)) for text, own in judged))
+            write_columns(path / "out.tsv", (Document(text.tokens, tuple(own)) for text, own in judged))
             run("evaluate", self.files[-1], path / "out.tsv", "-o", path / "scores.json", "--json")
             return 100.0 * float(loads((path / "scores.json").read_text())["total"]["f1"])
 

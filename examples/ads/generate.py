@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from trellis.data.tokens import Text
+    from trellis.data.document import Document
 
 STREETS = [
     "Alder",
@@ -148,7 +148,7 @@ def advertisement(rng: np.random.Generator) -> list[tuple[str, str]]:
     return marked
 
 
-def advertisements(n: int, seed: list[int]) -> list[Text]:
+def advertisements(n: int, seed: list[int]) -> list[Document]:
     """``n`` advertisements with their fields."""
     rng = np.random.default_rng(seed)
     return [_citations().labelled_text(advertisement(rng)) for _ in range(n)]

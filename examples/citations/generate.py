@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from trellis.data.columns import write_columns
+from trellis.data.document import Document
 from trellis.data.files import writing
-from trellis.data.tokens import Text, tokenise
+from trellis.data.tokens import tokenise
 
 TOPICS = [
     "learning",
@@ -163,7 +164,7 @@ SCHOOLS = [
 MONTHS = ["January", "March", "May", "June", "July", "September", "Oct.", "Nov.", "Dec."]
 
 Piece = tuple[str, str]
-Maker = Callable[[int, list[int]], list[Text]]
+Maker = Callable[[int, list[int]], list[Document]]
 
 
 def citation(rng: np.random.Generator) -> list[Piece]:
@@ -271,14 +272,14 @@ def citation(rng: np.random.Generator) -> list[Piece]:
     return pieces
 
 
-def labelled_text(pieces: list[Piece]) -> Text:
+def labelled_text(pieces: list[Piece]) -> Document:
     """The pieces joined by spaces and tokenised, every token with the field of its piece."""
     whole = tokenise(" ".join(text for _, text in pieces))
     labels = [field for field, text in pieces for _ in range(len(tokenise(text)))]
-    return replace(whole, sentence=replace(whole.sentence, labels=tuple(labels)))
+    return replace(whole, labels=tuple(labels))
 
 
-def citations(n: int, seed: list[int]) -> list[Text]:
+def citations(n: int, seed: list[int]) -> list[Document]:
     """``n`` citations with their fields."""
     rng = np.random.default_rng(seed)
     return [labelled_text(citation(rng)) for _ in range(n)]
@@ -287,8 +288,8 @@ def citations(n: int, seed: list[int]) -> list[Text]:
 def write_samples(folder: Path, make: Maker, sizes: tuple[int, int, int] = (5, 300, 100), seed: int = 0) -> None:
     """few.tsv, text.txt and gold.tsv."""
     few, many, gold = (make(n, [seed, i]) for i, n in enumerate(sizes))
-    write_columns(folder / "few.tsv", (text.sentence for text in few))
-    write_columns(folder / "gold.tsv", (text.sentence for text in gold))
+    write_columns(folder / "few.tsv", few)
+    write_columns(folder / "gold.tsv", gold)
     with writing(folder / "text.txt") as out:
         out.writelines(text.text + "\n" for text in many)
 

@@ -31,6 +31,7 @@ _EXPORTS = {
     "ConstraintError": "trellis.errors",
     "ConvergenceWarning": "trellis.errors",
     "DataError": "trellis.errors",
+    "Document": "trellis.data.document",
     "Extractor": "trellis.apps.extract.extractor",
     "DMV": "trellis.models.dmv",
     "GE": "trellis.learn.ge",
@@ -52,6 +53,8 @@ _EXPORTS = {
     "Parser": "trellis.apps.parse.parser",
     "Perceptron": "trellis.learn.margin.perceptron",
     "SSVM": "trellis.learn.margin.ssvm",
+    "Relation": "trellis.data.document",
+    "Span": "trellis.data.document",
     "RelatedText": "trellis.data.related",
     "Relater": "trellis.apps.relate.relater",
     "RelationModel": "trellis.models.relation_model",
@@ -192,6 +195,9 @@ if TYPE_CHECKING:
     from trellis.constraints.targets import read_targets as read_targets
     from trellis.constraints.targets import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
+    from trellis.data.document import Document as Document
+    from trellis.data.document import Relation as Relation
+    from trellis.data.document import Span as Span
     from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.data.voted import VotedText as VotedText

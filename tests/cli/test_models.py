@@ -26,9 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_load_model_opens_what_train_saved(folder):
     assert run("extract", "predict", "-m", "m", "text.txt", "-o", "out.tsv") == 0
-    assert load_model("m").predict(read_texts("text.txt")) == [
-        list(t.sentence.labels) for t in read_labelled("out.tsv")
-    ]
+    assert load_model("m").predict(read_texts("text.txt")) == [list(t.labels) for t in read_labelled("out.tsv")]
 
 
 def test_load_model_opens_what_align_saved(folder):

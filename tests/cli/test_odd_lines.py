@@ -95,7 +95,7 @@ def test_blank_and_odd_lines_abort_no_other_form_of_output(name, folder, tmp_pat
 def test_columns_with_empty_results_are_read_again(folder, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"\nCy 1987\n\n\xff\nDee 2003\n")
     assert run("extract", "predict", "-m", folder / "m", tmp_path / "in.txt", "-o", tmp_path / "out.tsv") == 0
-    assert [t.sentence.words for t in read_labelled(tmp_path / "out.tsv")] == [("Cy", "1987"), ("Dee", "2003")]
+    assert [t.tokens for t in read_labelled(tmp_path / "out.tsv")] == [("Cy", "1987"), ("Dee", "2003")]
 
 
 def test_impossible_lines_are_relaxed_flagged_and_counted(predicted):

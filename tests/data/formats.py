@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from trellis.data.columns import read_columns, write_columns
 from trellis.data.conllu import NAMES, read_conllu, write_conllu
+from trellis.data.document import Document
 from trellis.data.jsonlines import read_jsonlines, write_jsonlines
-from trellis.data.sentence import Sentence
 
-Reader = Callable[[Any], Iterator[Sentence]]
-Writer = Callable[[Any, Iterable[Sentence]], None]
+Reader = Callable[[Any], Iterator[Document]]
+Writer = Callable[[Any, Iterable[Document]], None]
 
 
 @dataclass(frozen=True)
 class Format:
     read: Reader
     write: Writer
-    sentences: st.SearchStrategy[list[Sentence]]
+    sentences: st.SearchStrategy[list[Document]]
 
 
 @contextmanager
@@ -43,21 +43,21 @@ def _text(banned: str) -> st.SearchStrategy[str]:
 
 def _sentence(
     cells: st.SearchStrategy[str], *, labelled: bool, columns: tuple[str, ...] = (), empty: bool = False
-) -> st.SearchStrategy[Sentence]:
-    def of_length(n: int) -> st.SearchStrategy[Sentence]:
+) -> st.SearchStrategy[Document]:
+    def of_length(n: int) -> st.SearchStrategy[Document]:
         def row(entries: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
             return st.lists(entries, min_size=n, max_size=n).map(tuple)
 
         labels = row(st.none() | cells.filter(lambda cell: cell != "_")) if labelled else st.none()
-        return st.builds(Sentence, row(cells), labels, st.fixed_dictionaries({name: row(cells) for name in columns}))
+        return st.builds(Document, row(cells), labels, st.fixed_dictionaries({name: row(cells) for name in columns}))
 
     return st.integers(0 if empty else 1, 4).flatmap(of_length)
 
 
-def _headed(sentence: Sentence) -> Sentence:
+def _headed(sentence: Document) -> Document:
     """With heads that go round: CoNLL-U checks that they are words of the sentence."""
     heads = tuple(str(i) for i in range(len(sentence)))
-    return Sentence(sentence.words, sentence.labels, {**sentence.columns, "head": heads}, ("# a comment",))
+    return Document(sentence.tokens, sentence.labels, {**sentence.columns, "head": heads}, comments=("# a comment",))
 
 
 _tabbed = _text("\t\n\r").filter(lambda cell: cell.strip(" ") != "")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trellis.data.columns import read_columns, write_columns
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 
 
@@ -17,14 +17,14 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.tsv"
 
 
-def read(file: Path, text: str, **options: Any) -> list[Sentence]:
+def read(file: Path, text: str, **options: Any) -> list[Document]:
     file.write_text(text, encoding="utf-8", newline="")
     return list(read_columns(file, **options))
 
 
 def test_blank_lines_part_sentences_however_many_there_are(file: Path) -> None:
     sentences = read(file, "\n \nthe\tDET\ndog\tNOUN\n\t\n\n\nbarks\tVERB\n\n\n")
-    assert [s.words for s in sentences] == [("the", "dog"), ("barks",)]
+    assert [s.tokens for s in sentences] == [("the", "dog"), ("barks",)]
     assert [s.labels for s in sentences] == [("DET", "NOUN"), ("VERB",)]
     assert [(s.path, s.line) for s in sentences] == [(str(file), 3), (str(file), 8)]
     assert sentences[0].rows == range(3, 5)
@@ -33,16 +33,16 @@ def test_blank_lines_part_sentences_however_many_there_are(file: Path) -> None:
 def test_the_caller_chooses_the_columns(file: Path) -> None:
     text = "B-NP DT\t the\nI-NP NN dog\n"
     [sentence] = read(file, text, word=2, label=0, columns={"pos": 1}, separator=None)
-    assert sentence == Sentence(("the", "dog"), ("B-NP", "I-NP"), {"pos": ("DT", "NN")})
+    assert sentence == Document(("the", "dog"), ("B-NP", "I-NP"), {"pos": ("DT", "NN")})
     [sentence] = read(file, text, word=2, label=None, separator=None)
     assert sentence.labels is None
 
 
 def test_white_space_within_words_parts_them_only_where_asked(file: Path) -> None:
     [sentence] = read(file, "New York\tCITY\n1\u00a0000\tNUM\n")
-    assert sentence.words == ("New York", "1\u00a0000")
+    assert sentence.tokens == ("New York", "1\u00a0000")
     [sentence] = read(file, "1\u00a0000  \t NUM \n", separator=None)
-    assert sentence == Sentence(("1\u00a0000",), ("NUM",))
+    assert sentence == Document(("1\u00a0000",), ("NUM",))
 
 
 def test_empty_and_marked_labels_are_unknown(file: Path) -> None:
@@ -57,14 +57,14 @@ def test_empty_and_marked_labels_are_unknown(file: Path) -> None:
 def test_comments_belong_to_the_next_sentence_and_end_the_one_before(file: Path) -> None:
     text = "#doc 1\na\tX\n# \tY\n#doc 2\n#doc 2b\n\nb\tZ\n#doc 3\n"
     assert read(file, text, comment="#doc") == [
-        Sentence(("a", "# "), ("X", "Y"), comments=("#doc 1",)),
-        Sentence(("b",), ("Z",), comments=("#doc 2", "#doc 2b")),
+        Document(("a", "# "), ("X", "Y"), comments=("#doc 1",)),
+        Document(("b",), ("Z",), comments=("#doc 2", "#doc 2b")),
     ]
 
 
 def test_hash_is_a_word_unless_comments_are_asked_for(file: Path) -> None:
     [sentence] = read(file, "#\t#\n")
-    assert sentence == Sentence(("#",), ("#",))
+    assert sentence == Document(("#",), ("#",))
 
 
 @pytest.mark.parametrize(
@@ -112,26 +112,26 @@ def test_impossible_layouts_are_refused(file: Path, options: dict[str, Any], mes
 @pytest.mark.parametrize(
     "sentence, options, message",
     [
-        (Sentence(()), {}, "sentence 1 cannot be written to .*: it is empty"),
-        (Sentence(("a\tb",)), {}, "contains '\\\\t'"),
-        (Sentence(("a\nb",)), {}, "contains '\\\\n'"),
-        (Sentence(("a\r",)), {}, "contains '\\\\r'"),
-        (Sentence(("a b",)), {"separator": None}, "contains ' '"),
-        (Sentence(("a",)), {"separator": None, "unknown": None}, "an empty cell needs a separator"),
-        (Sentence(("",)), {}, "would be read as no word"),
-        (Sentence((" ",)), {"label": None}, "would be read as no word"),
-        (Sentence(("a",), ("_",)), {}, "label '_' would be read as an unknown one"),
-        (Sentence(("a",), ("",)), {}, "label '' would be read as an unknown one"),
-        (Sentence(("#a",)), {"comment": "#"}, "would be read as a comment"),
-        (Sentence(("a",), comments=("no",)), {"comment": "#"}, "one line that begins with '#'"),
-        (Sentence(("a",)), {"columns": {"pos": 2}}, "has no column 'pos'"),
+        (Document(()), {}, "sentence 1 cannot be written to .*: it is empty"),
+        (Document(("a\tb",)), {}, "contains '\\\\t'"),
+        (Document(("a\nb",)), {}, "contains '\\\\n'"),
+        (Document(("a\r",)), {}, "contains '\\\\r'"),
+        (Document(("a b",)), {"separator": None}, "contains ' '"),
+        (Document(("a",)), {"separator": None, "unknown": None}, "an empty cell needs a separator"),
+        (Document(("",)), {}, "would be read as no word"),
+        (Document((" ",)), {"label": None}, "would be read as no word"),
+        (Document(("a",), ("_",)), {}, "label '_' would be read as an unknown one"),
+        (Document(("a",), ("",)), {}, "label '' would be read as an unknown one"),
+        (Document(("#a",)), {"comment": "#"}, "would be read as a comment"),
+        (Document(("a",), comments=("no",)), {"comment": "#"}, "one line that begins with '#'"),
+        (Document(("a",)), {"columns": {"pos": 2}}, "has no column 'pos'"),
     ],
 )
 def test_what_the_format_cannot_hold_is_refused(
-    file: Path, sentence: Sentence, options: dict[str, Any], message: str
+    file: Path, sentence: Document, options: dict[str, Any], message: str
 ) -> None:
     file.write_text("old")
-    fine = Sentence(("fine",), ("X",), dict.fromkeys(options.get("columns", {}), ("x",)))
+    fine = Document(("fine",), ("X",), dict.fromkeys(options.get("columns", {}), ("x",)))
     with pytest.raises(DataError, match=message):
         write_columns(file, [fine, sentence], **options)
     assert file.read_text() == "old"
@@ -143,7 +143,7 @@ def test_two_things_do_not_share_a_column_in_writing(file: Path) -> None:
 
 
 def test_columns_that_nobody_fills_hold_a_filler(file: Path) -> None:
-    write_columns(file, [Sentence(("a", "b"), ("X", None))], word=2, label=0)
+    write_columns(file, [Document(("a", "b"), ("X", None))], word=2, label=0)
     assert file.read_text() == "X\t_\ta\n_\t_\tb\n\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trellis.data.conllu import heads, read_conllu, write_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, UnknownNameError
 
 EXAMPLE = """\
@@ -32,9 +32,9 @@ def file(tmp_path: Path) -> Path:
 
 def test_ranges_and_empty_nodes_are_left_out(file: Path) -> None:
     first, second = read_conllu(file)
-    assert first == Sentence(("de", "le", "chien noir"), ("ADP", "DET", None), comments=("# sent_id = 1",))
+    assert first == Document(("de", "le", "chien noir"), ("ADP", "DET", None), comments=("# sent_id = 1",))
     assert [first.line_of(i) for i in range(3)] == [3, 4, 6]
-    assert second == Sentence(("oui",), ("INTJ",), comments=("# sent_id = 2",))
+    assert second == Document(("oui",), ("INTJ",), comments=("# sent_id = 2",))
     assert (second.line, second.rows) == (9, range(9, 10))
 
 
@@ -86,16 +86,16 @@ def test_malformed_lines_are_named(file: Path, text: str, line: int, message: st
 @pytest.mark.parametrize(
     "sentence, message",
     [
-        (Sentence(()), "it is empty"),
-        (Sentence(("",)), "form of word 1 is empty"),
-        (Sentence(("a\tb",)), "contains"),
-        (Sentence(("a",), columns={"head": ("2",)}), "head '2' of word 1 is none of its words"),
-        (Sentence(("a",), columns={"had": ("2",)}), "unknown CoNLL-U column 'had'; did you mean 'head'"),
-        (Sentence(("a",), ("_",)), "would be read as an unknown one"),
-        (Sentence(("a",), comments=("no",)), "begins with '#'"),
+        (Document(()), "it is empty"),
+        (Document(("",)), "form of word 1 is empty"),
+        (Document(("a\tb",)), "contains"),
+        (Document(("a",), columns={"head": ("2",)}), "head '2' of word 1 is none of its words"),
+        (Document(("a",), columns={"had": ("2",)}), "unknown CoNLL-U column 'had'; did you mean 'head'"),
+        (Document(("a",), ("_",)), "would be read as an unknown one"),
+        (Document(("a",), comments=("no",)), "begins with '#'"),
     ],
 )
-def test_what_the_format_cannot_hold_is_refused(file: Path, sentence: Sentence, message: str) -> None:
+def test_what_the_format_cannot_hold_is_refused(file: Path, sentence: Document, message: str) -> None:
     with pytest.raises(DataError, match=message):
         write_conllu(file, [sentence])
     assert file.read_text() == EXAMPLE

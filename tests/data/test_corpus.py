@@ -14,7 +14,7 @@ from data.formats import FORMATS
 from trellis.data.columns import read_columns
 from trellis.data.conllu import read_conllu
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.text import read_text
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
@@ -24,7 +24,7 @@ TAGS = Vocabulary(["NOUN", "VERB"], kind="tag")
 
 @pytest.mark.slow
 @given(FORMATS["jsonlines"].sentences)
-def test_a_corpus_decodes_to_its_sentences(sentences: list[Sentence]) -> None:
+def test_a_corpus_decodes_to_its_sentences(sentences: list[Document]) -> None:
     corpus = corpus_of(sentences)
     batch = corpus.batch
     assert len(batch) == len(sentences)
@@ -32,17 +32,17 @@ def test_a_corpus_decodes_to_its_sentences(sentences: list[Sentence]) -> None:
         return
     for i, sentence in enumerate(sentences):
         part = batch.instances(i, i + 1)
-        assert tuple(part.column("word").strings()) == sentence.words
+        assert tuple(part.column("word").strings()) == sentence.tokens
         assert tuple(part.column("pos").strings()) == sentence.columns["pos"]
         labels = [None if code < 0 else corpus.label_names[code] for code in part.labels.tolist()]
         assert tuple(labels) == sentence.labels
 
 
 def test_labels_are_numbered_by_the_vocabulary_given() -> None:
-    corpus = corpus_of([Sentence(("a", "b"), ("VERB", None)), Sentence(("c",))], label_names=TAGS)
+    corpus = corpus_of([Document(("a", "b"), ("VERB", None)), Document(("c",))], label_names=TAGS)
     assert corpus.batch.labels.tolist() == [1, -1, -1]
     assert corpus.label_names is TAGS
-    assert corpus_of([Sentence(("a",), ("VERB",))]).label_names.names == ("VERB",)
+    assert corpus_of([Document(("a",), ("VERB",))]).label_names.names == ("VERB",)
 
 
 def test_an_unknown_label_is_named_with_its_own_line(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_instances_of_several_files_are_placed(tmp_path: Path) -> None:
     labelled, plain = tmp_path / "a.tsv", tmp_path / "b.txt"
     labelled.write_text("a\tNOUN\n\nb\tVERB\n")
     plain.write_text("c\n\nd\n")
-    made = [Sentence(("e",))]
+    made = [Document(("e",))]
     corpus = corpus_of(chain(read_columns(labelled), read_text(plain), made))
     places = [(str(labelled), 1), (str(labelled), 3), (str(plain), 1), (str(plain), 2), (str(plain), 3), (None, None)]
     assert [corpus.place(i) for i in range(6)] == places
@@ -86,21 +86,21 @@ def test_no_sentences_are_an_empty_batch() -> None:
 
 def test_columns_must_agree() -> None:
     with pytest.raises(DataError, match="f, line 3: expected the columns \\['pos'\\] of the first sentence"):
-        corpus_of([Sentence((), columns={"pos": ()}), Sentence((), path="f", line=3)])
+        corpus_of([Document((), columns={"pos": ()}), Document((), path="f", line=3)])
     with pytest.raises(DataError, match="cannot be named 'word'"):
-        corpus_of([Sentence((), columns={"word": ()})])
+        corpus_of([Document((), columns={"word": ()})])
 
 
 def test_sentences_check_their_own_lengths() -> None:
-    with pytest.raises(DataError, match="f, line 3: found 1 words but 2 labels"):
-        Sentence(("a",), ("X", "Y"), path="f", line=3)
+    with pytest.raises(DataError, match="f, line 3: found 1 tokens but 2 labels"):
+        Document(("a",), ("X", "Y"), path="f", line=3)
 
 
 @pytest.mark.slow
 def test_sentences_stream_through_in_few_bytes_a_word() -> None:
-    def many() -> Iterator[Sentence]:
+    def many() -> Iterator[Document]:
         for i in range(20_000):
-            yield Sentence(tuple("word" + str(j % 50) for j in range(i, i + 10)), ("X",) * 10, path="f", line=i)
+            yield Document(tuple("word" + str(j % 50) for j in range(i, i + 10)), ("X",) * 10, path="f", line=i)
 
     tracemalloc.start()
     try:

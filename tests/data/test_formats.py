@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from data.formats import FORMATS, scratch
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, TrellisError
 
 pytestmark = pytest.mark.slow
@@ -28,13 +28,13 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
-def written(name: str, sentences: list[Sentence]) -> bytes:
+def written(name: str, sentences: list[Document]) -> bytes:
     with scratch("file") as path:
         FORMATS[name].write(path, sentences)
         return path.read_bytes()
 
 
-def read(name: str, content: bytes) -> list[Sentence]:
+def read(name: str, content: bytes) -> list[Document]:
     with scratch("file", content) as path:
         return list(FORMATS[name].read(path))
 
@@ -126,7 +126,7 @@ def test_an_empty_file_holds_no_sentences(name: str) -> None:
 @every_format
 def test_lone_surrogates_are_refused_and_leave_the_old_file(name: str) -> None:
     with scratch("file", b"old") as path:
-        sentence = Sentence(("\ud800",), columns={"pos": ("x",)} if name == "columns" else {})
+        sentence = Document(("\ud800",), columns={"pos": ("x",)} if name == "columns" else {})
         with pytest.raises(DataError, match="surrogate"):
             FORMATS[name].write(path, [sentence])
         assert path.read_bytes() == b"old"

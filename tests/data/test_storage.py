@@ -15,7 +15,7 @@ from trellis.apps.align.aligner import Aligner
 from trellis.apps.induce.inducer import Inducer
 from trellis.data import storage
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.storage import Spilled, Storage, bytes_of, free_memory, mapped_zeros, release_mapped
 from trellis.errors import DataError
 from trellis.learn import UEM
@@ -165,7 +165,7 @@ def test_nothing_is_left_of_a_process_that_was_killed(tmp_path):
 
 
 def test_a_corpus_on_disk_is_that_in_memory():
-    sentences = [Sentence((f"w{k % 7}", f"v{k % 5}"), ("A", None if k % 3 else "B")) for k in range(3000)]
+    sentences = [Document((f"w{k % 7}", f"v{k % 5}"), ("A", None if k % 3 else "B")) for k in range(3000)]
     one, other = (corpus_of(sentences, storage=Storage(memory)) for memory in (0, "1G"))
     np.testing.assert_array_equal(one.batch.labels, other.batch.labels)
     np.testing.assert_array_equal(one.batch.column("word").codes, other.batch.column("word").codes)
@@ -175,18 +175,18 @@ def test_a_corpus_on_disk_is_that_in_memory():
 @pytest.mark.parametrize("memory", [0, "1G"])
 def test_columns_made_of_words_are_those_that_come_with_sentences(memory):
     texts = [[f"w{k % 7}", "A", f"V{k % 5}"] for k in range(20)]
-    given = corpus_of(Sentence(tuple(t), columns={"low": tuple(w.lower() for w in t)}) for t in texts)
+    given = corpus_of(Document(tuple(t), columns={"low": tuple(w.lower() for w in t)}) for t in texts)
     place = Storage(memory)
-    made = corpus_of((Sentence(tuple(t), path="f", line=3) for t in texts), storage=place)
+    made = corpus_of((Document(tuple(t), path="f", line=3) for t in texts), storage=place)
     made = made.with_columns({"low": str.lower}, place)
     np.testing.assert_array_equal(made.batch.column("low").codes, given.batch.column("low").codes)
     assert made.batch.column("low").vocabulary == given.batch.column("low").vocabulary
-    assert made.sentence(9) == Sentence(tuple(texts[9]))
+    assert made.sentence(9) == Document(tuple(texts[9]))
     assert made.sentence(9).path == "f"
 
 
 def test_instances_that_stand_together_are_taken_as_views():
-    batch = corpus_of(Sentence(("a", f"w{k}")) for k in range(6)).batch
+    batch = corpus_of(Document(("a", f"w{k}")) for k in range(6)).batch
     some, same = batch.take(np.arange(2, 5)), batch.take(np.array([2, 4, 3]))
     assert np.shares_memory(some.column("word").codes, batch.column("word").codes)
     assert (some.first, len(some), some.n_slots) == (same.first, 3, 6)
@@ -220,7 +220,7 @@ def test_sentences_one_by_one_teach_a_model_the_same_bits(monkeypatch):
 
     expected = learned(text)
     sentences = (
-        Sentence(tuple(words), None if own is None else tuple(own)) for words, own in zip(text, known, strict=True)
+        Document(tuple(words), None if own is None else tuple(own)) for words, own in zip(text, known, strict=True)
     )
     on_disk = corpus_of(sentences, storage=Storage(0))
     for found in (learned(iter(text)), learned(on_disk, None)):

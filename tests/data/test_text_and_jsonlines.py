@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trellis.data.document import Document
 from trellis.data.jsonlines import read_jsonlines, write_jsonlines
-from trellis.data.sentence import Sentence
 from trellis.data.text import read_text
 from trellis.errors import DataError
 
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 def test_empty_lines_of_text_are_empty_sentences(file: Path) -> None:
     file.write_text("the  dog\t barks \n\n  \nno\u00a0break")
     sentences = list(read_text(file))
-    assert [s.words for s in sentences] == [("the", "dog", "barks"), (), (), ("no\u00a0break",)]
+    assert [s.tokens for s in sentences] == [("the", "dog", "barks"), (), (), ("no\u00a0break",)]
     assert [(s.line, s.labels) for s in sentences] == [(1, None), (2, None), (3, None), (4, None)]
     assert sentences[0].line_of(2) == 1
 
@@ -30,7 +30,7 @@ def test_missing_and_null_labels_are_unknown(file: Path) -> None:
     file.write_text(
         '{"tokens": ["a", "b"], "labels": ["X", null], "id": 7}\n\n{"tokens": ["c"], "labels": null}\n{"tokens": []}\n'
     )
-    assert list(read_jsonlines(file)) == [Sentence(("a", "b"), ("X", None)), Sentence(("c",)), Sentence(())]
+    assert list(read_jsonlines(file)) == [Document(("a", "b"), ("X", None)), Document(("c",)), Document(())]
     assert [s.line for s in read_jsonlines(file)] == [1, 3, 4]
     assert next(read_jsonlines(file, labels=None)).labels is None
 
@@ -38,7 +38,7 @@ def test_missing_and_null_labels_are_unknown(file: Path) -> None:
 def test_keys_are_the_callers_choice(file: Path) -> None:
     file.write_text('{"w": ["a"], "t": ["X"], "shape": ["x"]}')
     [sentence] = read_jsonlines(file, tokens="w", labels="t", columns=("shape",))
-    assert sentence == Sentence(("a",), ("X",), {"shape": ("x",)})
+    assert sentence == Document(("a",), ("X",), {"shape": ("x",)})
     write_jsonlines(file, [sentence], tokens="w", labels="t")
     assert json.loads(file.read_text()) == {"w": ["a"], "t": ["X"], "shape": ["x"]}
     with pytest.raises(DataError, match="the column 'shape' has the name of the words or labels"):
@@ -64,7 +64,7 @@ def test_keys_are_the_callers_choice(file: Path) -> None:
         ('{"tokens": ["a"], "labels": [true]}', "expected a string in 'labels'[0] but found a truth value"),
         ('{"tokens": ["a"], "labels": {}}', "expected a list of labels in 'labels' but found an object"),
         ('{"tokens": ["a", "b"], "labels": [null, {}]}', "expected a string in 'labels'[1] but found an object"),
-        ('{"tokens": ["a"], "labels": []}', "found 1 words but 0 labels"),
+        ('{"tokens": ["a"], "labels": []}', "found 1 tokens but 0 labels"),
         ('{"tokens": ["\\ud800"]}', "'tokens'[0] holds half of a surrogate pair"),
     ],
 )
@@ -78,7 +78,7 @@ def test_malformed_records_are_named(file: Path, line: str, message: str) -> Non
 
 def test_asked_for_columns_must_be_there_and_fit(file: Path) -> None:
     file.write_text('{"tokens": ["a"], "shape": []}')
-    with pytest.raises(DataError, match="line 1: found 1 words but 0 entries in column 'shape'"):
+    with pytest.raises(DataError, match="line 1: found 1 tokens but 0 entries in column 'shape'"):
         list(read_jsonlines(file, columns=("shape",)))
     with pytest.raises(DataError, match="line 1: expected the key 'shap'; did you mean 'shape'"):
         list(read_jsonlines(file, columns=("shap",)))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trellis.data.conllu import read_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.treebank_tokens import TreebankTokeniser
 
 FRENCH = """\
@@ -59,22 +59,22 @@ def test_text_that_is_tokenised_stays_as_it_is(french):
 
 
 def test_hyphens_are_split_if_the_treebank_splits_them():
-    splitting = TreebankTokeniser.fit([Sentence(("third", "-", "party", "e-mail"))] * 2 + [Sentence(("a", "-", "b"))])
+    splitting = TreebankTokeniser.fit([Document(("third", "-", "party", "e-mail"))] * 2 + [Document(("a", "-", "b"))])
     assert splitting.split("well-known e-mail -") == ["well", "-", "known", "e-mail", "-"]
-    keeping = TreebankTokeniser.fit([Sentence(("well-known", "things", "-"))])
+    keeping = TreebankTokeniser.fit([Document(("well-known", "things", "-"))])
     assert keeping.split("third-party") == ["third-party"]
 
 
 def test_a_word_that_is_only_sometimes_a_contraction_is_not_expanded():
-    often = Sentence(("des", "fleurs"))
-    once = Sentence(("de", "les", "jours"), multiword=(("des", 0, 2),))
+    often = Document(("des", "fleurs"))
+    once = Document(("de", "les", "jours"), multiword=(("des", 0, 2),))
     assert TreebankTokeniser.fit([often] * 3 + [once] * 2).split("des") == ["des"]
     assert TreebankTokeniser.fit([often] * 2 + [once] * 3).split("des") == ["de", "les"]
 
 
 def test_a_slip_of_the_treebank_does_not_keep_a_word_whole():
-    split = Sentence(("it", "'s", "here"))
-    slip, other = Sentence(("it's", "colour")), Sentence(("five", "o'clock"))
+    split = Document(("it", "'s", "here"))
+    slip, other = Document(("it's", "colour")), Document(("five", "o'clock"))
     assert TreebankTokeniser.fit([split] * 2 + [slip, other]).split("it's o'clock") == ["it", "'s", "o'clock"]
     assert TreebankTokeniser.fit([split] * 2 + [slip] * 3).split("it's") == ["it's"]
 

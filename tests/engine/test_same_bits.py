@@ -109,9 +109,7 @@ then_label = "YEAR"
 strength = "learned"
 """
     texts = [tokenise(f"{name} {year}") for name in ("Ann Lee", "Bo", "Cy Fox Day") for year in range(1900, 2020)]
-    few = [
-        replace(t, sentence=replace(t.sentence, labels=("NAME",) * (len(t) - 1) + ("YEAR",))) for t in texts[:360:60]
-    ]
+    few = [replace(t, labels=("NAME",) * (len(t) - 1) + ("YEAR",)) for t in texts[:360:60]]
     made = Extractor(rules, method=method, max_iter=2, engine=engine).fit(few, unlabelled=texts)
     return made.ccm_.model_.parameters(), made.predict(texts[:30])
 

@@ -8,7 +8,7 @@ from tests.hostile.command import run
 from trellis.apps.extract.check import check_rules
 from trellis.apps.extract.field_errors import Mistake, confusions
 from trellis.constraints import parse_rules
-from trellis.data.tokens import as_texts
+from trellis.data.tokens import as_documents
 from trellis.data.vocabulary import Vocabulary
 
 RULES = """
@@ -29,7 +29,7 @@ then_label = "NAME"
 
 
 def checked(texts, labels=None):
-    found = check_rules(parse_rules(RULES, "rules"), as_texts(texts, labels), Vocabulary(["NAME", "YEAR"]))
+    found = check_rules(parse_rules(RULES, "rules"), as_documents(texts, labels), Vocabulary(["NAME", "YEAR"]))
     return {one.name: one for one in found}
 
 
@@ -49,8 +49,8 @@ def test_labels_that_break_a_rule_are_counted():
 
 
 def test_confusions_come_in_the_order_of_their_tokens():
-    gold = as_texts(["a b c d", "e f"], [["X", "X", "Y", None], ["X", "Y"]])
-    out = as_texts(["a b c d", "e f"], [["Y", "Y", "X", "X"], ["Y", "Y"]])
+    gold = as_documents(["a b c d", "e f"], [["X", "X", "Y", None], ["X", "Y"]])
+    out = as_documents(["a b c d", "e f"], [["Y", "Y", "X", "X"], ["Y", "Y"]])
     first, second = confusions(gold, out)
     assert (first.gold, first.found, first.tokens) == ("X", "Y", 3)
     assert first.mistakes == (Mistake(0, 0, 2), Mistake(1, 0, 1))

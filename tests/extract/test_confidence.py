@@ -12,7 +12,8 @@ from tests.hostile.command import RULES, run
 from tests.hostile.command import train as trained
 from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.extractor import Extractor
-from trellis.data.tokens import as_texts, fields_of
+from trellis.data.document import fields_of
+from trellis.data.tokens import as_documents
 from trellis.metrics.calibration import calibration
 from trellis.structures import Chain
 
@@ -24,8 +25,8 @@ LABELS = [["A", "B", "A"], ["B"], ["A", "A", "O", "B"]]
 @pytest.mark.parametrize("kind", ["hmm", "crf"])
 def test_a_field_is_as_likely_as_all_outputs_that_have_it_together(kind):
     made = Extractor(FREE, model_kind=kind, method="supervised", emission_prior=1.5, transition_prior=1.5)
-    made.fit(as_texts(WORDS, LABELS))
-    text = as_texts([["y", "x", "z", "x"]])[0]
+    made.fit(as_documents(WORDS, LABELS))
+    text = as_documents([["y", "x", "z", "x"]])[0]
     model = made.ccm_.model_
     names = list(made.label_names_)
     outputs = np.array(list(product(range(3), repeat=4)), dtype=np.int32)
@@ -44,8 +45,8 @@ def test_a_field_is_as_likely_as_all_outputs_that_have_it_together(kind):
 
 
 def test_the_fields_of_a_long_text_take_as_much_inference_as_one(monkeypatch):
-    made = Extractor(FREE, method="supervised").fit(as_texts(WORDS, LABELS))
-    [text], inferred, infer = as_texts([["x", "y"] * 100]), [], Chain.infer
+    made = Extractor(FREE, method="supervised").fit(as_documents(WORDS, LABELS))
+    [text], inferred, infer = as_documents([["x", "y"] * 100]), [], Chain.infer
 
     def counted(self, **asked):
         inferred.append(self.n_slots)
@@ -59,12 +60,12 @@ def test_the_fields_of_a_long_text_take_as_much_inference_as_one(monkeypatch):
 
 def test_rules_change_how_sure_it_is():
     rule = FREE + '[[rule]]\nname = "r"\nif_word = "z"\nthen_label = "A"\n'
-    made = Extractor(rule, model_kind="hmm", method="supervised").fit(as_texts(WORDS[:2], LABELS[:2]))
-    texts = as_texts([["y", "z"]])
+    made = Extractor(rule, model_kind="hmm", method="supervised").fit(as_documents(WORDS[:2], LABELS[:2]))
+    texts = as_documents([["y", "z"]])
     [(_, z)] = field_probabilities(made, texts, [["B", "A"]])
     [(_, alone)] = field_probabilities(made, texts, [["B", "A"]], constrained=False)
     assert z > alone + 0.1
-    assert field_probabilities(made, as_texts([""]), [[]]) == [[]]
+    assert field_probabilities(made, as_documents([""]), [[]]) == [[]]
 
 
 def test_predict_writes_them(tmp_path, capfd):

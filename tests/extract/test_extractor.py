@@ -39,8 +39,8 @@ def trained(cited):
 
 def test_generated_texts_are_tokenised_as_their_pieces_are():
     for text in citations(30, 5) + advertisements(30, 5):
-        assert tokenise(text.text).sentence.words == text.sentence.words
-        assert None not in text.sentence.labels
+        assert tokenise(text.text).tokens == text.tokens
+        assert None not in text.labels
 
 
 @pytest.mark.parametrize("domain, make", [("citations", citations), ("ads", advertisements)])
@@ -105,7 +105,7 @@ def test_a_loaded_extractor_predicts_the_same_bits(cited, trained, tmp_path):
 def test_a_text_should_have_the_fields_that_all_labelled_ones_have(cited, tmp_path):
     few, many, test = cited
     made = HMMExtractor(rules_of("citations"), usual_fields=True, method="pr").fit(few, unlabelled=many)
-    every = {label for label in made.label_names_ if all(label in t.sentence.labels for t in few)}
+    every = {label for label in made.label_names_ if all(label in t.labels for t in few)}
     assert "TITLE" in every < {*made.label_names_}
     assert made.usual_ == pytest.approx(dict.fromkeys(every, np.log((len(few) + 0.5) / 0.5)))
     assert [c.name for c in made.constraints_[12:]] == [f"has {label}" for label in made.usual_]
@@ -190,11 +190,11 @@ def test_a_label_outside_the_rules_is_named_with_its_line(tmp_path):
 
 
 def test_json_lines_come_back_as_labelled_texts(tmp_path, cited):
-    results = [Extracted(t, list(t.sentence.labels)) for t in cited[2][:10]]
+    results = [Extracted(t, list(t.labels)) for t in cited[2][:10]]
     write_extracted(tmp_path / "out.jsonl", results, "json")
     again = read_labelled(tmp_path / "out.jsonl")
-    assert [t.sentence.labels for t in again] == [t.sentence.labels for t in cited[2][:10]]
-    assert [t.spans for t in again] == [t.spans for t in cited[2][:10]]
+    assert [t.labels for t in again] == [t.labels for t in cited[2][:10]]
+    assert [t.offsets for t in again] == [t.offsets for t in cited[2][:10]]
     record = json_record(results[0].text, results[0].labels)
     assert all(record["text"][f["start"] : f["end"]] == f["text"] for f in record["fields"])
 
@@ -203,7 +203,7 @@ def test_fields_by_characters_label_the_tokens_inside_them(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"text": "Ann Lee, 1999", "fields": [{"label": "DATE", "start": 9, "end": 13}]}\n'
     )
-    assert read_labelled(tmp_path / "a.jsonl")[0].sentence.labels == (None, None, None, "DATE")
+    assert read_labelled(tmp_path / "a.jsonl")[0].labels == (None, None, None, "DATE")
 
 
 def test_rare_words_are_seen_as_their_form():
@@ -215,12 +215,7 @@ def test_rare_words_are_seen_as_their_form():
 
 
 def test_partly_labelled_texts_are_learned_from(cited):
-    holes = [
-        replace(
-            t, sentence=replace(t.sentence, labels=tuple(None if i % 3 else y for i, y in enumerate(t.sentence.labels)))
-        )
-        for t in citations(20, 30)
-    ]
+    holes = [replace(t, labels=tuple(None if i % 3 else y for i, y in enumerate(t.labels))) for t in citations(20, 30)]
     made = HMMExtractor(rules_of("citations"), max_iter=3)
     with_holes = made.fit(cited[0], unlabelled=holes).score(cited[2])
     without = HMMExtractor(rules_of("citations"), max_iter=3).fit(cited[0], unlabelled=bare(holes)).score(cited[2])

@@ -7,7 +7,7 @@ from trellis import Extractor
 from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.explain import explain, utility
 from trellis.apps.extract.relaxed import predict_relaxed
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.tokens import tokenise
 
 RULES = """
@@ -27,7 +27,7 @@ FORMS = {
     "arrays of tokens": lambda texts: [np.array(text.split(), dtype=object) for text in texts],
     "an array of strings": lambda texts: np.array(texts, dtype=object),
     "texts": lambda texts: [tokenise(text) for text in texts],
-    "sentences": lambda texts: [Sentence(tuple(text.split())) for text in texts],
+    "sentences": lambda texts: [Document(tuple(text.split())) for text in texts],
     "an iterator": iter,
     "a mixture": lambda texts: [text if i % 2 else text.split() for i, text in enumerate(texts)],
 }
@@ -49,8 +49,8 @@ def test_the_form_of_the_texts_changes_nothing(extractor, form):
     make = FORMS[form]
     assert extractor.predict(make(NEW)) == extractor.predict(NEW)
     assert extractor.decode(make(NEW)).labels.tolist() == extractor.decode(NEW).labels.tolist()
-    plain = [[(f.label, f.first, f.last) for f in own] for _, own in extractor.extract(NEW)]
-    assert [[(f.label, f.first, f.last) for f in own] for _, own in extractor.extract(make(NEW))] == plain
+    plain = [[(f.label, f.first, f.last) for f in own.spans] for own in extractor.extract(NEW)]
+    assert [[(f.label, f.first, f.last) for f in own.spans] for own in extractor.extract(make(NEW))] == plain
     assert extractor.score(make(FEW), LABELS) == extractor.score(FEW, LABELS)
     assert len(extractor.batch(make(NEW))) == len(extractor.corpus(make(NEW)).batch) == len(NEW)
     assert predict_relaxed(extractor, make(NEW)).labels == predict_relaxed(extractor, NEW).labels
@@ -60,7 +60,7 @@ def test_the_form_of_the_texts_changes_nothing(extractor, form):
 
 
 def test_labelled_sentences_are_measured_in_any_form(extractor):
-    gold = [Sentence(tuple(t.split()), tuple(y)) for t, y in zip(FEW, LABELS, strict=True)]
+    gold = [Document(tuple(t.split()), tuple(y)) for t, y in zip(FEW, LABELS, strict=True)]
     assert extractor.score(gold) == extractor.score(FEW, LABELS)
     assert utility(extractor, gold) == utility(extractor, extractor.texts(FEW, LABELS))
 
@@ -68,7 +68,7 @@ def test_labelled_sentences_are_measured_in_any_form(extractor):
 @pytest.mark.parametrize("texts", [[], [""], ["", ""], (), np.array([], dtype=object)], ids=repr)
 def test_no_text_and_empty_texts_have_no_labels(extractor, texts):
     assert extractor.predict(texts) == [[] for _ in texts]
-    assert [fields for _, fields in extractor.extract(texts)] == [[] for _ in texts]
+    assert [found.spans for found in extractor.extract(texts)] == [() for _ in texts]
 
 
 def test_it_learns_from_any_form():

@@ -32,13 +32,11 @@ def test_the_default_is_one_crf_and_beats_labels_alone(made):
 
 
 def test_labels_that_no_labelled_text_shows_are_learned_from_unlabelled_text():
-    few = [t for t in citations(40, 5) if "BOOKTITLE" not in t.sentence.labels][:5]
+    few = [t for t in citations(40, 5) if "BOOKTITLE" not in t.labels][:5]
     made = Extractor(rules_of("citations")).fit(few, unlabelled=bare(citations(100, 6)))
-    gold = [t for t in TEST if "BOOKTITLE" in t.sentence.labels]
+    gold = [t for t in TEST if "BOOKTITLE" in t.labels]
     found = [label for labels in made.predict(gold) for label in labels]
-    right = [
-        g == f for g, f in zip((g for t in gold for g in t.sentence.labels), found, strict=True) if g == "BOOKTITLE"
-    ]
+    right = [g == f for g, f in zip((g for t in gold for g in t.labels), found, strict=True) if g == "BOOKTITLE"]
     assert np.mean(right) > 0.5
 
 
@@ -53,17 +51,17 @@ def test_a_file_holds_the_model(features, tmp_path):
 
 
 def test_known_labels_of_a_text_that_is_labelled_in_part_are_taught(monkeypatch):
-    holes = [None if i % 2 else label for i, label in enumerate(TEST[0].sentence.labels)]
+    holes = [None if i % 2 else label for i, label in enumerate(TEST[0].labels)]
     taught = []
     whole = Extractor._corpus
 
     def seen(self, texts, **more):
-        taught.extend(t.sentence.labels for t in texts if t.sentence.words == TEST[0].sentence.words)
+        taught.extend(t.labels for t in texts if t.tokens == TEST[0].tokens)
         return whole(self, texts, **more)
 
     monkeypatch.setattr(Extractor, "_corpus", seen)
-    part = [list(t.sentence.labels) for t in FEW] + [holes]
-    Extractor(rules_of("citations"), max_iter=1).fit([t.sentence.words for t in (*FEW, TEST[0])], part)
+    part = [list(t.labels) for t in FEW] + [holes]
+    Extractor(rules_of("citations"), max_iter=1).fit([t.tokens for t in (*FEW, TEST[0])], part)
     assert None not in taught[-1]
     assert all(a is None or a == b for a, b in zip(holes, taught[-1], strict=True))
 

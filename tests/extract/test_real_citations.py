@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def upper(text):
-    return replace(text, sentence=replace(text.sentence, labels=tuple(y.upper() for y in text.sentence.labels)))
+    return replace(text, labels=tuple(y.upper() for y in text.labels))
 
 
 @pytest.mark.realdata

@@ -12,8 +12,8 @@ from tests.extract.test_cli import run
 from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.extractor import Extractor
 from trellis.data.bio import everywhere, runs, where_needed
+from trellis.data.document import fields_of
 from trellis.data.text_files import read_labelled
-from trellis.data.tokens import fields_of
 from trellis.errors import DataError
 from trellis.metrics.fields import score_fields
 from trellis.models import load_model
@@ -69,7 +69,7 @@ def test_fields_beside_their_like_survive_from_columns_to_columns(folder, capfd)
     labels = [line.split("\t")[1] for line in (folder / "out.tsv").read_text().splitlines() if line]
     assert set(labels) <= {"B-NAME", "I-NAME", "B-YEAR", "I-YEAR", "O"}
     gold, out = (read_labelled(folder / name) for name in ("gold.tsv", "out.tsv"))
-    scores = score_fields([t.sentence.labels for t in gold], [t.sentence.labels for t in out])
+    scores = score_fields([t.labels for t in gold], [t.labels for t in out])
     assert scores.fields["NAME"].f1 > 0.9
     assert scores.fields["NAME"].n_gold > len(gold), "several in a text"
 
@@ -82,12 +82,12 @@ def test_fields_beside_their_like_survive_as_json_spans(folder, capfd):
     records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for record, text in zip(records, read_labelled(folder / "out.jsonl"), strict=True):
         spans = [(f["label"], f["start"], f["end"]) for f in record["fields"]]
-        assert [(f.label, f.start, f.end) for f in fields_of(text, text.sentence.labels)] == spans
+        assert [(f.label, f.start, f.end) for f in fields_of(text, text.labels)] == spans
     # the same from text and spans alone
     bare = folder / "bare.jsonl"
     bare.write_text("\n".join(json.dumps({k: r[k] for k in ("text", "fields")}) for r in records) + "\n")
     for text, record in zip(read_labelled(bare), records, strict=True):
-        assert list(text.sentence.labels) == record["labels"]
+        assert list(text.labels) == record["labels"]
 
 
 def test_probabilities_are_sums_over_segmentations_that_have_the_field(folder):
@@ -125,8 +125,8 @@ def test_labels_of_ones_own_may_look_like_marks():
     rules = 'labels = ["B-NAME", "I-NAME", "O"]\n'
     few = [(["Ann", "Lee", "ran"], ["B-NAME", "I-NAME", "O"]), (["Bob", "ran"], ["B-NAME", "O"])]
     made = Extractor(rules, method="supervised", model_kind="crf").fit(*map(list, zip(*few, strict=True)))
-    [(text, fields)] = made.extract([["Bob", "ran"]])
-    assert [(f.label, f.first, f.last) for f in fields] == [("NAME", 0, 1)]
+    [text] = made.extract([["Bob", "ran"]])
+    assert [(f.label, f.first, f.last) for f in text.spans] == [("NAME", 0, 1)]
     assert field_probabilities(made, [text], [["B-NAME", "O"]]) == [[]]
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.extract.test_cli import run
 from trellis.apps.extract.extractor import Extractor
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import Tokeniser, fields_of, joined, tokenise
+from trellis.data.document import Document, fields_of
+from trellis.data.tokens import Tokeniser, tokenise
 from trellis.errors import DataError
 from trellis.models import load_model
 
@@ -20,14 +20,14 @@ TEXTS = st.one_of(st.text(), st.text(alphabet="ab1 .,-'@/:_é\t\u00a0\u2028ﬁ$h
 def test_tokens_are_the_characters_they_point_at(text):
     cut = tokenise(text)
     assert cut.text == text
-    assert [text[start:end] for start, end in cut.spans] == list(cut.sentence.words)
+    assert [text[start:end] for start, end in cut.offsets] == list(cut.tokens)
 
 
 @given(TEXTS)
 def test_spans_rise_do_not_overlap_and_cover_all_but_white_space(text):
     cut = tokenise(text)
     at = 0
-    for start, end in cut.spans:
+    for start, end in cut.offsets:
         assert at <= start < end
         assert text[at:start].isspace() or at == start
         assert not any(sign.isspace() for sign in text[start:end])
@@ -37,9 +37,9 @@ def test_spans_rise_do_not_overlap_and_cover_all_but_white_space(text):
 
 @given(st.lists(st.text(alphabet="ab.,1", min_size=1), max_size=6))
 def test_sentences_read_as_tokens_are_joined_by_single_spaces(words):
-    text = joined(Sentence(tuple(words)))
+    text = Document(tuple(words))
     assert text.text == " ".join(words)
-    assert [text.text[a:b] for a, b in text.spans] == words
+    assert [text.text[a:b] for a, b in text.offsets] == words
 
 
 @given(TEXTS, st.data())
@@ -50,7 +50,7 @@ def test_fields_cover_the_labelled_tokens_and_end_where_labels_change(text, data
     found = [None if label in (None, "O") else label for label in labels]
     rebuilt = [None] * len(cut)
     for field in fields:
-        assert (field.start, field.end) == (cut.spans[field.first][0], cut.spans[field.last - 1][1])
+        assert (field.start, field.end) == (cut.offsets[field.first][0], cut.offsets[field.last - 1][1])
         rebuilt[field.first : field.last] = [field.label] * (field.last - field.first)
     assert rebuilt == found
     assert all(a.last < b.first or a.label != b.label for a, b in pairwise(fields))
@@ -68,17 +68,17 @@ def test_fields_cover_the_labelled_tokens_and_end_where_labels_change(text, data
     ],
 )
 def test_tokens_of_plain_text(text, words):
-    assert list(tokenise(text).sentence.words) == words
+    assert list(tokenise(text).tokens) == words
 
 
 @given(TEXTS, st.sampled_from([r"\d+|[a-z]+", r"a*", r".b", r"\S", r"x|\s+"]))
 def test_a_pattern_of_ones_own_loses_nothing_either(text, pattern):
     for cut in (Tokeniser("pattern", pattern).cut(text), Tokeniser("whitespace").cut(text)):
-        assert [text[start:end] for start, end in cut.spans] == list(cut.sentence.words)
-        assert all(a[1] <= b[0] for a, b in pairwise(cut.spans))
-        covered = {at for start, end in cut.spans for at in range(start, end)}
+        assert [text[start:end] for start, end in cut.offsets] == list(cut.tokens)
+        assert all(a[1] <= b[0] for a, b in pairwise(cut.offsets))
+        covered = {at for start, end in cut.offsets for at in range(start, end)}
         assert {at for at, sign in enumerate(text) if not sign.isspace()} <= covered
-    assert list(Tokeniser("whitespace").cut(text).sentence.words) == text.split()
+    assert list(Tokeniser("whitespace").cut(text).tokens) == text.split()
 
 
 def test_a_way_of_cutting_goes_with_the_model(tmp_path):
@@ -88,9 +88,10 @@ def test_a_way_of_cutting_goes_with_the_model(tmp_path):
     made = Extractor(rules, method="supervised").fit(few, labels)
     made.save(tmp_path / "m")
     again = load_model(tmp_path / "m")
-    [(text, fields)] = again.extract(["QQ3:yes"])
-    assert text.sentence.words == ("QQ3", ":", "yes")
-    assert text.text[fields[0].start : fields[0].end] == "QQ3"
+    [text] = again.extract(["QQ3:yes"])
+    assert text.tokens == ("QQ3", ":", "yes")
+    assert (text.spans[0].text, text.labels[0]) == ("QQ3", "CODE")
+    assert 0.5 < text.spans[0].probability <= 1.0
 
 
 def test_tokens_are_cut_as_asked(tmp_path, capfd):

@@ -26,7 +26,7 @@ from trellis.apps.parse.transfer import Transfer
 from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.apps.relate.relater import Relater
 from trellis.constraints import arcs, column, count, few_labels_per, label, shares, word
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.text_files import read_labelled
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
@@ -231,11 +231,11 @@ def suffixes(sentence: Any, at: int) -> dict[str, Any]:
 # trees
 
 TREES = [
-    Sentence(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
+    Document(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
              {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "punct")}),
-    Sentence(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
+    Document(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
 ]  # fmt: skip
-PARSED = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
+PARSED = [list(zip(s.tokens, s.labels or (), strict=True)) for s in TREES]
 HEADS = [[int(h) for h in s.columns["head"]] for s in TREES]
 SMALL = {"bits": 8, "min_count": 1}
 

@@ -8,8 +8,8 @@ import pytest
 from trellis.constraints import column, given, trusted
 from trellis.data.batch import Batch
 from trellis.data.corpus import corpus_of
+from trellis.data.document import Document
 from trellis.data.ragged import offsets_of
-from trellis.data.sentence import Sentence
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.learn import CCM, UEM, CoDL
@@ -45,7 +45,7 @@ def test_a_list_for_all_sentences_is_cut_to_those_that_constraints_act_on(kind, 
     """It says what a column of the same labels says, which travels with its sentences."""
     guess = [["_"] * len(w) if own is None else [n or "_" for n in own] for w, own in zip(TEXT, GIVEN, strict=True)]
     sentences = [
-        Sentence(tuple(words), None if own is None else tuple(own), {"guess": tuple(cells)})
+        Document(tuple(words), None if own is None else tuple(own), {"guess": tuple(cells)})
         for words, own, cells in zip(TEXT, LABELS, guess, strict=True)
     ]
     corpus = corpus_of(sentences, label_names=Vocabulary(NAMES, kind="label"))

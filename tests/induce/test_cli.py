@@ -30,7 +30,7 @@ def run(*arguments):
 
 
 def words_and_states(path):
-    return [(list(s.words), list(s.labels)) for s in read_columns(path)]
+    return [(list(s.tokens), list(s.labels)) for s in read_columns(path)]
 
 
 @pytest.mark.slow

@@ -85,8 +85,8 @@ def test_tasks_take_plain_strings():
     assert one.predict(TEXT[:3]) == other.predict(joined[:3])
     extractor = Extractor(RULES, max_iter=1).fit(CITED[:4], FIELDS[:4], unlabelled=CITED[4:])
     assert extractor.predict(["Ann Lee 2001"]) == [["NAME", "NAME", "YEAR"]]
-    [(text, fields)] = extractor.extract(["Ann Lee 2001"])
-    assert [(f.label, text.text[f.start : f.end]) for f in fields] == [("NAME", "Ann Lee"), ("YEAR", "2001")]
+    [found] = extractor.extract(["Ann Lee 2001"])
+    assert [(f.label, f.text) for f in found.spans] == [("NAME", "Ann Lee"), ("YEAR", "2001")]
     links = Aligner(n_jobs=1, prefix=None).fit(PAIRS).align([("the house", "la maison")])
     assert links[0].pharaoh() == "0-0 1-1"
     for task, wrong in ((Inducer(2), "the dog"), (Extractor(RULES), "Ann 1990")):

@@ -12,7 +12,7 @@ from trellis import load_model
 from trellis.apps.match.matcher import Matcher
 from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tagger import Tagger
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.metrics.ranking import ranks, score_ranking
 
@@ -188,7 +188,7 @@ def test_edges_are_those_of_a_parser_where_one_is_given(tmp_path):
         root = named.index("V") + 1
         heads = tuple("0" if k + 1 == root else str(root) for k in range(len(own)))
         columns = {"head": heads, "deprel": tuple("root" if h == "0" else "dep" for h in heads)}
-        trees.append(Sentence(tuple(own), tuple(named), columns))
+        trees.append(Document(tuple(own), tuple(named), columns))
     parser = Parser(bits=10, min_count=1, n_jobs=1).fit(trees)
     tagger = Tagger(min_count=1).fit(trees)
     matcher = Matcher("sentences", parser=parser, tagger=tagger, wordnet="none", C=10.0, n_jobs=1).fit(pairs, answers)

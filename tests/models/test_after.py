@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.models import HMM, load_model
 
@@ -21,7 +21,7 @@ def corpus(labels=LABELS, words=WORDS):
         return word if word in ",.;" else ""
 
     return corpus_of(
-        Sentence(tuple(own), y, {"form": tuple("?" for _ in own), "mark": tuple(map(said, own))})
+        Document(tuple(own), y, {"form": tuple("?" for _ in own), "mark": tuple(map(said, own))})
         for own, y in zip(words, labels, strict=True)
     )
 

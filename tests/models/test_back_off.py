@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.models import HMM, load_model
 
@@ -17,7 +17,7 @@ FORMS = {"Ann": "X", "Bob": "X", "ran": "x", "12": "9", "7": "9"}
 
 def corpus():
     return corpus_of(
-        Sentence(tuple(own), y, {"form": tuple(FORMS[w] for w in own)}) for own, y in zip(WORDS, LABELS, strict=True)
+        Document(tuple(own), y, {"form": tuple(FORMS[w] for w in own)}) for own, y in zip(WORDS, LABELS, strict=True)
     )
 
 

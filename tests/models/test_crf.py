@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.engine import shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.models import CRF, load_model
@@ -258,9 +258,9 @@ def test_saved_and_loaded_predicts_the_same_bits(tmp_path, function, edge_featur
 def test_a_corpus_gives_its_columns_to_features():
     corpus = corpus_of(
         [
-            Sentence(("the", "dog"), ("D", "N"), {"shape": ("x", "y")}),
-            Sentence(("a", "cat"), ("D", "N"), {"shape": ("x", "y")}),
-            Sentence(("odd",), (None,), {"shape": ("z",)}),
+            Document(("the", "dog"), ("D", "N"), {"shape": ("x", "y")}),
+            Document(("a", "cat"), ("D", "N"), {"shape": ("x", "y")}),
+            Document(("odd",), (None,), {"shape": ("z",)}),
         ]
     )
     crf = CRF(features=lambda sentence, t: {"shape": sentence[t]["shape"]}).fit(corpus)
@@ -310,7 +310,7 @@ def test_chunking_reaches_crfsuites_objective_and_accuracy(data_dir, tmp_path):
         found = itertools.islice(
             read_columns(data_dir / "chunk/conll2000" / name, label=2, columns={"pos": 1}, separator=None), limit
         )
-        pairs = [(list(zip(s.words, s.columns["pos"], strict=True)), list(s.labels)) for s in found]
+        pairs = [(list(zip(s.tokens, s.columns["pos"], strict=True)), list(s.labels)) for s in found]
         return [window(s) for s, _ in pairs], [y for _, y in pairs]
 
     def window(sentence):

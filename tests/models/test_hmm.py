@@ -9,7 +9,7 @@ import pytest
 from hmmlearn import hmm as hmmlearn
 
 from trellis.data.corpus import corpus_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, InfeasibleError, NotFittedError, UnknownNameError
 from trellis.models import HMM, load_model
 
@@ -280,7 +280,7 @@ def test_saved_and_loaded_predicts_the_same_bits(tmp_path, settings):
 
 
 def test_a_corpus_brings_words_and_labels():
-    corpus = corpus_of([Sentence(("the", "dog"), ("DET", "NOUN")), Sentence(("dog",), (None,))])
+    corpus = corpus_of([Document(("the", "dog"), ("DET", "NOUN")), Document(("dog",), (None,))])
     from_corpus = HMM(**CLOSED).fit(corpus)
     from_lists = HMM(["DET", "NOUN"], **CLOSED).fit([["the", "dog"], ["dog"]], [["DET", "NOUN"], [None]])
     np.testing.assert_array_equal(from_corpus.emission_, from_lists.emission_)

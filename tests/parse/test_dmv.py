@@ -13,7 +13,7 @@ from trellis.apps.parse.tree_text import Stripped
 from trellis.cli.app import main
 from trellis.constraints import arcs, column
 from trellis.data.conllu import read_conllu, write_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models import DMV, load_model
@@ -209,7 +209,7 @@ per = "corpus"
 """
 
 
-def attachment(inducer: TreeInducer, trees: list[Sentence]) -> float:
+def attachment(inducer: TreeInducer, trees: list[Document]) -> float:
     right = [a == b for s, t in zip(trees, inducer.predict(trees), strict=True)
              for a, b in zip(s.columns["head"], t.columns["head"], strict=True)]  # fmt: skip
     return float(np.mean(right))
@@ -227,7 +227,7 @@ def test_punctuation_is_stripped_and_put_back():
     own = Stripped([("a", "X"), ("b", "X")], [1, 3], 5)
     assert own.whole([2, 0]) == [4, 4, 4, 0, 4]
     assert Stripped([], [], 2).whole([]) == [0, 1]
-    tree = Sentence(tuple("vwxyz"), ("P", "X", "P", "X", "P"), {"head": ("4", "3", "4", "0", "_")})
+    tree = Document(tuple("vwxyz"), ("P", "X", "P", "X", "P"), {"head": ("4", "3", "4", "0", "_")})
     assert own.heads(tree) == [2, 0]
 
 

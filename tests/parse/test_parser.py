@@ -11,7 +11,7 @@ from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.cli.app import main
 from trellis.data.conllu import TREE, read_conllu, write_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, compare_trees, score_trees
 from trellis.models import load_model, tree_pieces
@@ -34,10 +34,10 @@ def test_heads_and_relations_are_learned(parser):
 
 def test_a_saved_parser_gives_the_same_trees(parser, tmp_path):
     parser.save(tmp_path / "p.trellis")
-    text = [replace(s, columns={"lemma": s.words}) for s in treebank(10, seed=3)]
+    text = [replace(s, columns={"lemma": s.tokens}) for s in treebank(10, seed=3)]
     found = load_model(tmp_path / "p.trellis").predict(text)
     assert found == parser.predict(text)
-    assert found[0].columns["lemma"] == found[0].words
+    assert found[0].columns["lemma"] == found[0].tokens
 
 
 def test_heads_alone_may_be_learned(tmp_path):
@@ -49,7 +49,7 @@ def test_heads_alone_may_be_learned(tmp_path):
 
 def test_words_without_tags_are_refused(parser):
     with pytest.raises(DataError, match="a.conllu, line 7: the word 'b' has no tag"):
-        parser.predict([Sentence(("a", "b"), ("NOUN", None), path="a.conllu", line=6, rows=(6, 7))])
+        parser.predict([Document(("a", "b"), ("NOUN", None), path="a.conllu", line=6, rows=(6, 7))])
 
 
 def run(*arguments: object) -> int:
@@ -67,7 +67,7 @@ def test_the_command_line_trains_predicts_and_evaluates(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("UAS")
     assert run("parse", "predict", tmp_path / "test.conllu", "--model", model, "-o", out) == 0
     gold, found = (list(read_conllu(path, columns=TREE)) for path in (tmp_path / "test.conllu", out))
-    assert [s.words for s in gold] == [s.words for s in found]
+    assert [s.tokens for s in gold] == [s.tokens for s in found]
     assert run("evaluate", "--trees", tmp_path / "test.conllu", out) == 0
     shown = capsys.readouterr().out
     assert f"{100 * compare_trees(gold, found).plain.uas:8.2f}" in shown
@@ -107,10 +107,10 @@ def small_bound(monkeypatch):
     monkeypatch.setattr(tree_pieces, "PIECE", 6)
 
 
-def long_line(n: int, **place: object) -> Sentence:
+def long_line(n: int, **place: object) -> Document:
     """Sentences of the toy grammar on one line."""
     words, tags = ("the", "dog", "sees", "trees", "."), ("DET", "NOUN", "VERB", "NOUN", "PUNCT")
-    return Sentence((words * n)[:n], (tags * n)[:n], **place)
+    return Document((words * n)[:n], (tags * n)[:n], **place)
 
 
 @pytest.mark.parametrize("task", ["parser", "inducer"])

@@ -9,7 +9,7 @@ import pytest
 from trellis import Tagger, load_model
 from trellis.cli.app import main
 from trellis.data.conllu import read_conllu, write_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, NotFittedError
 
 from .toy import treebank
@@ -35,39 +35,39 @@ def test_tags_are_learned_and_saved(tagger, tmp_path):
 
 
 def test_capitals_matter_where_a_text_has_them():
-    names = [Sentence(("A", name), ("DET", "PROPN")) for name in ("Bill", "Rose", "Will", "Mark")]
-    nouns = [Sentence(("A", noun), ("DET", "NOUN")) for noun in ("bill", "rose", "will", "mark")]
+    names = [Document(("A", name), ("DET", "PROPN")) for name in ("Bill", "Rose", "Will", "Mark")]
+    nouns = [Document(("A", noun), ("DET", "NOUN")) for noun in ("bill", "rose", "will", "mark")]
     tagger = Tagger(min_count=1).fit([*names, *nouns, *names, *nouns, *names])
     assert [s.labels[1] for s in tagger.predict([["A", "Bill"], ["A", "bill"]])] == ["PROPN", "NOUN"]
 
 
 def test_text_without_capitals_is_tagged_without_features_of_case():
     """Only nouns are lower-case in training, so a tagger that trusted case would call every lower-case word a noun."""
-    text = [Sentence(("Gardeners", "Plant", "roses"), ("NOUN", "VERB", "NOUN"))] * 4
-    text += [Sentence(("Owners", "Paint", "walls"), ("NOUN", "VERB", "NOUN"))] * 4
+    text = [Document(("Gardeners", "Plant", "roses"), ("NOUN", "VERB", "NOUN"))] * 4
+    text += [Document(("Owners", "Paint", "walls"), ("NOUN", "VERB", "NOUN"))] * 4
     [found] = Tagger(min_count=1).fit(text).predict([["owners", "paint", "roses"]])
     assert found.labels == ("NOUN", "VERB", "NOUN")
 
 
 def test_the_typographic_apostrophe_is_read_as_the_plain_one():
-    text = [Sentence(("l'", "ami", "dort"), ("DET", "NOUN", "VERB")), Sentence(("il", "dort"), ("PRON", "VERB"))] * 3
+    text = [Document(("l'", "ami", "dort"), ("DET", "NOUN", "VERB")), Document(("il", "dort"), ("PRON", "VERB"))] * 3
     tagger = Tagger(min_count=1).fit(text)
     plain, raw = tagger.predict(["l'ami dort", "l’ami dort"])
     assert plain == raw
-    assert plain.words == ("l'", "ami", "dort")
+    assert plain.tokens == ("l'", "ami", "dort")
     assert tagger.described(["l’", "ami"]) == tagger.described(["l'", "ami"])
 
 
 def test_raw_text_is_tokenised_as_the_treebank_is(tmp_path, capsys):
     tags = ("PRON", "AUX", "PART", "VERB", "PROPN", "PROPN", "PUNCT")
-    one = Sentence(("I", "do", "n't", "know", "Mr.", "Lee", "."), tags)
+    one = Document(("I", "do", "n't", "know", "Mr.", "Lee", "."), tags)
     words = ("They", "did", "n't", "go", "de", "le", "jardin", ",", "no", ".")
     tags = ("PRON", "AUX", "PART", "VERB", "ADP", "DET", "NOUN", "PUNCT", "INTJ", "PUNCT")
-    text = [one, Sentence(words, tags, multiword=(("du", 4, 6),))] * 3
+    text = [one, Document(words, tags, multiword=(("du", 4, 6),))] * 3
     tagger = Tagger(min_count=1).fit(text)
     words = ("Mr.", "Lee", "does", "n't", "go", "de", "le", "jardin", ".")
     raw = "Mr. Lee doesn't go du jardin."
-    assert tagger.predict([raw])[0].words == words
+    assert tagger.predict([raw])[0].tokens == words
     tagger.save(tmp_path / "t.trellis")
     (tmp_path / "raw.txt").write_text(raw + "\n")
     for options, expected in (((), words), (("--tokenised",), tuple(raw.split()))):
@@ -76,19 +76,19 @@ def test_raw_text_is_tokenised_as_the_treebank_is(tmp_path, capsys):
                   "-o", str(tmp_path / "out.conllu"), *options])  # fmt: skip
         assert not stop.value.code, capsys.readouterr().err
         [found] = read_conllu(tmp_path / "out.conllu")
-        assert found.words == expected
+        assert found.tokens == expected
 
 
 def test_words_without_tags_are_unknown_and_nothing_to_learn_from_is_told(tagger):
-    some = [Sentence(("dogs", "bark"), ("NOUN", None)), *treebank(20)]
+    some = [Document(("dogs", "bark"), ("NOUN", None)), *treebank(20)]
     assert len(Tagger(min_count=1).fit(some).predict(some)[0].labels) == 2
     with pytest.raises(DataError, match="no word has a tag"):
-        Tagger().fit([Sentence(("a",))])
+        Tagger().fit([Document(("a",))])
     with pytest.raises(DataError, match="no accuracy"):
-        tagger.score([Sentence(("a",))])
+        tagger.score([Document(("a",))])
     with pytest.raises(NotFittedError):
         Tagger().predict([])
-    assert tagger.predict([Sentence(())])[0].labels == ()
+    assert tagger.predict([Document(())])[0].labels == ()
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_from_bare_text_to_trees_of_another_language(tmp_path, capsys):
     trees = treebank(60)
     write_conllu(tmp_path / "trees.conllu", trees)
     for name in ("s.txt", "t.txt"):
-        (tmp_path / name).write_text("".join(" ".join(s.words) + "\n" for s in trees) + "\n")
+        (tmp_path / name).write_text("".join(" ".join(s.tokens) + "\n" for s in trees) + "\n")
     (tmp_path / "links").write_text("".join(" ".join(f"{i}-{i}" for i in range(len(s))) + "\n" for s in trees) + "\n")
     tags, parser, made = tmp_path / "tags", tmp_path / "parser", tmp_path / "made"
     trained = ["tag", "train", tmp_path / "trees.conllu", "--min-count", 1, "--save", tags]

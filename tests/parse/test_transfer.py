@@ -15,7 +15,7 @@ from trellis.apps.parse.transfer import Transfer, usable_pairs
 from trellis.apps.parse.tree_text import strip
 from trellis.cli.app import main
 from trellis.data.conllu import read_conllu, write_conllu
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import ArcParser, load_model
 
@@ -56,12 +56,12 @@ def test_pairs_without_a_verb_are_fragments():
     assert is_fragment(SentencePair([("a", "NOUN")], [0], [("b", "VERB")], []))
 
 
-def mirrored(s: Sentence) -> tuple[Sentence, list[tuple[int, int]]]:
+def mirrored(s: Document) -> tuple[Document, list[tuple[int, int]]]:
     """A translation into a language that says everything the other way round, in other words; and its links."""
     n = len(s)
-    words, tags = tuple(f"{w}o" for w in reversed(s.words)), tuple(reversed(s.labels or ()))
+    words, tags = tuple(f"{w}o" for w in reversed(s.tokens)), tuple(reversed(s.labels or ()))
     heads = tuple(str(n + 1 - int(h)) if int(h) else "0" for h in reversed(s.columns["head"]))
-    return Sentence(words, tags, {"head": heads}), [(i, n - 1 - i) for i in range(n)]
+    return Document(words, tags, {"head": heads}), [(i, n - 1 - i) for i in range(n)]
 
 
 def bitext(n: int, seed: int, noise: float = 0.0):
@@ -75,17 +75,17 @@ def bitext(n: int, seed: int, noise: float = 0.0):
     return source, [t for t, _ in both], links
 
 
-def pairs_of(source: list[Sentence], target: list[Sentence]) -> list[tuple[Sentence, Sentence]]:
+def pairs_of(source: list[Document], target: list[Document]) -> list[tuple[Document, Document]]:
     return list(zip(source, target, strict=True))
 
 
-def paired(*size: int, **settings: float) -> tuple[list[tuple[Sentence, Sentence]], list[list[tuple[int, int]]]]:
+def paired(*size: int, **settings: float) -> tuple[list[tuple[Document, Document]], list[list[tuple[int, int]]]]:
     """Pairs of a bitext, and their links."""
     source, target, links = bitext(*size, **settings)
     return pairs_of(source, target), links
 
 
-def attachment(found: list[Sentence], gold: list[Sentence]) -> float:
+def attachment(found: list[Document], gold: list[Document]) -> float:
     right = []
     for s, t in zip(gold, found, strict=True):
         cells = zip(s.columns["head"], t.columns["head"], s.labels or (), strict=True)
@@ -135,7 +135,7 @@ def test_the_parser_is_the_mean_of_those_that_met_the_trees_in_other_orders():
 def test_the_dmv_knows_from_the_source_how_words_without_links_hang():
     source = treebank(40, seed=5)
     nouns_and_verbs = [[(i, i) for i, tag in enumerate(s.labels or ()) if tag in ("NOUN", "VERB")] for s in source]
-    bare = [Sentence(tuple(f"{w}o" for w in s.words), s.labels) for s in source]
+    bare = [Document(tuple(f"{w}o" for w in s.tokens), s.labels) for s in source]
     learner = Transfer(model="dmv", n_jobs=1).fit(pairs_of(source, bare), nouns_and_verbs)
     assert learner.model_.decoding == "posterior"
     test = treebank(20, seed=6)
@@ -177,7 +177,7 @@ def test_eta_is_found_without_trees(model):
         Transfer(**settings, eta="auto").fit_pairs(pairs[:1])
 
 
-def with_relations(s: Sentence) -> Sentence:
+def with_relations(s: Document) -> Document:
     """The sentence with a relation that its tags decide."""
     return replace(s, columns={**s.columns, "deprel": tuple(f"is-{tag}" for tag in s.labels or ())})
 
@@ -253,7 +253,7 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
               "-o", str(tmp_path / "again.conllu")])  # fmt: skip
     assert not stop.value.code
     assert (tmp_path / "again.conllu").read_bytes() == (tmp_path / "out.conllu").read_bytes()
-    (tmp_path / "t.txt").write_text("\n".join(" ".join(s.words) for s in target) + "\n")
+    (tmp_path / "t.txt").write_text("\n".join(" ".join(s.tokens) for s in target) + "\n")
     with pytest.raises(SystemExit) as stop:
         main(["transfer", *map(str, [*options[:5], tmp_path / "t.txt", *options[6:]])])
     assert stop.value.code == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 
 WORDS = {
     "DET": ["the", "a"],
@@ -15,7 +15,7 @@ WORDS = {
 }
 
 
-def sentence(rng: np.random.Generator) -> Sentence:
+def sentence(rng: np.random.Generator) -> Document:
     """The subject hangs on the verb to its right, the object on the verb to its left."""
     tags: list[str] = []
     heads: list[int] = []
@@ -45,15 +45,15 @@ def sentence(rng: np.random.Generator) -> Sentence:
     heads.append(verb)
     relations.append("punct")
     words = tuple(str(rng.choice(WORDS[tag])) for tag in tags)
-    return Sentence(words, tuple(tags), {"head": tuple(map(str, heads)), "deprel": tuple(relations)})
+    return Document(words, tuple(tags), {"head": tuple(map(str, heads)), "deprel": tuple(relations)})
 
 
-def treebank(n: int, seed: int = 0) -> list[Sentence]:
+def treebank(n: int, seed: int = 0) -> list[Document]:
     rng = np.random.default_rng(seed)
     return [sentence(rng) for _ in range(n)]
 
 
-def pairs(trees: list[Sentence]) -> tuple[list[list[tuple[str, str]]], list[list[int]]]:
+def pairs(trees: list[Document]) -> tuple[list[list[tuple[str, str]]], list[list[int]]]:
     """Tagged words, and heads."""
-    text = [list(zip(s.words, s.labels or (), strict=True)) for s in trees]
+    text = [list(zip(s.tokens, s.labels or (), strict=True)) for s in trees]
     return text, [[int(h) for h in s.columns["head"]] for s in trees]

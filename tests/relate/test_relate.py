@@ -15,8 +15,8 @@ from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate import relater as relate
 from trellis.apps.relate.relater import ANY_NUMBER, Relater
 from trellis.cli.app import main
+from trellis.data.document import Document
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
-from trellis.data.sentence import Sentence
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.labelling import searcher_of
@@ -161,7 +161,7 @@ def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_p
         named = (tags.get(w, "PUNCT" if w == "." else "PROPN") for w in text.tokens)
         return replace(text, tags=tuple(named))
 
-    tagger = Tagger(min_count=1).fit([Sentence(t.tokens, tagged(t).tags) for t in FEW])
+    tagger = Tagger(min_count=1).fit([Document(t.tokens, tagged(t).tags) for t in FEW])
     settings = {"min_count": 1, "method": "supervised"}
     given = Relater(RULES, **settings).fit([tagged(t) for t in FEW])
     made = Relater(RULES, tagger=tagger, **settings).fit(FEW)

@@ -24,9 +24,9 @@ from trellis import (
     word,
 )
 from trellis.data.conllu import read_conllu
+from trellis.data.document import Document
 from trellis.data.pair_files import PairLine
 from trellis.data.related import read_related
-from trellis.data.sentence import Sentence
 from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.voted_files import read_voted
 from trellis.metrics.alignment import read_links
@@ -58,12 +58,12 @@ def tagged():
     rules = [(count("V") >= 1).named("a <verb>"), word.isin("the", "a").implies(label("D")).named("articles")]
     learner = UEM(HMM(["D", "N", "V"], min_count=1), rules, max_iter=3, tol=0, random_state=0).fit(text)
     gold = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
-    return learner, [Sentence(tuple(w), tuple(y)) for w, y in zip(text, gold, strict=True)]
+    return learner, [Document(tuple(w), tuple(y)) for w, y in zip(text, gold, strict=True)]
 
 
 GOLD = [["D", "N", "V"], ["D", "N", "V", "D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
 TEXT = [s.split() for s in ("the cat sleeps", "a cat climbs the tree", "the cat falls", "a gardener sleeps")]
-SENTENCES = [Sentence(tuple(w), tuple(y)) for w, y in zip(TEXT, GOLD, strict=True)]
+SENTENCES = [Document(tuple(w), tuple(y)) for w, y in zip(TEXT, GOLD, strict=True)]
 
 
 def trained_tagger():

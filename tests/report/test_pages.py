@@ -247,7 +247,7 @@ def test_the_command_writes_a_page_of_a_run_and_of_a_model(tmp_path, capfd, monk
     learner, sentences = models.tagged()
     learner.save("m")
     learner.history_.save("rounds.jsonl")
-    lines = ("\n".join(f"{w}\t{y}" for w, y in zip(s.words, s.labels, strict=True)) for s in sentences)
+    lines = ("\n".join(f"{w}\t{y}" for w, y in zip(s.tokens, s.labels, strict=True)) for s in sentences)
     (tmp_path / "gold.tsv").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     assert run("report", "gold.tsv", "-m", "m") == 0
     assert "report.html: 14 labels against gold" in capfd.readouterr().err

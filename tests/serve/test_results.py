@@ -60,7 +60,7 @@ def test_tags(server, folder, monkeypatch, tokenised):
     lines = ["a cat ran", "cat a"]
     (folder / "in.txt").write_text("".join(line + "\n" for line in lines))
     assert run("tag", "predict", "in.txt", "-m", "tagger", "-o", "out.conllu", *["--tokenised"] * tokenised, "-q") == 0
-    wanted = [{"tokens": list(s.words), "tags": list(s.labels)} for s in read_conllu(folder / "out.conllu")]
+    wanted = [{"tokens": list(s.tokens), "tags": list(s.labels)} for s in read_conllu(folder / "out.conllu")]
     assert server.predict("tagger", *([{"tokens": line.split()} for line in lines] if tokenised else lines)) == wanted
     assert server.predict("tagger", "") == [{"tokens": [], "tags": []}]
 
@@ -69,11 +69,11 @@ def test_trees(server, folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert run("parse", "predict", "trees.conllu", "-m", "parser", "-o", "out.conllu", "-q") == 0
     wanted = [
-        {"tokens": s.words, "tags": s.labels, "heads": list(map(int, s.columns["head"])),
+        {"tokens": s.tokens, "tags": s.labels, "heads": list(map(int, s.columns["head"])),
          "relations": s.columns["deprel"]}
         for s in read_conllu(folder / "out.conllu", columns=TREE)
     ]  # fmt: skip
-    given = [{"tokens": s.words, "tags": s.labels} for s in read_conllu(folder / "trees.conllu")]
+    given = [{"tokens": s.tokens, "tags": s.labels} for s in read_conllu(folder / "trees.conllu")]
     assert server.predict("parser", *given) == plain(wanted)
 
 

@@ -7,7 +7,7 @@ fails where an exported estimator, or a public method of one, is missing here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from scipy import sparse
 import trellis
 from tests.relate import sample
 from trellis import count, label, shares, word
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.metrics.alignment import GoldLinks
@@ -153,12 +153,12 @@ TEXTS: dict[str, Make] = {
     "tuples": lambda items: [tuple(item.split()) for item in items],
     "arrays of tokens": lambda items: [np.array(item.split(), dtype=object) for item in items],
     "texts": lambda items: [tokenise(item) for item in items],
-    "sentences": lambda items: [Sentence(tuple(item.split())) for item in items],
+    "sentences": lambda items: [Document(tuple(item.split())) for item in items],
 }
 
 
 def fields(estimator: Any, X: Any) -> Any:
-    return [[(f.label, f.first, f.last) for f in own] for _, own in estimator.extract(X)]
+    return [[(f.label, f.first, f.last) for f in found.spans] for found in estimator.extract(X)]
 
 
 def decoded(estimator: Any, X: Any) -> Any:
@@ -173,15 +173,15 @@ def cited_score(estimator: Any, X: Any) -> float:
 # trees
 
 TREES = [
-    Sentence(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
+    Document(("the", "dog", "barks", "."), ("D", "N", "VERB", "PUNCT"),
              {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "punct")}),
-    Sentence(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
-    Sentence(("a", "cat", "sees", "dogs"), ("D", "N", "VERB", "N"),
+    Document(("cats", "sleep"), ("N", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),
+    Document(("a", "cat", "sees", "dogs"), ("D", "N", "VERB", "N"),
              {"head": ("2", "3", "0", "3"), "deprel": ("det", "nsubj", "root", "obj")}),
 ]  # fmt: skip
-PARSED = [list(zip(s.words, s.labels or (), strict=True)) for s in TREES]
+PARSED = [list(zip(s.tokens, s.labels or (), strict=True)) for s in TREES]
 HEADS = [[int(h) for h in s.columns["head"]] for s in TREES]
-EMPTY_TREE = Sentence((), (), {"head": (), "deprel": ()})
+EMPTY_TREE = Document((), (), {"head": (), "deprel": ()})
 SMALL = {"bits": 8, "min_count": 1}
 PAIRS_OF_TAGS: dict[str, Make] = {
     **OUTER,
@@ -189,27 +189,19 @@ PAIRS_OF_TAGS: dict[str, Make] = {
     "lists of lists": lambda items: [[list(token) for token in item] for item in items],
     "arrays of tokens": lambda items: [array_of(item) for item in items],
 }
-SENTENCES: dict[str, Make] = {
-    **OUTER,
-    "texts": lambda items: [tokenise_tree(item) for item in items],
-}
 WORDS: dict[str, Make] = {
-    **SENTENCES,
-    "tokens": lambda items: [list(item.words) for item in items],
-    "strings": lambda items: [" ".join(item.words) for item in items],
+    **OUTER,
+    "tokens": lambda items: [list(item.tokens) for item in items],
+    "strings": lambda items: [" ".join(item.tokens) for item in items],
 }
-
-
-def tokenise_tree(sentence: Sentence) -> Any:
-    return replace(tokenise(" ".join(sentence.words)), sentence=sentence)
 
 
 def heads_and_relations(estimator: Any, X: Any) -> Any:
-    return [(s.words, s.columns["head"], s.columns["deprel"]) for s in estimator.predict(X)]
+    return [(s.tokens, s.columns["head"], s.columns["deprel"]) for s in estimator.predict(X)]
 
 
 def tags(estimator: Any, X: Any) -> Any:
-    return [(s.words, s.labels) for s in estimator.predict(X)]
+    return [(s.tokens, s.labels) for s in estimator.predict(X)]
 
 
 def attached(estimator: Any, X: Any) -> Any:
@@ -326,7 +318,7 @@ def of_heads(new: Callable[[], Any]) -> Example:
 
 def of_trees(new: Callable[[], Any], *data: Any) -> Example:
     whole = {"attachment": attached, "score": lambda estimator, X: estimator.score(X)}
-    return Example(new, data, TREES, EMPTY_TREE, SENTENCES, {"predict": heads_and_relations}, whole)
+    return Example(new, data, TREES, EMPTY_TREE, OUTER, {"predict": heads_and_relations}, whole)
 
 
 CRF_SCORES = {"score": scored, "log_likelihood": likelihood_of_labels}
@@ -361,7 +353,7 @@ EXAMPLES: dict[str, Example] = {
         {"predict": method("predict"), "extract": fields}, {"decode": decoded, "score": cited_score},
     ),
     "Tagger": Example(
-        lambda: trellis.Tagger(min_count=1), (TREES,), TREES, Sentence(()), WORDS, {"predict": tags},
+        lambda: trellis.Tagger(min_count=1), (TREES,), TREES, Document(()), WORDS, {"predict": tags},
         {"score": lambda estimator, X: estimator.score(X, [s.labels for s in TREES])},
     ),
     "Parser": of_trees(lambda: trellis.Parser(**SMALL), TREES),

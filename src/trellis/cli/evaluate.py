@@ -21,7 +21,7 @@ from trellis.cli.options import Json, Output, flag, wants_json
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
-    from trellis.data.sentence import Sentence
+    from trellis.data.document import Document
     from trellis.metrics.fields import FieldScore
 
 Rows = list[tuple[str, str]]
@@ -82,10 +82,10 @@ def _check_as_many(gold: str, output: str, truth: Sized, found: Sized, what: str
         raise DataError(f"{output} has {len(found)} {what} but {gold} has {len(truth)}")
 
 
-def _check_same_sentences(gold: str, output: str, truth: list[Sentence], found: list[Sentence], remedy: str) -> None:
+def _check_same_sentences(gold: str, output: str, truth: list[Document], found: list[Document], remedy: str) -> None:
     _check_as_many(gold, output, truth, found, "sentences")
     for one, other in zip(truth, found, strict=True):
-        if one.words != other.words:
+        if one.tokens != other.tokens:
             where = f"the sentence at line {other.line} of {output} is not the one at line {one.line} of {gold}"
             raise DataError(f"{where}: {remedy}")
 
@@ -95,7 +95,7 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.metrics.fields import score_fields
 
     truth, found = read_beside(gold, output)
-    scores = score_fields(*([t.sentence.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
+    scores = score_fields(*([t.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
     rows = [
         ("accuracy", f"{100 * scores.accuracy:.2f} of {scores.n_tokens} tokens"),
         ("field F1", f"{100 * scores.total.f1:.2f} of {scores.total.n_gold} fields"),
@@ -137,7 +137,7 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
                 tags.append(tag)
                 states.append(state)
     scores = score_induction(states, tags)
-    words = [s.words for s in found]
+    words = [s.tokens for s in found]
     given = [[label or "" for label in s.labels or ()] for s in found]
     labels = labels_a_word_of_tagging(words, given)
     return [
@@ -157,7 +157,7 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
     }
 
 
-def _tagged(path: str) -> list[Sentence]:
+def _tagged(path: str) -> list[Document]:
     from trellis.data.columns import read_columns
     from trellis.data.conllu import is_conllu, read_conllu
     from trellis.data.jsonlines import is_json_lines, read_jsonlines

@@ -105,4 +105,4 @@ def _texts(model: Any, path: str, word_column: int, label_column: int) -> list[A
     if path.removesuffix(".gz").endswith(".conllu"):
         return list(read_conllu(path, columns=("head", "deprel")))
     texts = read_either(path, word_column=word_column, label_column=label_column)
-    return texts if hasattr(model, "extract") else [t.sentence for t in texts]
+    return texts

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from trellis.data.document import Document, line_numbers
 from trellis.data.files import FilePath, path_text, shown, whole_lines, writing
-from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError
 
 BLANK = " \t\r"
@@ -47,7 +47,7 @@ def read_columns(
     unknown: str | None = FILLER,
     comment: str | None = None,
     n_columns: int | None = None,
-) -> Iterator[Sentence]:
+) -> Iterator[Document]:
     """Sentences of a column file, one at a time.
 
     word, label : which columns hold them; ``label=None``: the file has no labels
@@ -66,8 +66,8 @@ def read_columns(
                 raise DataError(f"expected {width} columns but found {len(cells)}", path=name, line=line)
             if not cells[word]:
                 raise DataError(f"expected a word in column {word} but it is empty", path=name, line=line)
-        yield Sentence(
-            words=tuple([cells[word] for cells in block.rows]),
+        yield Document(
+            tokens=tuple([cells[word] for cells in block.rows]),
             labels=None if label is None else known_labels((cells[label] for cells in block.rows), unknown),
             columns={key: tuple([cells[at] for cells in block.rows]) for key, at in wanted.items()},
             comments=tuple(block.comments),
@@ -79,7 +79,7 @@ def read_columns(
 
 def write_columns(
     path: FilePath,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Document],
     *,
     word: int = 0,
     label: int | None = 1,
@@ -104,12 +104,12 @@ def write_columns(
     with writing(path) as out:
         for i, sentence in enumerate(sentences):
             where = f"sentence {i} cannot be written to {path_text(path)}: "
-            if not sentence.words and keep_empty:
+            if not sentence.tokens and keep_empty:
                 out.write("\n")
                 continue
-            if not sentence.words:
+            if not sentence.tokens:
                 raise DataError(where + "it is empty, and a column file cannot hold that; write text or JSON lines")
-            table = {word: list(sentence.words)}
+            table = {word: list(sentence.tokens)}
             if label is not None:
                 table[label] = written_labels(sentence, unknown, where)
             for key, at in wanted.items():
@@ -146,7 +146,7 @@ def known_labels(cells: Iterable[str], unknown: str | None) -> tuple[str | None,
     return tuple([None if not cell or cell == unknown else cell for cell in cells])
 
 
-def written_labels(sentence: Sentence, unknown: str | None, where: str) -> list[str]:
+def written_labels(sentence: Document, unknown: str | None, where: str) -> list[str]:
     """Label cells of a sentence, the inverse of ``known_labels``."""
     marker = unknown or ""
     if sentence.labels is None:
@@ -157,7 +157,7 @@ def written_labels(sentence: Sentence, unknown: str | None, where: str) -> list[
     return [marker if given is None else given for given in sentence.labels]
 
 
-def written_comments(sentence: Sentence, comment: str, where: str) -> list[str]:
+def written_comments(sentence: Document, comment: str, where: str) -> list[str]:
     """Comment lines of a sentence, checked to be read as such again."""
     for line in sentence.comments:
         if not line.startswith(comment) or "\n" in line or line.endswith("\r"):

@@ -23,8 +23,8 @@ from trellis.data.columns import (
     written_comments,
     written_labels,
 )
+from trellis.data.document import Document, line_numbers
 from trellis.data.files import FilePath, path_text, shown, writing
-from trellis.data.sentence import Sentence, line_numbers
 from trellis.errors import DataError, UnknownNameError
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -37,7 +37,7 @@ _LEFT_OUT = re.compile(r"[0-9]{1,9}[-.][0-9]{1,9}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence[str] = ()) -> Iterator[Sentence]:
+def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence[str] = ()) -> Iterator[Document]:
     """Sentences of a CoNLL-U file, one at a time.
 
     label, columns : names such as "upos", "xpos", "feats", "head"; ``label=None``: read no labels
@@ -47,8 +47,8 @@ def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence
     name = shown(path)
     for block in blocks(path, separator="\t", comment=COMMENT):
         rows, numbers = _words(block, name)
-        yield Sentence(
-            words=tuple([cells[FORM] for cells in rows]),
+        yield Document(
+            tokens=tuple([cells[FORM] for cells in rows]),
             labels=None if label_at is None else known_labels((cells[label_at] for cells in rows), FILLER),
             columns={key: tuple([cells[at] for cells in rows]) for key, at in wanted.items()},
             comments=tuple(block.comments),
@@ -59,7 +59,7 @@ def read_conllu(path: FilePath, *, label: str | None = "upos", columns: Sequence
         )
 
 
-def read_text(path: FilePath, *, columns: Sequence[str] = ()) -> Iterator[Sentence]:
+def read_text(path: FilePath, *, columns: Sequence[str] = ()) -> Iterator[Document]:
     """Sentences of a CoNLL-U file (by its name, ``.conllu``), or of bare text, one per line with words apart.
 
     A blank line of bare text is a sentence without words.
@@ -75,7 +75,7 @@ def is_conllu(path: FilePath) -> bool:
     return str(path).removesuffix(".gz").endswith(".conllu")
 
 
-def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | None = "upos") -> None:
+def write_conllu(path: FilePath, sentences: Iterable[Document], *, label: str | None = "upos") -> None:
     """Write words to FORM, labels to the column named ``label``, other columns to those of their name.
 
     Cells of which nothing is known hold ``_``.
@@ -86,7 +86,7 @@ def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | 
     with writing(path) as out:
         for i, sentence in enumerate(sentences):
             where = f"sentence {i} cannot be written to {path_text(path)}: "
-            if not sentence.words:
+            if not sentence.tokens:
                 raise DataError(where + "it is empty, and CoNLL-U cannot hold that; write text or JSON lines")
             filler = [FILLER] * len(sentence)
             table = [filler] * len(NAMES)
@@ -96,7 +96,7 @@ def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | 
             if label_at is not None:
                 table[label_at] = written_labels(sentence, FILLER, where)
             table[ID] = [str(number) for number in range(1, len(sentence) + 1)]
-            table[FORM] = list(sentence.words)
+            table[FORM] = list(sentence.tokens)
             lines = written_comments(sentence, COMMENT, where)
             for cells in zip(*table, strict=True):
                 for cell in cells:
@@ -109,10 +109,10 @@ def write_conllu(path: FilePath, sentences: Iterable[Sentence], *, label: str | 
             out.write("\n".join(lines) + "\n\n")
 
 
-def heads(sentence: Sentence) -> tuple[int | None, ...]:
+def heads(sentence: Document) -> tuple[int | None, ...]:
     """Heads of the words as numbers: 0 the root, k the k-th word, None where not known.
 
-    >>> heads(Sentence(("dogs", "bark"), columns={"head": ("2", "0")}))
+    >>> heads(Document(("dogs", "bark"), columns={"head": ("2", "0")}))
     (2, 0)
     """
     if "head" not in sentence.columns:

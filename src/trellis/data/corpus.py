@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trellis.data.batch import UNKNOWN, Batch, Column
+from trellis.data.document import Document
 from trellis.data.ragged import IntArray, LabelArray, offsets_of
-from trellis.data.sentence import Sentence
 from trellis.data.storage import UNBOUNDED, Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
@@ -40,17 +40,17 @@ class Corpus:
     path_of: LabelArray
     lines: IntArray
 
-    def sentence(self, instance: int) -> Sentence:
+    def sentence(self, instance: int) -> Document:
         """The words of an instance and where they stood."""
         words, batch = self.batch.column("word"), self.batch
         codes = words.codes[batch.offsets[instance] : batch.offsets[instance + 1]]
         path, line = self.place(instance)
-        return Sentence(tuple(words.vocabulary.decode(codes.tolist())), path=path, line=line)
+        return Document(tuple(words.vocabulary.decode(codes.tolist())), path=path, line=line)
 
     def with_columns(self, made: Mapping[str, Callable[[str], str]], storage: Storage) -> Corpus:
         """The same with more columns, each of which is a function of the word; they are kept in a storage.
 
-        >>> corpus = corpus_of([Sentence(("a", "B", "A"))]).with_columns({"low": str.lower}, Storage(0))
+        >>> corpus = corpus_of([Document(("a", "B", "A"))]).with_columns({"low": str.lower}, Storage(0))
         >>> corpus.batch.column("low").strings()
         ['a', 'b', 'a']
         """
@@ -72,7 +72,7 @@ class Corpus:
 
 
 def corpus_of(
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Document],
     *,
     label_names: Vocabulary | None = None,
     words: Vocabulary | None = None,
@@ -84,7 +84,7 @@ def corpus_of(
     labels found become the vocabulary, in order of first appearance. The same holds for ``words``. Every further
     column of the sentences becomes a column of the batch.
 
-    >>> corpus = corpus_of([Sentence(("time", "flies"), ("NOUN", None)), Sentence(("stop",), ("VERB",))])
+    >>> corpus = corpus_of([Document(("time", "flies"), ("NOUN", None)), Document(("stop",), ("VERB",))])
     >>> corpus.label_names.names, corpus.batch.labels.tolist(), corpus.batch.offsets.tolist()
     (('NOUN', 'VERB'), [0, -1, 1], [0, 2, 3])
     """
@@ -105,7 +105,7 @@ def corpus_of(
                 path=sentence.path,
                 line=sentence.line,
             )
-        word.add(sentence.words, sentence)
+        word.add(sentence.tokens, sentence)
         labels.add(sentence.labels if sentence.labels is not None else (None,) * len(sentence), sentence)
         for name, coder in columns.items():
             coder.add(sentence.columns[name], sentence)
@@ -139,7 +139,7 @@ class _Coder:
         self._numbers: dict[str, int] = {}
         self._codes = place.growing("i")
 
-    def add(self, strings: Iterable[str | None], sentence: Sentence) -> None:
+    def add(self, strings: Iterable[str | None], sentence: Document) -> None:
         numbers, codes, given = self._numbers, self._codes, self.given
         if given is None:
             for string in strings:

@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown, writing
-from trellis.data.sentence import Sentence
 from trellis.errors import DataError, did_you_mean
 
 ENDINGS = (".jsonl", ".ndjson")
@@ -22,7 +22,7 @@ ENDINGS = (".jsonl", ".ndjson")
 
 def read_jsonlines(
     path: FilePath, *, tokens: str = "tokens", labels: str | None = "labels", columns: Sequence[str] = ()
-) -> Iterator[Sentence]:
+) -> Iterator[Document]:
     """Sentences of a JSON-lines file, one at a time.
 
     tokens, labels : the keys that hold them; ``labels=None``: do not look for labels
@@ -42,12 +42,12 @@ def read_jsonlines(
             if key not in record:
                 raise DataError(f"expected the key {key!r}{did_you_mean(key, record)}", path=name, line=number)
             kept[key] = _strings(record[key], key, name, number)
-        yield Sentence(words, known, kept, path=name, line=number)
+        yield Document(words, known, kept, path=name, line=number)
 
 
 def write_jsonlines(
     path: FilePath,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Document],
     *,
     tokens: str = "tokens",
     labels: str | None = "labels",
@@ -55,7 +55,7 @@ def write_jsonlines(
     """Write words, labels (where a sentence has any) and all columns, each column under its name."""
     with writing(path) as out:
         for sentence in sentences:
-            record: dict[str, Any] = {tokens: sentence.words}
+            record: dict[str, Any] = {tokens: sentence.tokens}
             if labels is not None and sentence.labels is not None:
                 record[labels] = sentence.labels
             for key, cells in sentence.columns.items():

@@ -122,7 +122,7 @@ def read_related(path: FilePath) -> Iterator[RelatedText]:
     raw = "\t" not in first and not first.startswith("#doc")
     if raw:
         for number, line in numbered_lines(path):
-            yield RelatedText(tokenise(line).sentence.words, path=shown(path), line=number)
+            yield RelatedText(tokenise(line).tokens, path=shown(path), line=number)
     else:
         yield from _columns(path)
 
@@ -145,7 +145,7 @@ def _as_related(text: SentenceLike, number: int) -> RelatedText:
     if isinstance(text, RelatedText):
         return text
     if isinstance(text, str):
-        return RelatedText(tokenise(text).sentence.words)
+        return RelatedText(tokenise(text).tokens)
     try:
         return related_of(text)
     except DataError as error:

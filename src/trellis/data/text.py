@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trellis.data.document import Document
 from trellis.data.files import FilePath, shown, whole_lines
-from trellis.data.sentence import Sentence
 
 
 def words_of(line: str) -> list[str]:
@@ -18,8 +18,8 @@ def words_of(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def read_text(path: FilePath) -> Iterator[Sentence]:
+def read_text(path: FilePath) -> Iterator[Document]:
     """Sentences of a text file, one at a time, without labels."""
     name = shown(path)
     for number, line in whole_lines(path):
-        yield Sentence(tuple(words_of(line)), path=name, line=number)
+        yield Document(tuple(words_of(line)), path=name, line=number)

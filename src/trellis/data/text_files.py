@@ -17,10 +17,10 @@ from typing import Any
 
 from trellis.data.bio import BEGINS, everywhere, told, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
+from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import WORDS, Text, Tokeniser, fields_of, joined, read_raw
+from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
 from trellis.errors import DataError, did_you_mean
 
@@ -38,7 +38,7 @@ def kind_of(path: FilePath) -> str:
 
 def texts_or_errors(
     path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS
-) -> Iterator[Text | DataError]:
+) -> Iterator[Document | DataError]:
     """Texts of any kind of file, one at a time, with the error itself in the place of one that cannot be read.
 
     If none at all could be, the first error is raised at the end.
@@ -55,24 +55,24 @@ def texts_or_errors(
         raise first
 
 
-def read_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> list[Text]:
+def read_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> list[Document]:
     """Texts of any kind of file; labels beside them are not looked at, and text that is not cut yet is."""
     return list(stream_texts(path, word_column=word_column, tokeniser=tokeniser))
 
 
-def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
+def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
     """The same, one at a time."""
     kind = kind_of(path)
     if kind == "columns":
-        return (joined(sentence) for sentence in read_columns(path, word=word_column, label=None))
+        return read_columns(path, word=word_column, label=None)
     if kind == "wrench":
-        return (joined(replace(sentence, labels=None)) for sentence in read_wrench_gold(path))
+        return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
     return _json_texts(path, tokeniser) if kind == "json" else read_raw(path, tokeniser)
 
 
 def read_either(
     path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
-) -> list[Text]:
+) -> list[Document]:
     """Texts with their labels where the file has a place for them."""
     kind = kind_of(path)
     if kind == "columns":
@@ -86,14 +86,14 @@ def read_either(
 
 def read_beside(
     gold: str, output: str, *, word_column: int = 0, label_column: int = 1
-) -> tuple[list[Text], list[Text]]:
+) -> tuple[list[Document], list[Document]]:
     """Labelled texts of gold and of an output that must have the same tokens; blank ones are left out of both."""
     truth, found = (
         [t for t in read_labelled(path, word_column=word_column, label_column=label_column) if len(t)]
         for path in (gold, output)
     )
     for number, (one, other) in enumerate(zip(truth, found, strict=False)):
-        if one.sentence.words != other.sentence.words:
+        if one.tokens != other.tokens:
             raise DataError(
                 f"text {number + 1} is not the same in both: {_excerpt(gold, one)} and {_excerpt(output, other)}. "
                 f"Predict from the tokens of {gold} itself"
@@ -103,27 +103,27 @@ def read_beside(
     return truth, found
 
 
-def _excerpt(path: str, text: Text) -> str:
-    line = "" if text.sentence.line is None else f", line {text.sentence.line}"
+def _excerpt(path: str, text: Document) -> str:
+    line = "" if text.line is None else f", line {text.line}"
     return f"{text.text[:40]!r} ({path}{line})"
 
 
-def no_tokens(text: str, path: str | None, line: int | None) -> Text:
+def no_tokens(text: str, path: str | None, line: int | None) -> Document:
     """A text that nothing can be said about."""
-    return Text(Sentence((), path=path, line=line), text, ())
+    return Document((), text=text, path=path, line=line)
 
 
-def emptied(text: Text) -> Text:
+def emptied(text: Document) -> Document:
     """The text without its tokens."""
-    return no_tokens(text.text, text.sentence.path, text.sentence.line)
+    return no_tokens(text.text, text.path, text.line)
 
 
-def _any_raw(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | DataError]:
+def _any_raw(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Document | DataError]:
     for number, line in lines_or_errors(path):
         yield line if isinstance(line, DataError) else tokeniser.cut(line, path=shown(path), line=number)
 
 
-def _any_json(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | DataError]:
+def _any_json(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Document | DataError]:
     for number, line in lines_or_errors(path):
         if isinstance(line, DataError):
             yield line
@@ -136,7 +136,7 @@ def _any_json(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Text | D
                 yield error
 
 
-def _any_columns(path: FilePath, word_column: int, _: Tokeniser) -> Iterator[Text | DataError]:
+def _any_columns(path: FilePath, word_column: int, _: Tokeniser) -> Iterator[Document | DataError]:
     block: list[tuple[int, str | DataError]] = []
     for number, line in chain(lines_or_errors(path), [(0, "")]):
         if isinstance(line, DataError) or line.strip(BLANK):
@@ -146,11 +146,11 @@ def _any_columns(path: FilePath, word_column: int, _: Tokeniser) -> Iterator[Tex
             block = []
 
 
-def _any_wrench(path: FilePath, _: int, __: Tokeniser) -> Iterator[Text | DataError]:
-    return (joined(replace(sentence, labels=None)) for sentence in read_wrench_gold(path))
+def _any_wrench(path: FilePath, _: int, __: Tokeniser) -> Iterator[Document | DataError]:
+    return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
 
 
-def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Text | DataError:
+def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Document | DataError:
     words = []
     for number, line in block:
         if isinstance(line, DataError):
@@ -160,12 +160,12 @@ def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: 
             found = "a carriage return" if "\r" in line else f"{len(cells)} columns, and none in its place"
             return DataError(f"expected a token in column {word_column} but found {found}", path=name, line=number)
         words.append(cells[word_column])
-    return joined(Sentence(tuple(words), path=name, line=block[0][0]))
+    return Document(tuple(words), path=name, line=block[0][0])
 
 
 def read_labelled(
     path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
-) -> list[Text]:
+) -> list[Document]:
     """Texts with labels, "_" or null where a label is not known; B-X and I-X say where fields begin."""
     kind = kind_of(path)
     if kind == "text" and path != STANDARD:
@@ -180,9 +180,9 @@ def read_labelled(
     if kind == "json":
         return list(_json_texts(path, tokeniser))
     if kind == "wrench":
-        return [joined(sentence) for sentence in read_wrench_gold(path)]
+        return list(read_wrench_gold(path))
     _check_columns(path, word_column, label_column)
-    return [joined(s) for s in read_columns(path, word=word_column, label=label_column)]
+    return list(read_columns(path, word=word_column, label=label_column))
 
 
 def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
@@ -204,14 +204,14 @@ def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
         return
 
 
-def _json_texts(path: FilePath, tokeniser: Tokeniser) -> Iterator[Text]:
+def _json_texts(path: FilePath, tokeniser: Tokeniser) -> Iterator[Document]:
     name = shown(path)
     for number, line in numbered_lines(path):
         if line.strip():
             yield _of_line(line, name, number, tokeniser)
 
 
-def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Text:
+def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Document:
     record = parse_json(line, name, number)
     if not isinstance(record, dict):
         raise DataError("expected a JSON object on each line", path=name, line=number)
@@ -220,51 +220,39 @@ def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Text:
 
 def text_of_json(
     record: dict[str, Any], tokeniser: Tokeniser = WORDS, *, path: str | None = None, line: int | None = None
-) -> Text:
+) -> Document:
     """The text of a JSON object with "text" and perhaps "fields", or with "tokens" and perhaps "labels".
 
-    >>> text_of_json({"text": "Ann Lee 1999"}).sentence.words
+    >>> text_of_json({"text": "Ann Lee 1999"}).tokens
     ('Ann', 'Lee', '1999')
     """
     text = _of_record(record, path, line, tokeniser)
-    for string in (text.text, *text.sentence.words):
+    for string in (text.text, *text.tokens):
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
             raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=path, line=line)
     return text
 
 
-def _of_record(record: dict[str, Any], name: str | None, line: int | None, tokeniser: Tokeniser) -> Text:
+def _of_record(record: dict[str, Any], name: str | None, line: int | None, tokeniser: Tokeniser) -> Document:
     if "tokens" in record:
         tokens, labels = record["tokens"], record.get("labels")
         if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
             raise DataError("expected a list of strings in 'tokens', none of them empty", path=name, line=line)
         if labels is not None and (not isinstance(labels, list) or len(labels) != len(tokens)):
             raise DataError("expected one label, or null, for each token in 'labels'", path=name, line=line)
-        sentence = Sentence(tuple(tokens), None if labels is None else tuple(labels), path=name, line=line)
         text = record.get("text")
-        return _placed(sentence, text) if isinstance(text, str) else joined(sentence)
+        labels = None if labels is None else tuple(labels)
+        return Document(tuple(tokens), labels, text=text if isinstance(text, str) else "", path=name, line=line)
     if not isinstance(record.get("text"), str):
         known = did_you_mean("text", record)
         raise DataError(f"expected the key 'text' or 'tokens'{known}", path=name, line=line)
     cut = tokeniser.cut(record["text"], path=name, line=line)
     if "fields" not in record:
         return cut
-    return replace(cut, sentence=replace(cut.sentence, labels=_labels(cut, record["fields"], name, line)))
+    return replace(cut, labels=_labels(cut, record["fields"], name, line))
 
 
-def _placed(sentence: Sentence, text: str) -> Text:
-    """Tokens at their places in the text they were cut from."""
-    spans, at = [], 0
-    for word in sentence.words:
-        start = text.find(word, at)
-        if start < 0:
-            raise DataError(f"token {word!r} is not in the text in its order", path=sentence.path, line=sentence.line)
-        at = start + len(word)
-        spans.append((start, at))
-    return Text(sentence, text, tuple(spans))
-
-
-def _labels(cut: Text, fields: Any, name: str | None, line: int | None) -> tuple[str | None, ...]:
+def _labels(cut: Document, fields: Any, name: str | None, line: int | None) -> tuple[str | None, ...]:
     """A label for every token inside a field, with B- where one begins beside its like; None outside."""
     labels: list[str | None] = [None] * len(cut)
     try:
@@ -273,7 +261,7 @@ def _labels(cut: Text, fields: Any, name: str | None, line: int | None) -> tuple
         message = 'expected \'fields\' to be a list of {"label": .., "start": .., "end": ..}'
         raise DataError(message, path=name, line=line) from None
     for label, start, end in places:
-        inside = [i for i, (low, high) in enumerate(cut.spans) if start <= low and high <= end]
+        inside = [i for i, (low, high) in enumerate(cut.offsets) if start <= low and high <= end]
         for i in inside:
             labels[i] = BEGINS + label if i == inside[0] else label
     return where_needed(labels, {label for label, _, _ in places if told(label)[1] != label})
@@ -285,20 +273,20 @@ def check_labels_writable(names: Iterable[str], kind: str) -> None:
         return
     instead = "write JSON lines (.jsonl) in place of columns: "
     labels = tuple(names)
-    for label in written_labels(Sentence(labels, labels), FILLER, instead):
+    for label in written_labels(Document(labels, labels), FILLER, instead):
         check_cell(label, "\t", instead)
 
 
-def unwritable(text: Text, kind: str) -> str | None:
+def unwritable(text: Document, kind: str) -> str | None:
     """Why columns cannot hold a text, where they cannot."""
     if kind != "columns":
         return None
-    for word in text.sentence.words:
+    for word in text.tokens:
         if not word.isprintable():
             try:
                 check_cell(word, "\t", "write JSON lines (.jsonl) in place of columns: ")
             except DataError as error:
-                return f"{text.sentence.path}, line {text.sentence.line}: {error}"
+                return f"{text.path}, line {text.line}: {error}"
     return None
 
 
@@ -309,7 +297,7 @@ class Extracted:
     remarks : further keys of its JSON;  probabilities : of its fields, None where they are not known
     """
 
-    text: Text
+    text: Document
     labels: Sequence[str]
     remarks: Mapping[str, Any] = field(default_factory=dict)
     probabilities: Sequence[float] | None = None
@@ -322,8 +310,7 @@ def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio
     """
     if kind == "columns":
         labelled = (
-            replace(r.text.sentence, labels=(everywhere if bio else tuple)(r.labels), columns={}, comments=())
-            for r in results
+            replace(r.text, labels=(everywhere if bio else tuple)(r.labels), columns={}, comments=()) for r in results
         )
         write_columns(path, labelled, keep_empty=True)
         return
@@ -333,7 +320,7 @@ def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def json_record(text: Text, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:
+def json_record(text: Document, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:
     """The text, its fields by characters of the text, with their probabilities where known, and tokens with labels."""
     fields: list[dict[str, Any]] = [
         {"label": f.label, "start": f.start, "end": f.end, "text": text.text[f.start : f.end]}
@@ -341,4 +328,4 @@ def json_record(text: Text, labels: Sequence[str], probabilities: Sequence[float
     ]
     for one, probability in zip(fields, probabilities or (), strict=False):
         one["probability"] = round(probability, 4)
-    return {"text": text.text, "fields": fields, "tokens": list(text.sentence.words), "labels": list(labels)}
+    return {"text": text.text, "fields": fields, "tokens": list(text.tokens), "labels": list(labels)}

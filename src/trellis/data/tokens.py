@@ -16,10 +16,9 @@ from typing import Any
 
 import regex
 
-from trellis.data.bio import runs
 from trellis.data.checks import check_label_lists, check_list, is_list
+from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
-from trellis.data.sentence import Sentence
 from trellis.errors import DataError
 
 _TOKEN = re.compile(
@@ -38,31 +37,15 @@ SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text and where its tokens are.
-
-    sentence : the tokens, with labels where known;  text : the original
-    spans : (n,) first character of each token and the one after its last
-    """
-
-    sentence: Sentence
-    text: str
-    spans: tuple[tuple[int, int], ...]
-
-    def __len__(self) -> int:
-        return len(self.spans)
-
-
-@dataclass(frozen=True)
 class Tokeniser:
     """A way to cut texts into tokens.
 
     kind : "words" (above), "whitespace", or "pattern": whatever matches it is a token, and so is what stands between
     pattern : a regular expression, of the last kind alone
 
-    >>> Tokeniser("whitespace").cut("pp. 62-68").sentence.words
+    >>> Tokeniser("whitespace").cut("pp. 62-68").tokens
     ('pp.', '62-68')
-    >>> Tokeniser("pattern", r"[0-9]+|[a-z]+").cut("12kg (net)").sentence.words
+    >>> Tokeniser("pattern", r"[0-9]+|[a-z]+").cut("12kg (net)").tokens
     ('12', 'kg', '(', 'net', ')')
     """
 
@@ -82,13 +65,13 @@ class Tokeniser:
         except (re.error, regex.error, OverflowError, RecursionError) as error:
             raise DataError(f"{self.pattern!r} is not a regular expression: {error}") from None
 
-    def cut(self, text: str, *, path: str | None = None, line: int | None = None) -> Text:
+    def cut(self, text: str, *, path: str | None = None, line: int | None = None) -> Document:
         """One text, cut into tokens."""
-        spans = tuple(self._spans(text))
-        words = tuple(text[start:end] for start, end in spans)
-        return Text(Sentence(words, path=path, line=line), text, spans)
+        offsets = tuple(self._offsets(text))
+        tokens = tuple(text[start:end] for start, end in offsets)
+        return Document(tokens, text=text, offsets=offsets, path=path, line=line)
 
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+    def _offsets(self, text: str) -> Iterator[tuple[int, int]]:
         if self.kind == "words":
             yield from (found.span() for found in _TOKEN.finditer(text))
             return
@@ -132,10 +115,10 @@ class OtherTokens:
     instead: str | None
 
 
-def other_tokens(texts: Iterable[Text], tokeniser: Tokeniser) -> OtherTokens | None:
+def other_tokens(texts: Iterable[Document], tokeniser: Tokeniser) -> OtherTokens | None:
     """How tokens that were given differ from those that a tokeniser cuts their text into; None: they do not.
 
-    >>> given = joined(Sentence(("Aggarwal,", "1999")))
+    >>> given = Document(("Aggarwal,", "1999"))
     >>> found = other_tokens([given], WORDS)
     >>> found.n, found.total, found.word, found.pieces, found.instead
     (1, 2, 'Aggarwal,', ('Aggarwal', ','), 'whitespace')
@@ -145,49 +128,49 @@ def other_tokens(texts: Iterable[Text], tokeniser: Tokeniser) -> OtherTokens | N
     for text in texts:
         cut = tokeniser.cut(text.text)
         total += len(text)
-        if cut.spans != text.spans:
-            own = set(cut.spans)
-            other = [t for t, span in enumerate(text.spans) if span not in own]
+        if cut.offsets != text.offsets:
+            own = set(cut.offsets)
+            other = [t for t, span in enumerate(text.offsets) if span not in own]
             n += len(other)
             if first is None and other:
                 first = (text, other[0], cut)
         for kind in [kind for kind, fine in fits.items() if fine]:
-            fits[kind] = Tokeniser(kind).cut(text.text).spans == text.spans
+            fits[kind] = Tokeniser(kind).cut(text.text).offsets == text.offsets
     if first is None:
         return None
     text, t, cut = first
-    low, high = text.spans[t]
-    pieces = tuple(w for w, (a, b) in zip(cut.sentence.words, cut.spans, strict=True) if a < high and b > low)
+    low, high = text.offsets[t]
+    pieces = tuple(w for w, (a, b) in zip(cut.tokens, cut.offsets, strict=True) if a < high and b > low)
     instead = next((kind for kind, fine in fits.items() if fine), None)
-    return OtherTokens(n, total, text.sentence.words[t], pieces, text.sentence.path, text.sentence.line_of(t), instead)
+    return OtherTokens(n, total, text.tokens[t], pieces, text.path, text.line_of(t), instead)
 
 
-def tokenise(text: str) -> Text:
+def tokenise(text: str) -> Document:
     """Cut one text into words, numbers and single characters.
 
     >>> cut = tokenise("Moto-oka, T. (1983), pp. 62-68.")
-    >>> cut.sentence.words
+    >>> cut.tokens
     ('Moto-oka', ',', 'T', '.', '(', '1983', ')', ',', 'pp', '.', '62-68', '.')
-    >>> cut.text[slice(*cut.spans[10])]
+    >>> cut.text[slice(*cut.offsets[10])]
     '62-68'
     """
     return WORDS.cut(text)
 
 
-TextLike = Text | Sentence | str | Sequence[str]
-"""A text, a sentence, a string to be tokenised, or a list of tokens."""
+TextLike = Document | str | Sequence[str]
+"""A document, a string to be tokenised, or a list of tokens."""
 
 
-def as_texts(
+def as_documents(
     items: Any, labels: Iterable[Sequence[str | None] | None] | None = None, tokeniser: Tokeniser = WORDS
-) -> list[Text]:
+) -> list[Document]:
     """Texts in any of their forms; ``labels`` are of their tokens, None where nothing is known of a text.
 
-    >>> [one] = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
-    >>> one.sentence.words, one.sentence.labels
+    >>> [one] = as_documents(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
+    >>> one.tokens, one.labels
     (('Ann', 'Lee', '1999'), ('NAME', 'NAME', 'YEAR'))
     """
-    texts = list(each_text(items, tokeniser))
+    texts = list(each_document(items, tokeniser))
     if labels is None:
         return texts
     given = check_label_lists(labels) or []
@@ -199,90 +182,27 @@ def as_texts(
         if own is None:
             continue
         if len(own) != len(text):
-            raise DataError(f"text {number} has {len(text)} tokens {text.sentence.words} but the labels are {own!r}")
-        texts[number] = replace(text, sentence=replace(text.sentence, labels=tuple(own)))
+            raise DataError(f"text {number} has {len(text)} tokens {text.tokens} but the labels are {own!r}")
+        texts[number] = replace(text, labels=tuple(own))
     return texts
 
 
-def each_text(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
+def each_document(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
     """Texts in any of their forms, one after the other."""
-    if isinstance(items, Text | Sentence):
+    if isinstance(items, Document):
         raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [...]")
     for number, item in enumerate(check_list(items, "texts")):
         if isinstance(item, str):
             yield tokeniser.cut(item)
-        elif isinstance(item, Text):
+        elif isinstance(item, Document):
             yield item
-        elif isinstance(item, Sentence):
-            yield joined(item)
         elif is_list(item) and all(isinstance(word, str) for word in item):
-            yield joined(Sentence(tuple(map(str, item))))
+            yield Document(tuple(map(str, item)))
         else:
             raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
 
 
-def as_sentences(items: Any, labels: Iterable[Sequence[str | None] | None] | None = None) -> list[Sentence]:
-    """Sentences in any of the forms of :func:`as_texts`; strings are tokenised.
-
-    >>> as_sentences([["dogs", "bark"]], [["N", "V"]])[0].labels
-    ('N', 'V')
-    """
-    return [text.sentence for text in as_texts(items, labels)]
-
-
-def joined(sentence: Sentence) -> Text:
-    """A sentence that was read as tokens, as if it had been written with single spaces between them."""
-    spans, at = [], 0
-    for word in sentence.words:
-        spans.append((at, at + len(word)))
-        at += len(word) + 1
-    return Text(sentence, " ".join(sentence.words), tuple(spans))
-
-
-AROUND = 40
-"""Characters of the text that an excerpt has before and after its tokens."""
-
-
-def excerpt(text: Text, first: int = 0, last: int = 0) -> str:
-    """The characters around tokens first..last−1, with these in square brackets; without tokens how the text begins.
-
-    >>> excerpt(tokenise("Ann Lee 1999"), 1, 2)
-    'Ann [Lee] 1999'
-    """
-    if first >= last:
-        return text.text if len(text.text) <= 2 * AROUND else f"{text.text[: 2 * AROUND]}..."
-    start, end = text.spans[first][0], text.spans[last - 1][1]
-    before, after = text.text[max(start - AROUND, 0) : start], text.text[end : end + AROUND]
-    cut = ("..." if start > AROUND else "", "..." if end + AROUND < len(text.text) else "")
-    return f"{cut[0]}{before}[{text.text[start:end]}]{after}{cut[1]}"
-
-
-def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Text]:
+def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
     """A text a line, tokenised; lines of white space alone give texts without tokens."""
     for number, line in numbered_lines(path):
         yield tokeniser.cut(line, path=shown(path), line=number)
-
-
-@dataclass(frozen=True)
-class Field:
-    """A run of tokens with one label: characters start..end−1 of the text, tokens first..last−1."""
-
-    label: str
-    start: int
-    end: int
-    first: int
-    last: int
-
-
-def fields_of(text: Text, labels: Iterable[str | None]) -> list[Field]:
-    """The fields of a labelled text, in order.
-
-    >>> fields_of(tokenise("Ann Lee, 1999"), ["AUTHOR", "AUTHOR", "AUTHOR", "DATE"])
-    [Field(label='AUTHOR', start=0, end=8, first=0, last=3), Field(label='DATE', start=9, end=13, first=3, last=4)]
-
-    A field that follows one of its own label begins where the label has B- before it (:mod:`trellis.data.bio`).
-    """
-    return [
-        Field(label, text.spans[first][0], text.spans[last - 1][1], first, last)
-        for label, first, last in runs(tuple(labels))
-    ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 
 APOSTROPHES = "'`"
@@ -44,13 +44,13 @@ class TreebankTokeniser:
     hyphens: bool = False
 
     @classmethod
-    def fit(cls, sentences: Iterable[Sentence]) -> TreebankTokeniser:
+    def fit(cls, sentences: Iterable[Document]) -> TreebankTokeniser:
         """Learn from the words of a treebank, and from its multiword tokens where sentences have them."""
         forms: Counter[str] = Counter()
         beside: Counter[tuple[str, str]] = Counter()
         expanded: Counter[tuple[str, tuple[str, ...]]] = Counter()
         for sentence in sentences:
-            own_words = [plain_apostrophes(word) for word in sentence.words]
+            own_words = [plain_apostrophes(word) for word in sentence.tokens]
             forms.update(own_words)
             beside.update((a.lower(), b.lower()) for a, b in pairwise(own_words))
             for surface, first, last in sentence.multiword:

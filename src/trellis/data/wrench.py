@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.jsonlines import kind, parse_json
-from trellis.data.sentence import Sentence
 from trellis.data.voted import OUTSIDE, VotedText, votes_of_spans
 from trellis.errors import DataError, UnknownNameError, did_you_mean
 
@@ -53,12 +53,12 @@ def read_wrench(path: FilePath, *, all_functions: bool = False) -> Iterator[Vote
             yield VotedText(record.tokens, chosen, path=record.path)
 
 
-def read_wrench_gold(path: FilePath) -> Iterator[Sentence]:
+def read_wrench_gold(path: FilePath) -> Iterator[Document]:
     """The same texts with their gold labels, BIO for lists of tokens; a record without ``label`` has none."""
     for file in _files(path):
         _, _, labels = _names(file, True)
         for record in _records(file, needed=("data",)):
-            yield Sentence(record.tokens, record.gold(labels), path=record.path)
+            yield Document(record.tokens, record.gold(labels), path=record.path)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.errors import DataError
 
 LENGTHS = (10, 20, 40)
@@ -100,12 +100,12 @@ def score_trees(gold: Iterable[Tree], found: Iterable[Tree]) -> TreeScores:
     return scores
 
 
-def compare_trees(gold: Sequence[Sentence], found: Sequence[Sentence]) -> TreeScores:
+def compare_trees(gold: Sequence[Document], found: Sequence[Document]) -> TreeScores:
     """Attachment scores of one file against another; words with the tag PUNCT in gold are punctuation."""
     return score_trees([_tree(s) for s in gold], [_tree(s) for s in found])
 
 
-def _tree(s: Sentence) -> Tree:
+def _tree(s: Document) -> Tree:
     relations = s.columns.get("deprel") or (FILLER,) * len(s)
     return Tree(
         heads_of(s),

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from trellis.data.batch import Batch
 from trellis.data.checks import check_label_lists, check_list, check_names, is_list, is_whole
 from trellis.data.corpus import Corpus, corpus_of
+from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, LabelArray
-from trellis.data.sentence import Sentence
 from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of, threads_for
@@ -139,9 +139,10 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
     """Sentences as a sequence of sequences; a string where a list of tokens should be is a mistake."""
     given = check_list(X, "sentences, each a list of tokens")
     sentences = given if isinstance(given, Sequence) else list(given)
+    some = False
     for i, sentence in enumerate(sentences):
-        check_sentence(i, sentence)
-    return sentences
+        some |= check_sentence(i, sentence) is not sentence
+    return [s.tokens if isinstance(s, Document) else s for s in sentences] if some else sentences
 
 
 def streamed(
@@ -153,13 +154,13 @@ def streamed(
     """
     known = iter(() if y is None else y)
 
-    def sentence(number: int, given: Any) -> Sentence:
+    def sentence(number: int, given: Any) -> Document:
         words = check_sentence(number, given)
         for one in words:
             if not isinstance(one, str):
                 raise DataError(f"words must be strings: sentence {number} has {one!r}, a {type(one).__name__}")
         labels = next(known, None)
-        return Sentence(tuple(words), None if labels is None else tuple(labels))
+        return Document(tuple(words), None if labels is None else tuple(labels))
 
     found = corpus_of(map(sentence, count(), X), label_names=names, storage=Storage(memory))
     if y is not None and len(found.batch) != len(y):
@@ -168,7 +169,9 @@ def streamed(
 
 
 def check_sentence(number: int, sentence: Any) -> Sequence[Any]:
-    """One of them as a sequence."""
+    """One of them as a sequence; of a document its tokens."""
+    if isinstance(sentence, Document):
+        return sentence.tokens
     if not is_list(sentence):
         raise DataError(
             f"sentence {number} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.penalties import with_penalties
+from trellis.data.document import Document
 from trellis.data.ragged import FloatArray
 from trellis.loop.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
@@ -39,9 +40,9 @@ def tags_page(tagger: Any, sentences: Sequence[Any], _: Any) -> Page:
 
 def instances(data: Sequence[Any], gold: Any) -> tuple[Any, list[list[str]], list[list[str | None]]]:
     """What the model is given, the words that are shown, and gold labels: of sentences, or of rows, a slot each."""
-    if hasattr(data[0], "words"):
+    if isinstance(data[0], Document):
         given = [s for s in data if len(s)]
-        words = [list(map(str, s.words)) for s in given]
+        words = [list(s.tokens) for s in given]
         return words, words, [list(s.labels) if s.labels is not None else [None] * len(s) for s in given]
     truth = [None] * len(data) if gold is None else gold
     return data, [[f"row {n}"] for n in range(len(data))], [[None if y is None else str(y)] for y in truth]

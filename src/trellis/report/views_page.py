@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.report.labels_page import LONGEST, SHOWN, instances, page_of_labels, slots
 from trellis.report.page import Page, heats, largest, percent, table
@@ -17,7 +18,7 @@ def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     if learner.maps is not None:
         raise DataError("views with labels of their own have no page: ask predict(X, by=number) for each")
     n_views = len(learner.models_)
-    if hasattr(data[0], "words"):
+    if isinstance(data[0], Document):
         inputs, words, truth = instances(data, gold)
         inputs = [inputs] * n_views
     else:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trellis.data.document import Document
 from trellis.data.jsonlines import kind as kind_of_json
-from trellis.data.sentence import Sentence
 from trellis.errors import DataError, did_you_mean
 
 Record = dict[str, Any]
@@ -55,18 +55,18 @@ def _text(model: Any, given: Any) -> Any:
     return text_of_json(record, model.tokeniser_)
 
 
-def _words(model: Any, given: Any) -> Sentence:
+def _words(model: Any, given: Any) -> Document:
     if isinstance(given, str):
-        return Sentence(tuple(model.tokeniser_.split(given)))
-    return Sentence(_strings(_object(given, ("tokens",)), "tokens"))
+        return Document(tuple(model.tokeniser_.split(given)))
+    return Document(_strings(_object(given, ("tokens",)), "tokens"))
 
 
-def _tagged(model: Any, given: Any) -> Sentence:
+def _tagged(model: Any, given: Any) -> Document:
     record = _object(given, ("tokens", "tags"))
     tokens, tags = _strings(record, "tokens"), _strings(record, "tags")
     if len(tokens) != len(tags):
         raise DataError(f"there are {len(tokens)} tokens but {len(tags)} tags: give a tag for each token")
-    return Sentence(tokens, tags)
+    return Document(tokens, tags)
 
 
 def _related(model: Any, given: Any) -> Any:
@@ -145,24 +145,24 @@ def _fields(model: Any, texts: list[Any]) -> list[Record]:
 
 
 def _tags(model: Any, sentences: list[Any]) -> list[Record]:
-    return [{"tokens": one.words, "tags": one.labels} for one in _where_words(model, sentences)]
+    return [{"tokens": one.tokens, "tags": one.labels} for one in _where_words(model, sentences)]
 
 
 def _trees(model: Any, sentences: list[Any]) -> list[Record]:
     from trellis.data.conllu import heads
 
     return [
-        {"tokens": one.words, "tags": one.labels, "heads": heads(one), "relations": one.columns["deprel"]}
+        {"tokens": one.tokens, "tags": one.labels, "heads": heads(one), "relations": one.columns["deprel"]}
         if len(one)
         else {"tokens": [], "tags": [], "heads": [], "relations": []}
         for one in _where_words(model, sentences)
     ]
 
 
-def _where_words(model: Any, sentences: list[Sentence]) -> list[Sentence]:
+def _where_words(model: Any, sentences: list[Document]) -> list[Document]:
     """Predictions, of sentences that have words."""
     found = iter(model.predict([one for one in sentences if len(one)]))
-    return [next(found) if len(one) else Sentence((), ()) for one in sentences]
+    return [next(found) if len(one) else Document((), ()) for one in sentences]
 
 
 def _relations(model: Any, texts: list[Any]) -> list[Record]:

@@ -158,14 +158,14 @@ def _write(
 ) -> None:  # fmt: skip
     from trellis.apps.aggregate.aggregator import labelled_record
     from trellis.data.columns import write_columns
+    from trellis.data.document import Document
     from trellis.data.files import writing
-    from trellis.data.sentence import Sentence
 
     number = {name: k for k, name in enumerate(names)}
     records = (labelled_record(text.tokens, own, node, number) for text, own, node in found)
     if not json:
         rows = (
-            Sentence(
+            Document(
                 one["tokens"], tuple(one["labels"]), {"probability": tuple(f"{p:.4f}" for p in one["probability"])}
             )
             for one in records

@@ -19,8 +19,8 @@ from trellis.constraints.rows import COUPLING
 from trellis.constraints.tested import NO_SLOT, Places, joined
 from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
+from trellis.data.document import Document, excerpt
 from trellis.data.ragged import IntArray
-from trellis.data.tokens import Text, excerpt
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models import HMM
@@ -70,14 +70,14 @@ class RuleCheck:
 
 
 def check_rules(
-    rules: RulesFile, texts: Sequence[Text], label_names: Vocabulary, *, examples: int = EXAMPLES
+    rules: RulesFile, texts: Sequence[Document], label_names: Vocabulary, *, examples: int = EXAMPLES
 ) -> list[RuleCheck]:
     """A report of every rule over the texts, in the order of the file; examples : places to list of each."""
     some = [number for number, text in enumerate(texts) if len(text)]
     if not some:
         raise DataError("there is no text to check the rules on")
     constraints: list[Constraint] = list(rules)
-    sentences = (texts[n].sentence for n in some)
+    sentences = (texts[n] for n in some)
     plain = (replace(s, labels=None if s.labels is None else unmarked(s.labels, label_names)) for s in sentences)
     corpus = corpus_of(plain, label_names=label_names)
     model = HMM(list(label_names), min_count=1)
@@ -114,10 +114,10 @@ def _broken_at(test: Places, offsets: IntArray) -> list[tuple[int, int | None]]:
     return [(i, None if slot == NO_SLOT else slot - int(offsets[i])) for i, slot in pairs]
 
 
-def _place(texts: Sequence[Text], number: int | None, token: int | None) -> Place:
+def _place(texts: Sequence[Document], number: int | None, token: int | None) -> Place:
     if number is None:
         return Place(None, None, None, "")
     text = texts[number]
     if token is None:
-        return Place(number, text.sentence.path, text.sentence.line, excerpt(text))
-    return Place(number, text.sentence.path, text.sentence.line_of(token), excerpt(text, token, token + 1))
+        return Place(number, text.path, text.line, excerpt(text))
+    return Place(number, text.path, text.line_of(token), excerpt(text, token, token + 1))

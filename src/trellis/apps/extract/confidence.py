@@ -22,8 +22,9 @@ import numpy as np
 
 from trellis.apps.extract.extractor import Extractor
 from trellis.constraints.penalties import with_penalties
+from trellis.data.document import fields_of
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.tokens import TextLike, fields_of
+from trellis.data.tokens import TextLike
 from trellis.engine import shards_of, threads_for
 from trellis.learn.ccm import LARGEST_DUAL
 from trellis.models.model import bare, rows_of, scores_of
@@ -129,7 +130,7 @@ def field_probabilities(
     rows = rows_of(ccm.model_, batch, with_penalties(constraints, rho)).canonical().local()
     shards = shards_of(batch)
     flat = [
-        (i, f.first - before, f.last + after, numbers.number(f.label))
+        (i, f.first - before, f.last + after, numbers.number(str(f.label)))
         for i, own in enumerate(fields) for f in own for before in (0, 1) for after in (0, 1)
     ]  # fmt: skip
     table = np.array(flat, dtype=np.int64).reshape(len(flat), 4)

@@ -18,8 +18,9 @@ from trellis.apps.extract.rule_places import RulePlaces
 from trellis.constraints import Constraint
 from trellis.constraints.strength import Kind
 from trellis.data.bio import unmarked
+from trellis.data.document import Document
 from trellis.data.ragged import LabelArray
-from trellis.data.tokens import Text, TextLike
+from trellis.data.tokens import TextLike
 from trellis.errors import DataError, InfeasibleError
 
 NONE, ALL = "(none)", "(all)"
@@ -72,7 +73,7 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     if not constraints:
         return []
     names = extractor.label_names_
-    heard = {label for t in texts for label in unmarked(t.sentence.labels or (), names)} <= {None, *names}
+    heard = {label for t in texts for label in unmarked(t.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
     places = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
     by_model = places.tested(extractor.decode(texts, constrained=False).labels)
@@ -95,7 +96,7 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     ]
 
 
-def _labels(extractor: Extractor, texts: Sequence[Text]) -> LabelArray:
+def _labels(extractor: Extractor, texts: Sequence[Document]) -> LabelArray:
     """Labels under the rules, of texts that cannot obey them too."""
     found = predict_relaxed(extractor, texts)
     for number, why in found.lost.items():
@@ -103,7 +104,7 @@ def _labels(extractor: Extractor, texts: Sequence[Text]) -> LabelArray:
     return extractor.codes(found.labels)
 
 
-def _accuracy(extractor: Extractor, texts: Sequence[Text]) -> float:
+def _accuracy(extractor: Extractor, texts: Sequence[Document]) -> float:
     """Share of the known labels that are found."""
     known = [(i, label) for i, label in enumerate(y for t in texts for y in _known(t)) if label is not None]
     found = _labels(extractor, texts).tolist()
@@ -112,8 +113,8 @@ def _accuracy(extractor: Extractor, texts: Sequence[Text]) -> float:
     return float(np.mean([names[found[i] % len(names)] == label for (i, _), label in zip(known, plain, strict=True)]))
 
 
-def _known(text: Text) -> Sequence[str | None]:
-    return text.sentence.labels or (None,) * len(text)
+def _known(text: Document) -> Sequence[str | None]:
+    return text.labels or (None,) * len(text)
 
 
 def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | None:
@@ -175,6 +176,6 @@ def _table(extractor: Extractor, accuracy: Callable[[Sequence[str]], float], wit
     return [*rows, Utility(ALL, every, every)]
 
 
-def _need_labels(texts: Sequence[Text]) -> None:
-    if not any(label is not None for t in texts for label in t.sentence.labels or ()):
+def _need_labels(texts: Sequence[Document]) -> None:
+    if not any(label is not None for t in texts for label in t.labels or ()):
         raise DataError("the utility of a rule is a difference in accuracy: give labelled texts to measure it on")

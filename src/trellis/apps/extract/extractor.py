@@ -12,10 +12,10 @@
 ... strength = "hard"
 ... '''
 >>> few = tokenise("Ann Lee 1999")
->>> few = replace(few, sentence=replace(few.sentence, labels=("NAME", "NAME", "YEAR")))
+>>> few = replace(few, labels=("NAME", "NAME", "YEAR"))
 >>> many = [tokenise(line) for line in ("Bob Ray 2001", "Cy Fox 1987")]
 >>> extractor = Extractor(rules, max_iter=2).fit([few], unlabelled=many)
->>> [(f.label, text.text[f.start : f.end]) for text, fields in extractor.extract(many[1:]) for f in fields]
+>>> [(field.label, field.text) for document in extractor.extract(many[1:]) for field in document.spans]
 [('NAME', 'Cy Fox'), ('YEAR', '1987')]
 """
 
@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
 
@@ -45,12 +45,12 @@ from trellis.data.batch import Batch
 from trellis.data.bio import Labels, told, unmarked, where_needed
 from trellis.data.checks import check_names
 from trellis.data.corpus import Corpus, corpus_of
+from trellis.data.document import Document, fields_of
 from trellis.data.files import FilePath, shown
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
-from trellis.data.sentence import Sentence
 from trellis.data.storage import UNBOUNDED, Storage
-from trellis.data.tokens import WORDS, Field, Text, TextLike, as_texts, each_text, fields_of, joined
+from trellis.data.tokens import WORDS, TextLike, as_documents, each_document
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
@@ -237,7 +237,7 @@ class Extractor(SavedEstimator):
         without = check_names(without, "without")
         self._take_rules(ExtractionRules.read(self.rules, self.rules_path, self.files))
         labelled = self.texts(X, y)
-        some = (text for text in chain(labelled, each_text(unlabelled, self.tokeniser_)) if len(text))
+        some = (text for text in chain(labelled, each_document(unlabelled, self.tokeniser_)) if len(text))
         first = next(some, None)
         if first is None:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
@@ -246,7 +246,7 @@ class Extractor(SavedEstimator):
         self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
         self.kind_ = self.model_kind or ("semi-crf" if self._side_by_side(labelled) else "crf")
         told, corpus = self._learning_corpus(chain([first], some))
-        texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or joined(corpus.sentence(number)))
+        texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or corpus.sentence(number))
         free = np.flatnonzero(~corpus.batch.complete)
         with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             self.ccm_ = self._ccm(self._hmm()).fit(
@@ -256,13 +256,13 @@ class Extractor(SavedEstimator):
             self._learn_crf(texts)
         return self
 
-    def _side_by_side(self, labelled: Sequence[Text]) -> bool:
+    def _side_by_side(self, labelled: Sequence[Document]) -> bool:
         """Whether a field begins right after another one of its label in some text."""
         names = self.label_names_
         return any(
             own != plain
             for text in labelled
-            if (labels := text.sentence.labels) is not None
+            if (labels := text.labels) is not None
             for own, plain in zip(where_needed(labels, names), unmarked(labels, names), strict=True)
         )
 
@@ -270,16 +270,16 @@ class Extractor(SavedEstimator):
         self.rules_ = rules
         self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
 
-    def _learning_corpus(self, texts: Iterable[Text]) -> tuple[dict[int, Text], Corpus]:
+    def _learning_corpus(self, texts: Iterable[Document]) -> tuple[dict[int, Document], Corpus]:
         """Texts to learn from as they come, with the classes of their words; and those of them that have labels."""
-        told: dict[int, Text] = {}
+        told: dict[int, Document] = {}
 
-        def sentences() -> Iterator[Sentence]:
+        def sentences() -> Iterator[Document]:
             for number, text in enumerate(texts):
-                known = text.sentence.labels
+                known = text.labels
                 if known is not None:
                     told[number] = text
-                yield replace(text.sentence, labels=self._labels(known, again=False), columns={})
+                yield replace(text, labels=self._labels(known, again=False), columns={})
 
         storage = Storage(self.memory)
         try:
@@ -292,9 +292,9 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses.of(counts, self.min_count)
         return told, corpus.with_columns(self.classes_of_words_.columns, storage)
 
-    def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Text]:
+    def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Document]:
         """Texts in any of their forms, strings cut as the rules say."""
-        return as_texts(X, y, self.tokeniser_)
+        return as_documents(X, y, self.tokeniser_)
 
     @property
     def method_(self) -> str:
@@ -307,7 +307,7 @@ class Extractor(SavedEstimator):
             emission_prior=self.emission_prior, back_off=self.back_off, after=MARKS if self.back_off else None,
         )  # fmt: skip
 
-    def _crf(self, kind: type[CRF], texts: Sequence[Text], weights: Any = None) -> CRF:
+    def _crf(self, kind: type[CRF], texts: Sequence[Document], weights: Any = None) -> CRF:
         """A CRF, or one over segments, learned from labelled texts."""
         own: dict[str, Any] = {"edge_features": EDGES}
         if kind is SemiCRF:
@@ -332,10 +332,10 @@ class Extractor(SavedEstimator):
     def _ccm(self, model: Any) -> CCM:
         return self._like(CCM, model=model, constraints=self.constraints_, method=self.method_)
 
-    def _learn_crf(self, texts: Sequence[Text]) -> None:
+    def _learn_crf(self, texts: Sequence[Document]) -> None:
         """Learn the CRF from labelled texts, and from the others with pseudo-labels."""
         kind, hmm = cast("type[CRF]", MODEL_KINDS[self.kind_]), self.ccm_.model_
-        known = [t.sentence.labels is not None and None not in t.sentence.labels for t in texts]
+        known = [t.labels is not None and None not in t.labels for t in texts]
         labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
         others = [t for t, complete in zip(texts, known, strict=True) if not complete]
         if self.method_ == "supervised" or not others:
@@ -343,14 +343,14 @@ class Extractor(SavedEstimator):
                 self.ccm_.model_ = self._crf(kind, labelled)
             return
         first = self._crf(CRF, labelled) if labelled else None
-        seen = {str(label) for t in labelled for label in unmarked(t.sentence.labels or (), self.label_names_)}
+        seen = {str(label) for t in labelled for label in unmarked(t.labels or (), self.label_names_)}
         work = partial(self._pseudo_labels, hmm, first, seen)
         pairs = zip(others, by_chunks(work, others, self.n_jobs), strict=True)
         pseudo = [_completed(text, labels) for text, labels in pairs]
         weights = np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(pseudo)])
         self.ccm_.model_ = self._crf(kind, [*labelled, *pseudo], weights)
 
-    def _pseudo_labels(self, hmm: HMM, crf: CRF | None, seen: Set[str], texts: Sequence[Text]) -> list[list[str]]:
+    def _pseudo_labels(self, hmm: HMM, crf: CRF | None, seen: Set[str], texts: Sequence[Document]) -> list[list[str]]:
         """Labels by the product of both models; labels that no labelled text shows, by the HMM alone."""
         constrained = self.method_ not in ("em", "hard-em")
         models: list[Any] = [hmm] if crf is None or not set(self.label_names_) <= seen else []
@@ -369,11 +369,8 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         return self._corpus(self.texts(texts), labels=labels, again=again)
 
-    def _corpus(self, texts: Sequence[Text], *, labels: bool = True, again: bool = False) -> Corpus:
-        sentences = (
-            replace(t.sentence, labels=self._labels(t.sentence.labels, again) if labels else None, columns={})
-            for t in texts
-        )
+    def _corpus(self, texts: Sequence[Document], *, labels: bool = True, again: bool = False) -> Corpus:
+        sentences = (replace(t, labels=self._labels(t.labels, again) if labels else None, columns={}) for t in texts)
         known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
         try:
             corpus = corpus_of(sentences, label_names=known)
@@ -392,7 +389,7 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         return self._coded(self.texts(texts), self.ccm_.model_, labels=labels)
 
-    def _coded(self, texts: Sequence[Text], model: Any, *, labels: bool) -> Batch:
+    def _coded(self, texts: Sequence[Document], model: Any, *, labels: bool) -> Batch:
         corpus = self._corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
         found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
         return found
@@ -408,7 +405,7 @@ class Extractor(SavedEstimator):
         known = self.texts(texts)
         return self._named(self.decode(known, constrained=constrained).labels, known)
 
-    def _named(self, labels: LabelArray, texts: Sequence[Text]) -> list[list[str]]:
+    def _named(self, labels: LabelArray, texts: Sequence[Document]) -> list[list[str]]:
         """Labels of the tokens of all texts, by name and text."""
         codes = codes_of(list(self.label_names_))
         names = [codes[code] for code in labels.tolist()]
@@ -428,17 +425,31 @@ class Extractor(SavedEstimator):
             compile_ahead("predict")
         return self._decode(texts, self.ccm_.model_, constrained)
 
-    def _decode(self, texts: Sequence[Text], model: Any, constrained: bool) -> Labelling:
+    def _decode(self, texts: Sequence[Document], model: Any, constrained: bool) -> Labelling:
         ccm = copy(self.ccm_)
         ccm.model_ = model
         with _naming(texts):
             return ccm.decode(self._coded(texts, model, labels=False), constrained=constrained)
 
-    def extract(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Iterator[tuple[Text, list[Field]]]:
-        """Each text with its fields."""
+    def extract(
+        self, texts: Iterable[TextLike], *, constrained: bool = True, probabilities: bool = True
+    ) -> list[Document]:
+        """Return the texts as documents with ``labels`` of their tokens and fields as ``spans``.
+
+        texts : strings, lists of tokens or documents, in a list or any other iterable.
+        probabilities : compute the probability of every field; takes about as long again.
+        """
+        from trellis.apps.extract.confidence import field_probabilities
+
         texts = self.texts(texts)
-        for text, labels in zip(texts, self.predict(texts, constrained=constrained), strict=True):
-            yield text, fields_of(text, labels)
+        labels = self.predict(texts, constrained=constrained)
+        shares: Any = field_probabilities(self, texts, labels, constrained=constrained) if probabilities else repeat(())
+        found = []
+        for text, own, sure in zip(texts, labels, shares, strict=False):
+            fields = fields_of(text, own)
+            spans = [replace(f, probability=p) for f, p in zip_longest(fields, sure[: len(fields)])]
+            found.append(replace(text, labels=tuple(own), spans=spans, relations=None))
+        return found
 
     def score(
         self,
@@ -453,7 +464,7 @@ class Extractor(SavedEstimator):
         right = [
             told(a)[1] == told(b)[1]
             for t, labels in zip(texts, found, strict=True)
-            for a, b in zip(t.sentence.labels or (), labels, strict=False)
+            for a, b in zip(t.labels or (), labels, strict=False)
             if a is not None
         ]
         if not right:
@@ -519,16 +530,16 @@ class Extractor(SavedEstimator):
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
 
 
-def _completed(text: Text, labels: Sequence[str]) -> Text:
+def _completed(text: Document, labels: Sequence[str]) -> Document:
     """The text with these labels where its own are not known."""
-    given = text.sentence.labels or (None,) * len(text)
+    given = text.labels or (None,) * len(text)
     known = tuple(b if a is None else a for a, b in zip(given, labels, strict=True))
-    return replace(text, sentence=replace(text.sentence, labels=known))
+    return replace(text, labels=known)
 
 
-def _hinted(error: UnknownNameError, texts: Sequence[Text], names: Vocabulary) -> UnknownNameError:
+def _hinted(error: UnknownNameError, texts: Sequence[Document], names: Vocabulary) -> UnknownNameError:
     """An unknown label is sometimes a word: then the columns are swapped."""
-    swapped = any(word in names for t in texts if t.sentence.labels is not None for word in t.sentence.words)
+    swapped = any(word in names for t in texts if t.labels is not None for word in t.tokens)
     made = UnknownNameError(error.kind, error.name, names, path=error.path, line=error.line)
     if swapped and error.kind == "label":
         made.add_note(
@@ -543,14 +554,14 @@ def _hinted(error: UnknownNameError, texts: Sequence[Text], names: Vocabulary) -
 
 
 @contextmanager
-def _naming(texts: Sequence[Text]) -> Iterator[None]:
+def _naming(texts: Sequence[Document]) -> Iterator[None]:
     """Say of an instance without an output where its text stands and how it begins."""
     try:
         yield
     except InfeasibleError as error:
         if error.instances and error.instances[0] < len(texts):
             text = texts[error.instances[0]]
-            place = f"{text.sentence.path}, line {text.sentence.line}: " if text.sentence.path else ""
+            place = f"{text.path}, line {text.line}: " if text.path else ""
             error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
             error.add_note('(soft rules: strength = "learned" or penalty = 5 in a rules file, .penalty(5) in Python)')
         raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from trellis.data.bio import unmarked
-from trellis.data.tokens import Text
+from trellis.data.document import Document
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Confusion:
     mistakes: tuple[Mistake, ...]
 
 
-def confusions(gold: Sequence[Text], output: Sequence[Text]) -> list[Confusion]:
+def confusions(gold: Sequence[Document], output: Sequence[Document]) -> list[Confusion]:
     """Of texts with the same tokens; a gold label that is not known is not judged.
 
-    >>> from trellis.data.tokens import as_texts
-    >>> truth = as_texts(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
-    >>> found = as_texts(["Ann Lee 1999"], [["NAME", "YEAR", "YEAR"]])
+    >>> from trellis.data.tokens import as_documents
+    >>> truth = as_documents(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])
+    >>> found = as_documents(["Ann Lee 1999"], [["NAME", "YEAR", "YEAR"]])
     >>> confusions(truth, found)
     [Confusion(gold='NAME', found='YEAR', tokens=1, mistakes=(Mistake(text=0, first=1, last=2),))]
     """
     places: dict[tuple[str, str], list[Mistake]] = {}
     for number, (one, other) in enumerate(zip(gold, output, strict=True)):
-        labels = unmarked(one.sentence.labels or (None,) * len(one))
-        answers = unmarked(other.sentence.labels or (None,) * len(other))
+        labels = unmarked(one.labels or (None,) * len(one))
+        answers = unmarked(other.labels or (None,) * len(other))
         at = 0
         for (truth, answer), run in groupby(zip(labels, answers, strict=True)):
             end = at + len(list(run))

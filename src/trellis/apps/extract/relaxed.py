@@ -20,7 +20,8 @@ from trellis.apps.extract.extractor import Extractor
 from trellis.constraints import Constraint
 from trellis.constraints.penalties import INFINITE, as_constraint, soft_rows
 from trellis.constraints.strength import Kind
-from trellis.data.tokens import Text, TextLike
+from trellis.data.document import Document
+from trellis.data.tokens import TextLike
 from trellis.errors import ConstraintError, InfeasibleError
 
 STRICT = (Kind.HARD, Kind.SLACK)
@@ -51,7 +52,7 @@ def predict_relaxed(extractor: Extractor, texts: Iterable[TextLike], *, constrai
 
 
 def _predict(
-    extractor: Extractor, texts: Sequence[Text], numbers: list[int], answer: Relaxed, constrained: bool
+    extractor: Extractor, texts: Sequence[Document], numbers: list[int], answer: Relaxed, constrained: bool
 ) -> None:
     """Fill in the answer for some of the texts."""
     chosen = [texts[i] for i in numbers]
@@ -66,7 +67,7 @@ def _predict(
         _divide(extractor, texts, numbers, answer, constrained, error)
 
 
-def _soften(extractor: Extractor, texts: Sequence[Text], numbers: list[int], answer: Relaxed) -> bool:
+def _soften(extractor: Extractor, texts: Sequence[Document], numbers: list[int], answer: Relaxed) -> bool:
     """Let hard rules be broken at a price, keep the outputs that break some, and begin anew with the other texts."""
     chosen = [texts[i] for i in numbers]
     try:
@@ -89,7 +90,7 @@ def _soften(extractor: Extractor, texts: Sequence[Text], numbers: list[int], ans
 
 def _divide(
     extractor: Extractor,
-    texts: Sequence[Text],
+    texts: Sequence[Document],
     numbers: list[int],
     answer: Relaxed,
     constrained: bool,
@@ -128,7 +129,7 @@ def _softened(extractor: Extractor) -> Iterator[None]:
         ccm.constraints = rules
 
 
-def _broken(extractor: Extractor, texts: Sequence[Text], labels: list[list[str]]) -> dict[int, list[str]]:
+def _broken(extractor: Extractor, texts: Sequence[Document], labels: list[list[str]]) -> dict[int, list[str]]:
     """Place of a text -> hard rules that its labels break."""
     strict = [c for c in _rules(extractor) if c.strength.kind in STRICT]
     model = extractor.ccm_.model_

@@ -9,8 +9,8 @@ from typing import Any
 from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.extractor import Extractor
 from trellis.apps.extract.relaxed import predict_relaxed
+from trellis.data.document import Document
 from trellis.data.text_files import Extracted, emptied
-from trellis.data.tokens import Text
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Results:
 
 
 def extracted(
-    extractor: Extractor, texts: Sequence[Text], *, constrained: bool = True, probabilities: bool = True
+    extractor: Extractor, texts: Sequence[Document], *, constrained: bool = True, probabilities: bool = True
 ) -> Results:
     """Labels of texts with the probabilities of their fields; a text whose rules had to be relaxed has none."""
     found = predict_relaxed(extractor, texts, constrained=constrained)

@@ -12,8 +12,8 @@ from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.data.bio import unmarked
 from trellis.data.checks import check_names
+from trellis.data.document import Document
 from trellis.data.files import text_of
-from trellis.data.tokens import Text
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
 
@@ -90,14 +90,14 @@ def is_path(rules: str | os.PathLike[str]) -> bool:
     return rules.endswith(".toml") or os.path.isfile(rules) or not any(sign in rules for sign in "=[#")
 
 
-def label_names(rules: RulesFile, labelled: Sequence[Text], labels: Sequence[str] | None = None) -> Vocabulary:
+def label_names(rules: RulesFile, labelled: Sequence[Document], labels: Sequence[str] | None = None) -> Vocabulary:
     """The labels of the setting ``labels`` or of the rules file, otherwise those of the labelled texts."""
     if labels is not None and rules.labels is not None:
         raise DataError("the rules file declares the labels already: leave out labels=[...]")
     declared = rules.labels if labels is None else check_names(labels, "labels")
     if declared is not None:
         return Vocabulary(declared, kind="label")
-    found = {label for t in labelled for label in unmarked(t.sentence.labels or ()) if label is not None}
+    found = {label for t in labelled for label in unmarked(t.labels or ()) if label is not None}
     if not found:
         raise DataError(
             'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or in '

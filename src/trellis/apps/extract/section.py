@@ -14,7 +14,7 @@ from trellis.apps.extract.extractor import Extractor
 from trellis.apps.extract.field_errors import Mistake, confusions
 from trellis.apps.extract.relaxed import predict_relaxed
 from trellis.constraints.penalties import with_penalties
-from trellis.data.tokens import Text, fields_of
+from trellis.data.document import Document, fields_of
 from trellis.learn.ccm import LARGEST_DUAL
 from trellis.metrics.fields import score_fields
 from trellis.report.effects import Effects, effects, effects_table
@@ -29,10 +29,10 @@ LONGEST = 24
 AROUND = 45
 
 
-def fields_page(extractor: Extractor, texts: Sequence[Text], _: Any) -> Page:
+def fields_page(extractor: Extractor, texts: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     found = predict_relaxed(extractor, texts)
-    known = [n for n, t in enumerate(texts) if len(t) and t.sentence.labels and None not in t.sentence.labels]
+    known = [n for n, t in enumerate(texts) if len(t) and t.labels and None not in t.labels]
     n_rules = len(extractor.constraints_)
     page = Page("Fields", f"{len(texts)} texts, {len(known)} with labels; {n_rules} rules; {extractor.method_}")
     if known:
@@ -53,7 +53,7 @@ def fields_page(extractor: Extractor, texts: Sequence[Text], _: Any) -> Page:
     return page
 
 
-def _projected(extractor: Extractor, texts: Sequence[Text]) -> Effects:
+def _projected(extractor: Extractor, texts: Sequence[Document]) -> Effects:
     ccm = extractor.ccm_
     rho = np.minimum([ccm.penalties_[c.name] for c in extractor.constraints_], LARGEST_DUAL)
     batch = extractor.batch(texts, labels=False)
@@ -61,7 +61,7 @@ def _projected(extractor: Extractor, texts: Sequence[Text]) -> Effects:
     return effects(ccm.model_, constraints, batch, float(getattr(ccm.model_, "copies", 1)), tolerance=0.01)
 
 
-def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Effects) -> None:
+def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Document], did: Effects) -> None:
     """The texts of few tokens whose labels moved most, token by token."""
     batch = extractor.batch(texts, labels=False)
     grid = extractor.ccm_.model_.parts(batch).grid()
@@ -77,7 +77,7 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Ef
     for _, n in largest(moved, SHOWN):
         said = f"the projection: {texts[n].text}"
         ways = dict(zip((f"before {said}", f"after {said}"), both[n], strict=True))
-        pieces += heats(names, [str(w) for w in texts[n].sentence.words], ways, 0.1)
+        pieces += heats(names, [str(w) for w in texts[n].tokens], ways, 0.1)
     page.add(
         "Label posteriors",
         *([text("The short texts that the rules changed most; labels below 0.1 are left out.")] if pieces else []),
@@ -85,8 +85,8 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Text], did: Ef
     )
 
 
-def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Text], labels: Sequence[list[str]]) -> None:
-    truth = [t.sentence.labels or () for t in texts]
+def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Document], labels: Sequence[list[str]]) -> None:
+    truth = [t.labels or () for t in texts]
     plain = extractor.predict(texts, constrained=False)
     rows = []
     for name, own in (("model alone", plain), ("under the rules", labels)):
@@ -103,20 +103,18 @@ def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Text], label
     )
 
 
-def _judged(extractor: Extractor, texts: Sequence[Text], labels: Sequence[Sequence[str]], ruled: bool) -> Judged:
+def _judged(extractor: Extractor, texts: Sequence[Document], labels: Sequence[Sequence[str]], ruled: bool) -> Judged:
     sure = field_probabilities(extractor, texts, labels, constrained=ruled)
     pairs, n_gold = [], 0
     for t, own, probability in zip(texts, labels, sure, strict=True):
-        gold = {(f.label, f.first, f.last) for f in fields_of(t, t.sentence.labels or ())}
+        gold = {(f.label, f.first, f.last) for f in fields_of(t, t.labels or ())}
         n_gold += len(gold)
         pairs += [(p, (f.label, f.first, f.last) in gold) for f, p in zip(fields_of(t, own), probability, strict=True)]
     return Judged.of(pairs, n_gold)
 
 
-def _errors(texts: Sequence[Text], labels: Sequence[list[str]]) -> str:
-    answers = [
-        replace(t, sentence=replace(t.sentence, labels=tuple(own))) for t, own in zip(texts, labels, strict=True)
-    ]
+def _errors(texts: Sequence[Document], labels: Sequence[list[str]]) -> str:
+    answers = [replace(t, labels=tuple(own)) for t, own in zip(texts, labels, strict=True)]
     made = []
     for one in confusions(texts, answers)[:6]:
         places = "".join(f"<li>{_context(texts[m.text], m)}</li>" for m in one.mistakes[:3])
@@ -125,8 +123,8 @@ def _errors(texts: Sequence[Text], labels: Sequence[list[str]]) -> str:
     return "\n".join(made)
 
 
-def _context(t: Text, mistake: Mistake) -> str:
-    start, end = t.spans[mistake.first][0], t.spans[mistake.last - 1][1]
+def _context(t: Document, mistake: Mistake) -> str:
+    start, end = t.offsets[mistake.first][0], t.offsets[mistake.last - 1][1]
     before, after = t.text[max(start - AROUND, 0) : start], t.text[end : end + AROUND]
     cut = "…" if start > AROUND else "", "…" if end + AROUND < len(t.text) else ""
     return f"{cut[0]}{escape(before)}<mark>{escape(t.text[start:end])}</mark>{escape(after)}{cut[1]}"

@@ -34,7 +34,7 @@ from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
-    from trellis.data.sentence import Sentence
+    from trellis.data.document import Document
     from trellis.models import HMM
 
 
@@ -126,7 +126,7 @@ def induce(
     _write(output, islice(inducer.tagged(), len(known), None), wants_json(output, json))
 
 
-def _read(path: str) -> Iterator[Sentence]:
+def _read(path: str) -> Iterator[Document]:
     """Sentences with words, one at a time; a file without any is an error."""
     from trellis.data.columns import read_columns
     from trellis.data.conllu import read_text
@@ -142,11 +142,11 @@ def _read(path: str) -> Iterator[Sentence]:
         raise DataError(f"{shown(path)} has no sentences")
 
 
-def _tagged(model: HMM, decoding: str, sentences: list[Sentence]) -> Iterator[Sentence]:
+def _tagged(model: HMM, decoding: str, sentences: list[Document]) -> Iterator[Document]:
     """Sentences with the states that a model gives them."""
     from trellis.apps.induce.inducer import tag_text
 
-    states = tag_text(model, [list(s.words) for s in sentences], decoding)
+    states = tag_text(model, [list(s.tokens) for s in sentences], decoding)
     return (replace(s, labels=tuple(own)) for s, own in zip(sentences, states, strict=True))
 
 
@@ -169,7 +169,7 @@ def _word_tags(path: str) -> dict[str, list[str]]:
     return found
 
 
-def _write(output: str, tagged: Iterable[Sentence], json: bool) -> None:
+def _write(output: str, tagged: Iterable[Document], json: bool) -> None:
     from trellis.data.columns import write_columns
     from trellis.data.jsonlines import write_jsonlines
 

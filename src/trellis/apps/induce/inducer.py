@@ -25,9 +25,9 @@ from trellis.constraints import Constraint, few_labels_per, word
 from trellis.data.batch import Batch
 from trellis.data.checks import check_list
 from trellis.data.corpus import Corpus
+from trellis.data.document import Document
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
-from trellis.data.sentence import Sentence
 from trellis.data.storage import bytes_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -215,13 +215,13 @@ class Inducer(Estimator):
         self._check_fitted()
         return self.model_.decode(self._batch, self._states)
 
-    def tagged(self) -> Iterator[Sentence]:
+    def tagged(self) -> Iterator[Document]:
         """The training text with its states for labels, one sentence after the other."""
         self._check_fitted()
         words, names = self._batch.column("word"), self.model_.label_names_.names
         for low, high in pairwise(self._batch.offsets.tolist()):
             states = self._states[low:high].tolist()
-            yield Sentence(
+            yield Document(
                 tuple(words.vocabulary.decode(words.codes[low:high].tolist())), tuple(names[k] for k in states)
             )
 

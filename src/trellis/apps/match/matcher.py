@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tagger import Tagger
+from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.sentence import Sentence
 from trellis.data.tokens import tokenise
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import both_signs, signs
@@ -302,9 +302,9 @@ class Matcher(SavedEstimator):
         return [(graphs[one], graphs[two]) for one, two in pairs]
 
     def _parsed(self, texts: Sequence[str]) -> list[SentenceGraph]:
-        tokens = [tokenise(text).sentence.words for text in texts]
+        tokens = [tokenise(text).tokens for text in texts]
         words = [[word for token in own for word in (split_word(token) or [token])] for own in tokens]
-        tagged = self.tagger.predict(Sentence(tuple(own)) for own in words)
+        tagged = self.tagger.predict(Document(tuple(own)) for own in words)
         return [_graph(tree) for tree in self.parser.predict(tagged)]
 
     def _check_settings(self) -> None:
@@ -340,9 +340,9 @@ class Matcher(SavedEstimator):
         self.history_ = self.learner_.history_
 
 
-def _graph(tree: Sentence) -> SentenceGraph:
+def _graph(tree: Document) -> SentenceGraph:
     """The words of a tree that are no punctuation, with the edges between them."""
-    kept = [at for at, word in enumerate(tree.words) if any(c.isalnum() for c in word)]
+    kept = [at for at, word in enumerate(tree.tokens) if any(c.isalnum() for c in word)]
     number = {at: new for new, at in enumerate(kept)}
     edges = []
     for at in kept:
@@ -351,6 +351,6 @@ def _graph(tree: Sentence) -> SentenceGraph:
             edges.append(((number[head], number[at]), tree.columns["deprel"][at]))
     tags = tree.labels or ()
     return SentenceGraph(
-        tuple(tree.words[at] for at in kept), tuple(str(tags[at]) for at in kept),
+        tuple(tree.tokens[at] for at in kept), tuple(str(tags[at]) for at in kept),
         tuple(edge for edge, _ in edges), tuple(relation for _, relation in edges),
     )  # fmt: skip

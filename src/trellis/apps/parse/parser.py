@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import as_sentences
+from trellis.data.document import Document
+from trellis.data.tokens import as_documents
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.metrics.attachment import TreeScores, compare_trees
@@ -30,12 +30,12 @@ class ScoresTrees:
 
     predict: Any
 
-    def attachment(self, sentences: Iterable[Sentence]) -> TreeScores:
+    def attachment(self, sentences: Iterable[Document]) -> TreeScores:
         """Attachment of ``predict`` against the trees that the sentences have."""
-        gold = as_sentences(sentences)
+        gold = as_documents(sentences)
         return compare_trees(gold, self.predict(gold))
 
-    def score(self, X: Iterable[Sentence], y: object = None) -> float:
+    def score(self, X: Iterable[Document], y: object = None) -> float:
         """Share of the words, punctuation aside, that get the head they have in the sentences."""
         return self.attachment(X).plain.uas
 
@@ -76,10 +76,10 @@ class Parser(ScoresTrees, SavedEstimator):
 
     Examples
     --------
-    >>> from trellis.data.sentence import Sentence
-    >>> tree = Sentence(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
+    >>> from trellis.data.document import Document
+    >>> tree = Document(("dogs", "bark"), ("N", "V"), {"head": ("2", "0"), "deprel": ("nsubj", "root")})
     >>> parser = Parser(bits=12, min_count=1).fit([tree])
-    >>> found = parser.predict([Sentence(("cats", "sleep"), ("N", "V"))])[0]
+    >>> found = parser.predict([Document(("cats", "sleep"), ("N", "V"))])[0]
     >>> found.columns["head"], found.columns["deprel"]
     (('2', '0'), ('nsubj', 'root'))
     """
@@ -100,13 +100,13 @@ class Parser(ScoresTrees, SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")
 
-    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
+    def fit(self, X: Iterable[Document], y: object = None) -> Self:
         """Learn from sentences with tags for labels, and the columns "head" and "deprel".
 
         Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
         """
         self._check_types()
-        trees = [s for s in as_sentences(X) if len(s)]
+        trees = [s for s in as_documents(X) if len(s)]
         self._check_settings()
         text, heads = tagged(trees), [heads_of(s) for s in trees]
         compile_ahead("parse")
@@ -119,13 +119,13 @@ class Parser(ScoresTrees, SavedEstimator):
         self.arcs_ = arcs
         return self
 
-    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+    def predict(self, sentences: Iterable[Document]) -> list[Document]:
         """The sentences with the columns "head" and "deprel" filled; what else they have stays.
 
         Sentences of more than 500 words are parsed in pieces, with a warning.
         """
         self._check_fitted()
-        given = as_sentences(sentences)
+        given = as_documents(sentences)
         self.arcs_.n_jobs = self.n_jobs
         batch = self.arcs_.encode(tagged(given))
         warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
@@ -157,7 +157,7 @@ class Parser(ScoresTrees, SavedEstimator):
         self.arcs_, self.labeller_ = made["arcs"], made["labeller"]
 
 
-def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
+def tagged(sentences: Sequence[Document]) -> list[list[tuple[str, str]]]:
     """Words with their tags, which every word must have."""
     text = []
     for s in sentences:
@@ -165,9 +165,9 @@ def tagged(sentences: Sequence[Sentence]) -> list[list[tuple[str, str]]]:
         if None in tags:
             at = tags.index(None)
             raise DataError(
-                f"the word {s.words[at]!r} has no tag (UPOS): `trellis tag predict` gives tags",
+                f"the word {s.tokens[at]!r} has no tag (UPOS): `trellis tag predict` gives tags",
                 path=s.path,
                 line=s.line_of(at),
             )
-        text.append([(word, tag or "") for word, tag in zip(s.words, tags, strict=True)])
+        text.append([(word, tag or "") for word, tag in zip(s.tokens, tags, strict=True)])
     return text

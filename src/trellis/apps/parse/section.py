@@ -10,7 +10,7 @@ import numpy as np
 from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import heads as heads_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 from trellis.metrics.attachment import compare_trees
 from trellis.report.arcs import arcs_figure
 from trellis.report.judged import Judged, curves
@@ -20,7 +20,7 @@ LONGEST = 14
 SHOWN = 4
 
 
-def trees_page(task: Any, sentences: Sequence[Sentence], _: Any) -> Page:
+def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     given = [s for s in sentences if len(s)]
     whole = hasattr(task, "arcs_")  # a parser hangs punctuation too; models without a treebank do not see it

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from trellis.data.bio import Labels
 from trellis.data.checks import check_list
+from trellis.data.document import Document
 from trellis.data.on_demand import OnDemand
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import TextLike, as_sentences
+from trellis.data.tokens import TextLike, as_documents
 from trellis.data.treebank_tokens import TreebankTokeniser, plain_apostrophes
 from trellis.errors import DataError
 from trellis.models.crf import CRF
@@ -72,9 +72,9 @@ class Tagger(SavedEstimator):
 
     Examples
     --------
-    >>> from trellis.data.sentence import Sentence
-    >>> text = [Sentence(("dogs", "bark"), ("N", "V")), Sentence(("cats", "sleep"), ("N", "V"))]
-    >>> Tagger(min_count=1).fit(text).predict([Sentence(("birds", "sleep"))])[0].labels
+    >>> from trellis.data.document import Document
+    >>> text = [Document(("dogs", "bark"), ("N", "V")), Document(("cats", "sleep"), ("N", "V"))]
+    >>> Tagger(min_count=1).fit(text).predict([Document(("birds", "sleep"))])[0].labels
     ('N', 'V')
     """
 
@@ -97,29 +97,29 @@ class Tagger(SavedEstimator):
         y : the tags of each sentence, in place of those that the sentences have.
         """
         self._check_types()
-        text = [s for s in as_sentences(X, y) if s.labels is not None and any(s.labels)]
+        text = [s for s in as_documents(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
         crf = self._like(CRF)
-        described = OnDemand(len(text), lambda number: _described(text[number].words, case=number % WITHOUT_CASE != 0))
+        described = OnDemand(len(text), lambda number: _described(text[number].tokens, case=number % WITHOUT_CASE != 0))
         self.tokeniser_ = TreebankTokeniser.fit(text)
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
-    def predict(self, X: Iterable[TextLike]) -> list[Sentence]:
+    def predict(self, X: Iterable[TextLike]) -> list[Document]:
         """Return the sentences with tags for labels.
 
         X : sentences, lists of words, or strings, which are tokenised as the training sentences are.
         """
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
-        given = as_sentences(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
-        found = self.crf_.predict([self.described(s.words) for s in given])
+        given = as_documents(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
+        found = self.crf_.predict([self.described(s.tokens) for s in given])
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
     def score(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> float:
         """Return the share of the tagged words that ``predict`` tags the same; ``y`` as in :meth:`fit`."""
-        given = as_sentences(X, y)
+        given = as_documents(X, y)
         pairs = [
             pair
             for s, found in zip(given, self.predict(given), strict=True)
@@ -134,10 +134,11 @@ class Tagger(SavedEstimator):
         """Return the features of each word of a sentence, as ``predict`` gives them to the CRF."""
         return _described(words, case=_has_capitals(words))
 
-    def tokenise(self, sentence: Sentence) -> Sentence:
+    def tokenise(self, sentence: Document) -> Document:
         """A sentence of raw text, its words split further as those of the training sentences are."""
         self._check_fitted()
-        return replace(sentence, words=tuple(self.tokeniser_.split(" ".join(sentence.words))), labels=None)
+        tokens = tuple(self.tokeniser_.split(" ".join(sentence.tokens)))
+        return replace(sentence, tokens=tokens, text="", offsets=(), labels=None)
 
     def _check_settings(self) -> None:
         self._like(CRF).check_settings()

@@ -40,8 +40,8 @@ from trellis.data.batch import Batch
 from trellis.data.bitext import check_links
 from trellis.data.checks import check_list, is_list
 from trellis.data.columns import FILLER
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import as_sentences
+from trellis.data.document import Document
+from trellis.data.tokens import as_documents
 from trellis.engine import Piece, engine_for, shards_of
 from trellis.engine.engine import summed
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
@@ -138,7 +138,7 @@ class Transfer(TreeTask):
 
     kinds = (ArcParser, DMV)
 
-    def fit(self, X: Iterable[tuple[Sentence, Sentence]], y: Sequence[Iterable[Link]]) -> Self:
+    def fit(self, X: Iterable[tuple[Document, Document]], y: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentences and their translations.
 
         X : pairs of a source sentence, which has a tree (the column "head"), and its translation
@@ -314,14 +314,14 @@ def _posterior(item: Item, answer: ShardAnswer) -> Any:
 
 
 def usable_pairs(
-    pairs: Iterable[tuple[Sentence, Sentence]], links: Sequence[Iterable[Link]], longest: int
+    pairs: Iterable[tuple[Document, Document]], links: Sequence[Iterable[Link]], longest: int
 ) -> list[SentencePair]:
     """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
     given, links = list(check_list(pairs, "pairs of sentences")), check_links(links)
     for number, pair in enumerate(given):
-        if isinstance(pair, Sentence) or not is_list(pair) or len(pair) != 2:
+        if isinstance(pair, Document) or not is_list(pair) or len(pair) != 2:
             raise DataError(f"pair {number} is {pair!r:.80}: expected a sentence with a tree and its translation")
-    source, target = (as_sentences([pair[side] for pair in given]) for side in (0, 1))
+    source, target = (as_documents([pair[side] for pair in given]) for side in (0, 1))
     if len(given) != len(links):
         raise DataError(f"there are {len(given)} pairs of sentences and links of {len(links)} pairs")
     made = []

@@ -17,8 +17,8 @@ from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_task import SavedTrees, TreeTask
 from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, parse_rules
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import as_sentences
+from trellis.data.document import Document
+from trellis.data.tokens import as_documents
 from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models.dmv import DMV
@@ -60,8 +60,8 @@ class TreeInducer(TreeTask):
 
     Examples
     --------
-    >>> from trellis.data.sentence import Sentence
-    >>> text = [Sentence(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
+    >>> from trellis.data.document import Document
+    >>> text = [Document(("dogs", "bark", "."), ("N", "V", "PUNCT"))]
     >>> rules = '[[rule]]\\narcs = "count"\\nhead_root = true\\nchild_column = { upos = "V" }\\nat_least = 0.9'
     >>> TreeInducer(rules=rules, max_iter=3).fit(text).predict(text)[0].columns["head"]
     ('2', '0', '2')
@@ -82,11 +82,11 @@ class TreeInducer(TreeTask):
     kinds = (DMV,)
     learned_names = _Names
 
-    def fit(self, X: Iterable[Sentence], y: object = None) -> Self:
+    def fit(self, X: Iterable[Document], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
         self._check_types()
         self._check_settings()
-        given = as_sentences(X)
+        given = as_documents(X)
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
         if not text:

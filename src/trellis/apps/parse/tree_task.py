@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from trellis.apps.parse.parser import ScoresTrees, tagged
 from trellis.apps.parse.transferred_relations import relations_of
 from trellis.apps.parse.tree_text import strip, with_heads
-from trellis.data.sentence import Sentence
-from trellis.data.tokens import as_sentences
+from trellis.data.document import Document
+from trellis.data.tokens import as_documents
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_pieces import warn_of_long
@@ -36,13 +36,13 @@ class TreeTask(ScoresTrees, SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def predict(self, sentences: Iterable[Sentence]) -> list[Sentence]:
+    def predict(self, sentences: Iterable[Document]) -> list[Document]:
         """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root.
 
         Sentences of more than 500 words, punctuation aside, are parsed in pieces, with a warning.
         """
         self._check_fitted()
-        given = as_sentences(sentences)
+        given = as_documents(sentences)
         self.model_.n_jobs = self.n_jobs
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
         batch = self.model_.encode([own.words for own in stripped])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
-from trellis.data.sentence import Sentence
+from trellis.data.document import Document
 
 PUNCTUATION = ("PUNCT",)
 """Tags of what is stripped."""
@@ -30,7 +30,7 @@ class Stripped:
     places: list[int]
     length: int
 
-    def heads(self, sentence: Sentence) -> list[int | None]:
+    def heads(self, sentence: Document) -> list[int | None]:
         """The heads of these words in a sentence's tree; who hung on punctuation hangs on its head."""
         whole, new = heads_of(sentence), {place + 1: k for k, place in enumerate(self.places, start=1)}
         found: list[int | None] = []
@@ -61,13 +61,13 @@ class Stripped:
         return found
 
 
-def strip(sentence: Sentence, text: Sequence[tuple[str, str]]) -> Stripped:
+def strip(sentence: Document, text: Sequence[tuple[str, str]]) -> Stripped:
     """A sentence, whose tagged words are ``text``, without its punctuation."""
     places = [place for place, (_, tag) in enumerate(text) if tag not in PUNCTUATION]
     return Stripped([text[place] for place in places], places, len(sentence))
 
 
-def with_heads(sentence: Sentence, heads: Sequence[int], relations: Sequence[str] | None = None) -> Sentence:
+def with_heads(sentence: Document, heads: Sequence[int], relations: Sequence[str] | None = None) -> Document:
     """The sentence with another tree; without ``relations`` they are unknown."""
     named = tuple(relations) if relations is not None else (FILLER,) * len(sentence)
     return replace(sentence, columns={**sentence.columns, "head": tuple(map(str, heads)), "deprel": named})

@@ -38,10 +38,10 @@ from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
+from trellis.data.document import Document
 from trellis.data.files import FilePath, text_of
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
-from trellis.data.sentence import Sentence
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
@@ -402,11 +402,11 @@ def _with_tags(texts: Sequence[RelatedText], tagger: Tagger | None) -> list[Rela
     if tagger is None:
         return list(texts)
     without = [text for text in texts if text.tags is None]
-    found = iter(tagger.predict(Sentence(text.tokens) for text in without))
+    found = iter(tagger.predict(Document(text.tokens) for text in without))
     return [text if text.tags is not None else _tagged_by(text, next(found)) for text in texts]
 
 
-def _tagged_by(text: RelatedText, found: Sentence) -> RelatedText:
+def _tagged_by(text: RelatedText, found: Document) -> RelatedText:
     return replace(text, tags=tuple(map(str, found.labels or ())))
 
 

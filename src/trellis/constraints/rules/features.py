@@ -56,7 +56,7 @@ def read_features(top: Section, lists: Mapping[str, tuple[str, ...]], tokeniser:
     """Those of the file, and its lists of words, which rules name."""
 
     def of(name: str, texts: Sequence[str]) -> TextFeature:
-        cut = (tuple(word.lower() for word in tokeniser.cut(text).sentence.words) for text in texts)
+        cut = (tuple(word.lower() for word in tokeniser.cut(text).tokens) for text in texts)
         return TextFeature(name, phrases=tuple(dict.fromkeys(phrase for phrase in cut if phrase)))
 
     found = {name: of(name, words) for name, words in lists.items()}

@@ -57,7 +57,7 @@ class SentenceGraph:
     @classmethod
     def of(cls, text: str) -> SentenceGraph:
         """The words of a text; "n't" and "'s" at their end are cut off."""
-        return cls(tuple(word for token in tokenise(text).sentence.words for word in split_word(token)))
+        return cls(tuple(word for token in tokenise(text).tokens for word in split_word(token)))
 
 
 def split_word(token: str) -> list[str]:

@@ -11,11 +11,11 @@ import typer
 from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
 from trellis.cli.options import Examples, Json, LabelColumn, Output, WordColumn, wants_json
-from trellis.data.tokens import excerpt
+from trellis.data.document import excerpt
 
 if TYPE_CHECKING:
     from trellis.apps.extract.field_errors import Confusion, Mistake
-    from trellis.data.tokens import Text
+    from trellis.data.document import Document
 
 
 def errors(
@@ -43,7 +43,7 @@ def errors(
         print_lines(output, _lines(wrong, truth, examples))
 
 
-def _lines(wrong: list[Confusion], truth: list[Text], examples: int) -> Iterator[str]:
+def _lines(wrong: list[Confusion], truth: list[Document], examples: int) -> Iterator[str]:
     if not wrong:
         yield "no difference"
     for one in wrong:
@@ -55,14 +55,14 @@ def _lines(wrong: list[Confusion], truth: list[Text], examples: int) -> Iterator
             )
 
 
-def _record(one: Confusion, truth: list[Text], examples: int) -> dict[str, Any]:
+def _record(one: Confusion, truth: list[Document], examples: int) -> dict[str, Any]:
     shown = [
-        {"text": m.text + 1, "line": truth[m.text].sentence.line, "first": m.first, "last": m.last,
+        {"text": m.text + 1, "line": truth[m.text].line, "first": m.first, "last": m.last,
          "context": excerpt(truth[m.text], m.first, m.last)}
         for m in one.mistakes[:examples]
     ]  # fmt: skip
     return {"gold": one.gold, "found": one.found, "tokens": one.tokens, "places": len(one.mistakes), "examples": shown}
 
 
-def _place(text: Text, mistake: Mistake) -> str:
-    return f"text {mistake.text + 1}" if text.sentence.line is None else f"line {text.sentence.line}"
+def _place(text: Document, mistake: Mistake) -> str:
+    return f"text {mistake.text + 1}" if text.line is None else f"line {text.line}"

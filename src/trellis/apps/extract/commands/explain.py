@@ -61,7 +61,7 @@ def explain(
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": extractor.tokeniser_}
     texts = read_either(text, label_column=label_column, **columns)
     need_text(text, texts)
-    has_labels = any(t.sentence.labels is not None and None not in t.sentence.labels for t in texts if len(t))
+    has_labels = any(t.labels is not None and None not in t.labels for t in texts if len(t))
     if (labelled or unlabelled) and not has_labels:
         raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")
     if unlabelled and not labelled:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trellis.apps.extract.extractor import Extractor
+    from trellis.data.document import Document
     from trellis.data.text_files import Extracted
-    from trellis.data.tokens import Text
 
 ANSWERS = {
     "--rules": "they are obeyed unless --no-rules is given: leave it out",
@@ -130,7 +130,7 @@ class Told:
 
 
 def _extracted(
-    extractor: Extractor, given: Iterable[Text | DataError], kind: str, constrained: bool, told: Told
+    extractor: Extractor, given: Iterable[Document | DataError], kind: str, constrained: bool, told: Told
 ) -> Iterator[Extracted]:
     """Results of the texts, a run of which is held at a time."""
     from trellis.apps.extract.results import extracted
@@ -139,7 +139,7 @@ def _extracted(
 
     for chunk in chunks(given, extractor.n_jobs, lambda one: 0 if isinstance(one, DataError) else len(one)):
         odd: dict[int, str] = {}
-        texts: list[Text] = []
+        texts: list[Document] = []
         for one in chunk:
             text = no_tokens("", one.path, one.line) if isinstance(one, DataError) else one
             reason = str(one) if isinstance(one, DataError) else unwritable(text, kind)
@@ -172,9 +172,8 @@ def _kind(output: str, format: FieldFormat, json: bool) -> str:
     return "view" if kind_of(output) == "text" else "columns"
 
 
-def _place(text: Text, number: int) -> str:
-    sentence = text.sentence
-    return f"text {number + 1}: " if sentence.path is None else f"{sentence.path}, line {sentence.line}: "
+def _place(text: Document, number: int) -> str:
+    return f"text {number + 1}: " if text.path is None else f"{text.path}, line {text.line}: "
 
 
 def _view(output: str, results: Iterable[Extracted], names: tuple[str, ...]) -> None:
@@ -197,18 +196,18 @@ def _show_all(console: Console, results: Iterable[Extracted], names: tuple[str, 
 
 
 def _show(
-    console: Console, text: Text, labels: Sequence[str], names: tuple[str, ...], sure: Sequence[float] | None
+    console: Console, text: Document, labels: Sequence[str], names: tuple[str, ...], sure: Sequence[float] | None
 ) -> None:
     """A field per line, its label before it and its probability after it."""
     from rich.text import Text as Styled
 
     from trellis.data.bio import told
-    from trellis.data.tokens import fields_of
+    from trellis.data.document import fields_of
 
     width = max((len(visible(name)) for name in names), default=0)
     colours = {told(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     for number, one in enumerate(fields_of(text, labels)):
         colour = colours[one.label]
-        label, content = visible(one.label), visible(text.text[one.start : one.end])
+        label, content = visible(str(one.label)), visible(one.text)
         share = "" if not sure else f"  {100 * sure[number]:.0f} %"
         console.print(Styled.assemble((f"{label:>{width}}  ", f"bold {colour}"), (content, colour), (share, "dim")))

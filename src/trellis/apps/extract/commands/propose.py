@@ -73,8 +73,8 @@ def propose(
                 message = "a line is a word, a tab, and labels with spaces between them"
                 raise DataError(message, path=usual, line=number)
             words.setdefault(entry, []).extend(names.split())
-    texts = [t.sentence.words for t in (*many, *few)]
-    labels = [None] * len(many) + [t.sentence.labels for t in few]
+    texts = [t.tokens for t in (*many, *few)]
+    labels = [None] * len(many) + [t.labels for t in few]
     found = propose_targets(texts, labels, words=words, per_label=per_label, min_count=occurs)
     if not found:
         raise DataError(f"no word of which anything is known occurs {occurs} times: lower --occurs, or label more")

@@ -11,13 +11,14 @@ from trellis.cli.console import visible
 
 if TYPE_CHECKING:
     from trellis.apps.extract.extractor import Extractor
-    from trellis.data.tokens import OtherTokens, Text, Tokeniser
+    from trellis.data.document import Document
+    from trellis.data.tokens import OtherTokens, Tokeniser
 
 FEW = 0.01
 """A model whose known words differ by less than this share was trained on tokens as its rules cut them."""
 
 
-def warn_of_tokens(texts: Iterable[Text], tokeniser: Tokeniser, rules: str) -> None:
+def warn_of_tokens(texts: Iterable[Document], tokeniser: Tokeniser, rules: str) -> None:
     """Warn if labelled tokens are not those that the rules file's tokeniser would give; name the line to add."""
     from trellis.data.tokens import other_tokens
 
@@ -45,7 +46,7 @@ class PredictedTokens:
             self.trained = None
         self.found: OtherTokens | None = None
 
-    def look_at(self, texts: Iterable[Text]) -> None:
+    def look_at(self, texts: Iterable[Document]) -> None:
         """See whether texts that were given as tokens differ; once one was found, no more are looked at."""
         from trellis.data.tokens import other_tokens
 
@@ -69,10 +70,10 @@ class PredictedTokens:
 
 
 def _of_words(words: list[str], tokeniser: Tokeniser) -> OtherTokens | None:
-    from trellis.data.sentence import Sentence
-    from trellis.data.tokens import joined, other_tokens
+    from trellis.data.document import Document
+    from trellis.data.tokens import other_tokens
 
-    return other_tokens([joined(Sentence((word,))) for word in words], tokeniser)
+    return other_tokens([Document((word,)) for word in words], tokeniser)
 
 
 def _said(found: OtherTokens) -> str:

@@ -61,9 +61,9 @@ def tokens(
     else:
         raise DataError("there is no text in it", path=shown(text))
     every = chain(blank, texts)
-    some = islice((t.sentence for t in every if len(t)), lines)
+    some = islice((t for t in every if len(t)), lines)
     if plain:
-        print_lines(output, (" ".join(t.sentence.words) for t in islice(every, lines)))
+        print_lines(output, (" ".join(t.tokens) for t in islice(every, lines)))
     elif wants_json(output, json):
         write_jsonlines(output, (replace(s, labels=(None,) * len(s), columns={}) for s in some))
     else:

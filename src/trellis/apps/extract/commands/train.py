@@ -26,7 +26,7 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.constraints import RulesFile
-    from trellis.data.tokens import Text
+    from trellis.data.document import Document
     from trellis.data.vocabulary import Vocabulary
 
 
@@ -87,7 +87,7 @@ def train(
     few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
     n_many = 0
 
-    def many() -> Iterator[Text]:
+    def many() -> Iterator[Document]:
         nonlocal n_many
         for path in unlabelled or ():
             for text in stream_texts(path, **columns):
@@ -95,7 +95,7 @@ def train(
                 yield text
 
     judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
-    if few and all(set(t.sentence.labels or (None,)) == {None} for t in few):
+    if few and all(set(t.labels or (None,)) == {None} for t in few):
         raise DataError(
             f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "
             "least"
@@ -107,7 +107,7 @@ def train(
     extractor.save(save)
     if history is not None:
         extractor.ccm_.history_.save(history)
-    n_labelled = sum(t.sentence.labels is not None and None not in t.sentence.labels for t in few)
+    n_labelled = sum(t.labels is not None and None not in t.labels for t in few)
     if not quiet:
         typer.echo(
             f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + n_many - n_labelled} other texts, "
@@ -120,7 +120,7 @@ def train(
     _tell_of_rules(parsed, few, extractor.label_names_, quiet)
 
 
-def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: bool) -> None:
+def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
     """Rules that the labels contradict, each with a place, and those that they never test.
 
     A rule is contradicted if it is hard and broken at all, or broken in half of its places or more.
@@ -128,7 +128,7 @@ def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: 
     from trellis.apps.extract.check import check_rules
     from trellis.constraints.strength import Kind
 
-    whole = [t for t in few if len(t) and t.sentence.labels is not None and None not in t.sentence.labels]
+    whole = [t for t in few if len(t) and t.labels is not None and None not in t.labels]
     if not whole or not len(rules):
         return
     broken = Few()
@@ -149,11 +149,11 @@ def _tell_of_rules(rules: RulesFile, few: list[Text], names: Vocabulary, quiet: 
         typer.echo(f"Note: no labelled text tests the rules {shown}: labels say nothing about them.", err=True)
 
 
-def _warn_of_unseen(names: tuple[str, ...], few: list[Text]) -> None:
+def _warn_of_unseen(names: tuple[str, ...], few: list[Document]) -> None:
     """Labels that no example shows are found by rules alone, or not at all."""
     from trellis.data.bio import unmarked
 
-    seen = {label for t in few for label in unmarked(t.sentence.labels or (), names)}
+    seen = {label for t in few for label in unmarked(t.labels or (), names)}
     unseen = [name for name in names if name not in seen]
     if few and unseen:
         shown = ", ".join(unseen[:8]) + (f" and {len(unseen) - 8} more of the labels" if len(unseen) > 8 else "")

@@ -22,7 +22,7 @@ from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
-    from trellis.data.sentence import Sentence
+    from trellis.data.document import Document
 
 
 SETTINGS = FieldOptions(
@@ -118,7 +118,9 @@ def transfer(
             raise DataError(f"{links} has {len(linked)} lines but there are {len(one)} sentence pairs")
     else:
         aligner = Aligner(n_jobs=n_jobs, engine=engine, verbose=not quiet)
-        pairs = [([w.lower() for w in s.words], [w.lower() for w in t.words]) for s, t in zip(one, other, strict=True)]
+        pairs = [
+            ([w.lower() for w in s.tokens], [w.lower() for w in t.tokens]) for s, t in zip(one, other, strict=True)
+        ]
         linked = [list(found) for found in aligner.fit_align(pairs)]
     learner.fit(zip(known.predict(one), other, strict=True), linked)
     learner.save(save)
@@ -143,7 +145,7 @@ def _share(eta: str | None) -> float | str | None:
     return share
 
 
-def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None, *, raw: bool) -> list[Sentence]:
+def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None, *, raw: bool) -> list[Document]:
     """The sentences of a file, tagged where there is a tagger for them; ``raw`` : bare text is tokenised."""
     from trellis.apps.parse.tagger import Tagger
     from trellis.data.conllu import is_conllu, read_text
