@@ -8,14 +8,14 @@ from typing import Any
 import typer.main
 
 from trellis.cli.app import app
+from trellis.cli.commands import all_commands
 
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Visible commands with their full names, in the order of ``trellis --help``."""
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        for inner, own in getattr(command, "commands", {"": command}).items():
-            if not (command.hidden or own.hidden):
-                yield f"{name} {inner}".strip(), own.whole()
+    for name, command in all_commands(typer.main.get_command(app)):
+        if not command.hidden:
+            yield name, command.whole()
 
 
 def reference() -> str:

@@ -34,6 +34,7 @@ MODELS = {
 
 RUNS = {
     "align": "align -s s -t t --rounds 1 --model1-rounds 1",
+    "align phrases": "align phrases -s s -t t --links links",
     "extract check": "extract check rules.toml few.tsv",
     "extract train": "extract train rules.toml -l few.tsv --rounds 1 --save made",
     "extract predict": "extract predict -m m text.txt",

@@ -17,6 +17,7 @@ BEGINS = {
     "extract check": "trellis.apps.extract.check.check_rules",
     "extract errors": "trellis.apps.extract.field_errors.confusions",
     "extract train": "trellis.apps.extract.extractor.Extractor.fit",
+    "align phrases": "trellis.apps.align.phrases.PhraseTable.add",
     "extract predict": "trellis.apps.extract.relaxed.predict_relaxed",
     "extract explain": "trellis.apps.extract.explain.explain",
     "induce": "trellis.apps.induce.inducer.Inducer.fit",
@@ -41,6 +42,7 @@ BEGINS = {
 """Command -> where its work starts."""
 REST = {
     "align": ["-s", "s", "-t", "t"],
+    "align phrases": ["-s", "s", "-t", "t", "--links", "links"],
     "extract check": ["rules.toml", "few.tsv"],
     "extract errors": ["few.tsv", "other.tsv"],
     "extract train": ["rules.toml", "-l", "few.tsv", "-u", "text.txt"],
@@ -65,7 +67,8 @@ REST = {
     "extract propose": ["text.txt", "-l", "few.tsv", "--occurs", "1"],
     "info": [],
 }
-WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links")
+WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links",
+          "--lexicon", "--reordering")  # fmt: skip
 OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""
 OF_PAIRS = ("match train", "match predict")
@@ -83,6 +86,7 @@ def work(tmp_path_factory):
     (path / "other.tsv").write_text((path / "few.tsv").read_text().replace("NAME", "YEAR"))
     (path / "t").write_text("x y\ny x\n")
     (path / "pairs").write_text("ab\txy\nba\tyx\n")
+    (path / "links").write_text("0-0 1-1\n0-0 1-1\n")
     return path
 
 
@@ -187,7 +191,8 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", [c for c in COMMANDS if c not in ("extract train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)]
+    "command",
+    [c for c in COMMANDS if c not in ("align phrases", "extract train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)],
 )
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0

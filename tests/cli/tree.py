@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import typer
 
 from trellis.cli.app import app
+from trellis.cli.commands import all_commands
 
 COMMANDS, SERVERS, FORMER = {}, {}, {}
 """Name -> command; those that serve until they are stopped; the former names of some, which are not listed."""
 SERVE = ("serve", "studio")
-for _name, _command in typer.main.get_command(app).commands.items():
-    for _inner, _own in getattr(_command, "commands", {"": _command}).items():
-        (FORMER if _own.hidden else SERVERS if _name in SERVE else COMMANDS)[f"{_name} {_inner}".strip()] = _own.whole()
+for _name, _command in all_commands(typer.main.get_command(app)):
+    (FORMER if _command.hidden else SERVERS if _name in SERVE else COMMANDS)[_name] = _command.whole()
 TRAIN = ("align", "induce", "induce-trees", "transfer", "aggregate", *(c for c in COMMANDS if c.split()[-1] == "train"))
 
 

@@ -69,6 +69,25 @@ def parse_links(line: str, *, path: str | None = None, number: int | None = None
     return GoldLinks(frozenset(sure), frozenset(possible))
 
 
+def parse_probabilities(line: str, *, path: str | None = None, number: int | None = None) -> dict[Link, float | None]:
+    """Links of one line with their probabilities, None for those written without.
+
+    >>> parse_probabilities("0-0:0.93 1-2")
+    {(0, 0): 0.93, (1, 2): None}
+    """
+    found: dict[Link, float | None] = {}
+    for token in line.split():
+        match = _LINK.fullmatch(token)
+        try:
+            p = None if match is None or match[4] is None else float(match[4])
+        except ValueError:
+            match = None
+        if match is None or not 0.0 <= (p or 0.0) <= 1.0:
+            raise DataError(f"{token[:40]!r} is not a link; expected i-j or i-j:probability", path=path, line=number)
+        found[int(match[1]), int(match[3])] = p
+    return found
+
+
 def read_links(path: FilePath) -> list[GoldLinks]:
     """The links of every line of a file."""
     return [parse_links(line, path=shown(path), number=number) for number, line in numbered_lines(path)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.apps.align import fast_align
+from trellis.apps.align.phrase_table import phrases
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files, refuse_beside, was_typed
 from trellis.cli.commands import add_command
@@ -263,5 +264,6 @@ def _write_probabilities(aligner: Aligner, text: ParallelText, path: str) -> Non
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     add_command(
-        program, align, fast_align.ANSWERS, settings=SETTINGS, translate=fast_align.in_our_words, bare=fast_align.BARE
-    )
+        program, align, fast_align.ANSWERS, settings=SETTINGS, translate=fast_align.in_our_words, bare=fast_align.BARE,
+        inner=[phrases],
+    )  # fmt: skip
