@@ -11,8 +11,8 @@ import trellis
 from trellis.apps import applications, declared
 
 PACKAGE = Path(trellis.__file__).parent
-LIBRARY = ("data", "engine", "structures", "constraints", "projection", "search", "models", "loop", "learn", "metrics",
-           "report", "cli")  # fmt: skip
+LIBRARY = ("data", "engine", "structures", "constraints", "projection", "search", "models", "loop", "learn", "neural",
+           "metrics", "report", "cli")  # fmt: skip
 PUBLIC = set(trellis._EXPORTS.values())
 """Modules that define public names."""
 

@@ -21,7 +21,7 @@ def knows_structures(path: Path) -> bool:
     inside = path.relative_to(PACKAGE).parts
     if inside == ("__init__.py",):  # the list of public names
         return True
-    return inside[0] in ("structures", "models") or "kernels" in inside
+    return inside[0] in ("structures", "models", "neural") or "kernels" in inside
 
 
 def kinds_of_structures() -> set[str]:

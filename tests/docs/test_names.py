@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -74,7 +75,8 @@ def member(owner: Any, name: str) -> Any:
 def modules() -> dict[str, ModuleType]:
     found = {}
     for info in pkgutil.walk_packages(trellis.__path__, "trellis."):
-        if not info.name.endswith("__main__"):
+        optional = info.name.startswith("trellis.neural.") and importlib.util.find_spec("torch") is None
+        if not info.name.endswith("__main__") and not optional:
             found[info.name] = importlib.import_module(info.name)
     return found
 

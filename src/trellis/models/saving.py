@@ -59,6 +59,9 @@ _CLASSES = {
 }
 """Class -> module, of every class of the library that ``load_model`` brings back; applications declare theirs."""
 
+_NEURAL = ("BiLSTM", "NeuralCRF", "NeuralClassifier", "NeuralParser", "Pretrained", "WordVectors")
+"""Classes of :mod:`trellis.neural`, which files may hold as well; they need PyTorch."""
+
 _FUNCTION = "function"
 _subclasses: ContextVar[dict[str, Any]] = ContextVar("_subclasses")
 """Classes by name that the caller of ``load`` brings, beside those of Trellis."""
@@ -119,7 +122,7 @@ def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray
     """Header and arrays of a trained model, for its own file or for a part of a larger one."""
     model._check_fitted()
     kind = type(model)
-    if kind.__name__ in known_classes() and kind is not known_class(kind.__name__):
+    if kind.__name__ in (*known_classes(), *_NEURAL) and kind is not known_class(kind.__name__):
         raise DataError(
             f"{kind.__module__}.{kind.__qualname__} has the name of a class of Trellis, so its file would be read as "
             "one of that class: give the subclass another name"
@@ -205,8 +208,8 @@ def known_classes() -> dict[str, str]:
 
 
 def known_class(name: str) -> Any:
-    """The class of this name, which :func:`known_classes` lists."""
-    return getattr(import_module(known_classes()[name]), name)
+    """The class of this name, which :func:`known_classes` lists, or one of :mod:`trellis.neural`."""
+    return getattr(import_module("trellis.neural" if name in _NEURAL else known_classes()[name]), name)
 
 
 @contextmanager
@@ -221,7 +224,7 @@ def _known(kinds: Sequence[Any]) -> Iterator[None]:
 
 def _class(header: Mapping[str, Any]) -> Any:
     name = header.get("class")
-    if name in known_classes():
+    if name in _NEURAL or name in known_classes():
         return known_class(name)
     subclasses = _subclasses.get({})
     if name not in subclasses:

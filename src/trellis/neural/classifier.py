@@ -1,0 +1,164 @@
+"""NeuralClassifier: one label a row, whose scores come from a network.
+
+p(y = k | x) ∝ exp net(x)_k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+from numpy.typing import NDArray
+from torch import nn
+
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.errors import DataError
+from trellis.models.fitting import Dev
+from trellis.models.tabular import TabularModel
+from trellis.neural.encoders import check_scores_of
+from trellis.neural.forms import CategoricalForm
+from trellis.neural.model import NeuralModel
+from trellis.structures import Categorical, LabelPosterior
+
+
+class RowNetwork(nn.Module):
+    """Scores of labels (n_rows, K) from a module."""
+
+    def __init__(self, body: Any, n_labels: int) -> None:
+        super().__init__()
+        self.body, self.n_labels = body, n_labels
+
+    def forward(self, batch: Batch) -> tuple[Any]:
+        return (check_scores_of(self.body(batch), (len(batch), self.n_labels), "a score for each row and label"),)
+
+
+@dataclass(eq=False, repr=False)
+class NeuralClassifier(NeuralModel, TabularModel):
+    """Classifier of rows over the scores of a network.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What scores the labels of rows: a tensor (n_rows, n_features) in, (n_rows, n_labels) out.
+    labels : list, int or None, default=None
+        Names of the labels, or their number. By default, the labels that occur in ``y``.
+    inputs : callable or None, default=None
+        Function that maps a batch to the argument (or a tuple of arguments) of the module. By default the rows, as one
+        dense tensor.
+    solver : {"adamw", "lbfgs"}, default="adamw"
+        Optimiser: mini-batch steps, or L-BFGS on all data for small networks.
+    max_iter : int, default=50
+        Passes over the data from new parameters, or rounds of L-BFGS.
+    round_iter : int, default=5
+        Passes over the data in each later M-step of a learner.
+    learning_rate : float, default=0.01
+        Largest step size; it rises during warm-up and falls to 0 at the end.
+    batch_size : int, default=32
+        Number of rows per step.
+    weight_decay : float, default=0.01
+        Weight decay of AdamW.
+    l2 : float, default=0.0
+        Strength of a Gaussian prior on all parameters, 1 / σ²; part of the objective, unlike ``weight_decay``.
+    warmup : float, default=0.1
+        Share of the steps in which the step size rises.
+    clip : float, default=5.0
+        Largest norm of a gradient.
+    tol : float, default=1e-09
+        L-BFGS stops when the objective improves by less than this fraction.
+    device : str, default="cpu"
+        Where the network runs: "cpu", "cuda" or "cuda:0".
+    patience : int or None, default=None
+        With ``dev`` data, stop after this many passes without a better score.
+    random_state : int or None, default=0
+        Seed of dropout and of the order of rows.
+    n_jobs : int or None, default=None
+        Number of threads of inference; results do not depend on it. None means one thread and -1 all cores.
+    verbose : bool, default=False
+        Show progress.
+
+    Attributes
+    ----------
+    net_ : torch.nn.Module
+        The trained network.
+    classes_ : ndarray
+        Labels.
+    history_ : History
+        Objective and development score of each pass.
+    n_iter_ : int
+        Number of passes.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> rows = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.5]]
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> model = NeuralClassifier(net, learning_rate=0.1).fit(rows, ["low", "low", "high", "high"])
+    >>> model.predict([[0.5, 1.0], [2.5, 0.0]]).tolist()
+    ['low', 'high']
+    """
+
+    module: Any
+    labels: Sequence[Any] | int | None = None
+    _: KW_ONLY
+    inputs: Callable[[Batch], Any] | None = None
+    solver: str = "adamw"
+    max_iter: int = 50
+    round_iter: int = 5
+    learning_rate: float = 0.01
+    batch_size: int = 32
+    weight_decay: float = 0.01
+    l2: float = 0.0
+    warmup: float = 0.1
+    clip: float = 5.0
+    tol: float = 1e-9
+    device: str = "cpu"
+    patience: int | None = None
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    form: ClassVar[CategoricalForm] = CategoricalForm()
+
+    def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
+        """A batch with one instance a row and the rows as features; with ``fit`` the parameters are reset."""
+        batch = super(NeuralModel, self).encode(X, y, weights, fit=fit)
+        if fit:
+            self._learn(batch)
+        return batch
+
+    def reset(self) -> None:
+        """The parameters of the module as it was given."""
+        if hasattr(self, "encoder_"):
+            super().reset()
+
+    def _network(self, body: Any, width: int | None) -> Any:
+        if width is not None:
+            raise DataError("an encoder gives vectors of tokens; rows are classified by a torch.nn.Module of your own")
+        return RowNetwork(body, len(self.classes_))
+
+    def _structure(self, batch: Batch, arrays: Sequence[FloatArray]) -> Categorical:
+        return Categorical(arrays[0], batch.first)
+
+    def _rows(self, batch: Batch, q: LabelPosterior) -> FloatArray:
+        return q.node
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, dev: Dev = None) -> Self:
+        """Supervised training on the rows whose label is known; the score on ``dev`` = (X, y) decides which pass is
+        kept."""
+        self._check_types()
+        return self._fitted(self._labelled(X, y, sample_weight), dev)
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        names, _ = TabularModel.learned(self)
+        return names, self._learned()[1]
+
+    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._restore_names(names)
+        self._restore({"encoder": None}, arrays)
+
+    def _check_settings(self) -> None:
+        self._check_network()

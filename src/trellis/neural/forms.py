@@ -1,0 +1,120 @@
+"""Forms: how the tensors of a network become the scores of a structure, and marginals become gradients.
+
+    ∂/∂score(part)  log Z  =  P(part is used)
+
+so that a structure with exact inference needs nothing else to be trained through. The tensors of a form are, for
+chains (node, edge, start, stop), of shapes (n_slots, K), (K, K), (K,), (K,); for rows with one label each (node,),
+(n_rows, K); for trees and for every other structure with one score for each part (part,), (n_parts,).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trellis.data.ragged import FloatArray, IntArray, take_rows
+from trellis.errors import DataError, UnknownNameError
+from trellis.structures import Categorical, Chain, SpanningTrees, Structure, TreeParts, Trees
+
+Arrays = tuple[FloatArray, ...]
+
+
+class Form(ABC):
+    """One kind of structure; ``n_tensors`` scores it has."""
+
+    n_tensors = 1
+
+    @abstractmethod
+    def structure(self, offsets: IntArray, arrays: Sequence[FloatArray]) -> Structure:
+        """The structure with these scores."""
+
+    @abstractmethod
+    def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
+        """Σ_i weight_i d log Z_i / d scores, from a posterior that was inferred with these weights."""
+
+    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
+        """The entries of the first tensor that belong to these instances, in order."""
+        return take_rows(offsets, numbers)[1]
+
+
+@dataclass(frozen=True)
+class ChainForm(Form):
+    """Label sequences: scores of labels, of transitions, of first and of last labels."""
+
+    n_tensors = 4
+
+    def structure(self, offsets: IntArray, arrays: Sequence[FloatArray]) -> Chain:
+        node, edge, start, stop = arrays
+        return Chain(offsets, node, edge, start=start, stop=stop)
+
+    def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
+        offsets = structure.parts.offsets  # type: ignore[attr-defined]
+        node = q.node * np.repeat(weights, np.diff(offsets))[:, None]
+        filled = np.diff(offsets) > 0
+        start, stop = node[offsets[:-1][filled]].sum(axis=0), node[offsets[1:][filled] - 1].sum(axis=0)
+        return node, q.edge_counts.sum(axis=0), start, stop
+
+
+@dataclass(frozen=True)
+class CategoricalForm(Form):
+    """One label a row."""
+
+    def structure(self, offsets: IntArray, arrays: Sequence[FloatArray]) -> Categorical:
+        return Categorical(arrays[0])
+
+    def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
+        return (q.node * weights[:, None],)
+
+
+@dataclass(frozen=True)
+class PartsForm(Form):
+    """Any structure with a score for each part.
+
+    make : (offsets, scores (n_parts,)) -> the structure
+    """
+
+    make: Callable[[IntArray, FloatArray], Structure]
+
+    def structure(self, offsets: IntArray, arrays: Sequence[FloatArray]) -> Structure:
+        return self.make(offsets, arrays[0])
+
+    def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
+        every = np.arange(structure.parts.n_parts, dtype=np.int64)
+        return (q.at(every) * weights[structure.parts.instance_of(every)],)
+
+    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
+        raise DataError("constraints need a batch whose sentences are all labelled, or all unlabelled, here")
+
+
+@dataclass(frozen=True)
+class ArcsForm(PartsForm):
+    """Trees: a score for each arc, a square arc[child, head] for each sentence whose diagonal is the root."""
+
+    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
+        return take_rows(TreeParts(offsets).arc_offsets, numbers)[1]
+
+
+FORMS: dict[str, Form] = {
+    "chain": ChainForm(),
+    "categorical": CategoricalForm(),
+    "trees": ArcsForm(Trees),
+    "spanning-trees": ArcsForm(SpanningTrees),
+}
+"""Forms by the name of their structure."""
+
+
+def form_of(structure: str | Form | Callable[[IntArray, FloatArray], Structure]) -> Form:
+    """The form of a structure that is named, or given as a function (offsets, scores (n_parts,)) -> Structure."""
+    if isinstance(structure, Form):
+        return structure
+    if isinstance(structure, str):
+        if structure not in FORMS:
+            raise UnknownNameError("structure", structure, FORMS)
+        return FORMS[structure]
+    if callable(structure):
+        return PartsForm(structure)
+    raise DataError(f"structure must be one of {', '.join(FORMS)} or a function that makes one, got {structure!r:.80}")
