@@ -42,7 +42,7 @@ def text(tmp_path_factory):
 def test_evaluate_prints_precision_recall_aer_and_f(text, capfd):
     assert run("evaluate", "--alignment", text / "gold", text / "links") == 0
     rows = dict(line.split()[:2] for line in capfd.readouterr().out.splitlines())
-    assert set(rows) == {"precision", "recall", "AER", "F", "links"}
+    assert set(rows) == {"precision", "recall", "AER", "F", "links", "one-to-one"}
     assert float(rows["AER"]) < 2.0
 
 

@@ -8,7 +8,7 @@ and output to rows (name, value) for people, and the same figures for JSON, shar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
-from trellis.cli.options import Json, Output, flag, wants_json
+from trellis.cli.options import KNOWLEDGE, RUN, Json, Output, file_option, flag, wants_json
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,6 +39,20 @@ def evaluate(
     ] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
+    source: Annotated[
+        str | None,
+        file_option(
+            "--source", "-s", help="Source sentences. Rare and common words are scored apart.", panel=KNOWLEDGE
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        file_option("--target", "-t", help="Target sentences. One per line, in the same order.", panel=KNOWLEDGE),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        file_option("--plot", help="Draw precision and recall of `i-j:0.93` links to this file.", panel=RUN),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare an output with gold and print its scores.
@@ -47,34 +61,78 @@ def evaluate(
 
     Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
     """
-    check_files({"gold": gold, "found": found}, {"--output": output})
+    texts = {"--source": source, "--target": target}
+    check_files({"gold": gold, "found": found, **texts}, {"--output": output, "--plot": plot})
+    if (source is None) != (target is None):
+        raise DataError("give both --source and --target, or neither")
+    if not alignment and (source is not None or plot is not None):
+        raise DataError("--source, --target and --plot go with --alignment")
     asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
              "relations": relations}  # fmt: skip
     wanted = [name for name in asked if asked[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
-    rows, figures = MODES[wanted[0]](gold, found)
+    rows, figures = _alignment(gold, found, texts, plot) if alignment else MODES[wanted[0]](gold, found)
     if wants_json(output, json):
         print_lines(output, [dumps(figures, ensure_ascii=False)])
     else:
         print_lines(output, [visible(f"{name:<12}{value}") for name, value in rows])
 
 
-def _alignment(gold: str, output: str) -> tuple[Rows, Figures]:
-    from trellis.metrics.alignment import read_links, score_links
+def _alignment(
+    gold: str, output: str, texts: Mapping[str, str | None] | None = None, plot: str | None = None
+) -> tuple[Rows, Figures]:
+    from trellis.data.files import numbered_lines
+    from trellis.data.text import words_of
+    from trellis.metrics import link_diagnosis as diagnosis
+    from trellis.metrics.alignment import read_links, read_probabilities, score_links
 
-    truth, links = read_links(gold), read_links(output)
-    _check_as_many(gold, output, truth, links, "lines")
+    truth, found = read_links(gold), read_probabilities(output)
+    sides = [
+        [words_of(line) for _, line in numbered_lines(path)] for path in (texts or {}).values() if path is not None
+    ]
+    if not sides:
+        _check_as_many(gold, output, truth, found, "lines")
+    for own in sides:
+        if not len(truth) <= len(own) == len(found):
+            raise DataError(f"the text has {len(own)} lines, but {output} has {len(found)} and {gold} {len(truth)}")
     if not any(row.possible for row in truth):
         raise DataError(f"{gold}: there are no links in it to compare with")
-    scores = score_links((row.possible for row in links), truth)
-    return [
+    links = [{link: 1.0 if p is None else p for link, p in row.items()} for row in found]
+    scores, judged = score_links(links[: len(truth)], truth), links[: len(truth)]
+    ones = diagnosis.one_to_one(judged)
+    rows = [
         ("precision", f"{100 * scores.precision:.2f}"),
         ("recall", f"{100 * scores.recall:.2f}"),
         ("AER", f"{100 * scores.aer:.2f}"),
         ("F", f"{100 * scores.f:.2f}"),
         ("links", f"{scores.n_links} ({scores.n_sure} sure in gold)"),
-    ], asdict(scores)
+        ("one-to-one", f"{100 * ones:.2f} % of the links"),
+    ]
+    figures: Figures = {**asdict(scores), "one_to_one": ones}
+    if any(p is not None for row in found for p in row.values()):
+        curve = diagnosis.curve_of(judged, truth)
+        at = diagnosis.precision_at(curve)
+        shown = [f"{100 * p:.2f} at {100 * recall:.0f}" for recall, p in at.items() if p is not None]
+        rows.append(("precision", f"{', '.join(shown) or 'never'} % recall"))
+        figures["precision_at_recall"] = {str(recall): p for recall, p in at.items()}
+        figures["curve"] = [{"threshold": point.threshold, **asdict(point.scores)} for point in curve]
+        if plot is not None:
+            from trellis.report.alignment import plot_precision_recall
+
+            plot_precision_recall({output: curve}, plot)
+    elif plot is not None:
+        raise DataError(
+            f"{output}: links without probabilities have no curve: write them with `trellis align --scores`"
+        )
+    if sides:
+        groups = diagnosis.by_frequency(sides[0], sides[1], links, truth)
+        rows += [("", ""), ("words", f"{'precision':>10}{'recall':>10}{'AER':>10}{'entropy':>10}{'words':>10}")]
+        for name, group in groups.items():
+            cells = (100 * group.scores.precision, 100 * group.scores.recall, 100 * group.scores.aer, group.entropy)
+            rows.append((name, "".join(f"{cell:>10.2f}" for cell in cells) + f"{group.n_words:>10}"))
+        figures["words"] = {name: asdict(group) for name, group in groups.items()}
+    return rows, figures
 
 
 def _check_as_many(gold: str, output: str, truth: Sized, found: Sized, what: str) -> None:

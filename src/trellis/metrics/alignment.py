@@ -93,6 +93,11 @@ def read_links(path: FilePath) -> list[GoldLinks]:
     return [parse_links(line, path=shown(path), number=number) for number, line in numbered_lines(path)]
 
 
+def read_probabilities(path: FilePath) -> list[dict[Link, float | None]]:
+    """The links of every line of a file with their probabilities, None for those written without."""
+    return [parse_probabilities(line, path=shown(path), number=number) for number, line in numbered_lines(path)]
+
+
 def score_links(predicted: Iterable[Iterable[Link]], gold: Sequence[GoldLinks]) -> AlignmentScores:
     """Scores of predicted links, sentence by sentence against gold.
 
