@@ -43,6 +43,7 @@ _EXPORTS = {
     "LatentSSVM": "trellis.learn.margin.latent",
     "MIRA": "trellis.learn.margin.mira",
     "InfeasibleError": "trellis.errors",
+    "Inference": "trellis.models.inference",
     "Matcher": "trellis.apps.match.matcher",
     "MaxEnt": "trellis.models.maxent",
     "ModelFileError": "trellis.errors",
@@ -228,6 +229,7 @@ if TYPE_CHECKING:
     from trellis.models.crf import CRF as CRF
     from trellis.models.dmv import DMV as DMV
     from trellis.models.hmm import HMM as HMM
+    from trellis.models.inference import Inference as Inference
     from trellis.models.maxent import MaxEnt as MaxEnt
     from trellis.models.naive_bayes import NaiveBayes as NaiveBayes
     from trellis.models.relation_model import RelationModel as RelationModel

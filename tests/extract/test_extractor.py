@@ -95,9 +95,9 @@ def test_a_loaded_extractor_predicts_the_same_bits(cited, trained, tmp_path):
     assert again.rules == trained.rules
     assert again.ccm_.penalties_ == trained.ccm_.penalties_
     assert np.array_equal(again.ccm_.model_.emission_, trained.ccm_.model_.emission_)
-    one, two = trained.decode(cited[2]), again.decode(cited[2])
-    assert np.array_equal(one.labels, two.labels)
-    assert one.value == two.value
+    one, two = trained.infer(cited[2]), again.infer(cited[2])
+    assert np.array_equal(one.outputs, two.outputs)
+    assert np.array_equal(one.values, two.values)
     again.save(tmp_path / "again.trellis")
     assert (tmp_path / "again.trellis").read_bytes() == path.read_bytes()
 

@@ -48,7 +48,7 @@ def test_each_string_gets_the_labels_of_its_own_tokens(extractor):
 def test_the_form_of_the_texts_changes_nothing(extractor, form):
     make = FORMS[form]
     assert extractor.predict(make(NEW)) == extractor.predict(NEW)
-    assert extractor.decode(make(NEW)).labels.tolist() == extractor.decode(NEW).labels.tolist()
+    assert extractor.infer(make(NEW)).outputs.tolist() == extractor.infer(NEW).outputs.tolist()
     plain = [[(f.label, f.first, f.last) for f in own.spans] for own in extractor.extract(NEW)]
     assert [[(f.label, f.first, f.last) for f in own.spans] for own in extractor.extract(make(NEW))] == plain
     assert extractor.score(make(FEW), LABELS) == extractor.score(FEW, LABELS)

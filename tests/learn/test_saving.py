@@ -163,7 +163,7 @@ def test_an_infinite_penalty_comes_back(tmp_path):
 def test_a_file_with_another_kind_of_expression_is_refused(tmp_path, monkeypatch):
     learner = LEARNERS["UEM"]().fit(TEXT, SOME)
     monkeypatch.setattr(
-        "trellis.learn.prediction.write_constraints",
+        "trellis.learn.learner.write_constraints",
         lambda *_: [{"code": "__import__('os')", "name": "x", "strength": [0, 1, 0.0]}],
     )
     learner.save(tmp_path / "m")

@@ -59,7 +59,7 @@ def test_learners_that_cannot_be_tuned_are_refused_with_a_reason():
     with pytest.raises(DataError, match="CoDL has no gamma"):
         tune(CoDL(HMM(LABELS), rules), text, tags, gammas=[1.0])
     with pytest.raises(DataError, match="give dev"):
-        tune(SSVM(CRF(LABELS), rules), text, tags, strengths=[penalty(1.0)])
+        tune(SSVM(CRF(LABELS)), text, tags, strengths=[penalty(1.0)])
     for wrong in (HMM(LABELS), UEM, MultiView([CRF(LABELS), CRF(LABELS)])):
         with pytest.raises(DataError, match="tune takes a learner"):
             tune(wrong, text, tags)

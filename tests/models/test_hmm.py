@@ -223,7 +223,7 @@ def test_probabilities_and_scores_of_predictions_agree():
     predicted = model.predict(sentences)
     right = [a == b for x, y in zip(predicted, labels, strict=True) for a, b in zip(x, y, strict=True)]
     assert model.score(sentences, labels) == pytest.approx(np.mean(right))
-    with pytest.raises(DataError, match="no token has a known label"):
+    with pytest.raises(DataError, match="no label is known"):
         model.score(sentences, [None] * 30)
 
 

@@ -13,7 +13,8 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate import relater as relate
-from trellis.apps.relate.relater import ANY_NUMBER, Relater
+from trellis.apps.relate.inference import ANY_NUMBER, rows_inside, tied
+from trellis.apps.relate.relater import Relater
 from trellis.cli.app import main
 from trellis.data.document import Document
 from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
@@ -69,19 +70,21 @@ def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
     assert made.score(GOLD).strict.total.f1 > 0.8
     assert max(made.history_[-1].violation.values()) == 0.0
     batch = made._batch(MANY)
-    model = made._tied(ANY_NUMBER)
+    model = tied(made.model_, ANY_NUMBER)
     search = searcher_of(model, batch, made.constraints_, SerialEngine())
     found = search.run(model.scores, np.zeros(len(made.constraints_)))
     assert np.all(search.coupling.excess(found.counts) <= 1e-9)
-    assert np.all(penalised_value(model.scores(batch), made._rows(model, batch), found.labels) > -np.inf)
+    assert np.all(
+        penalised_value(model.scores(batch), rows_inside(model, batch, made.constraints_), found.labels) > -np.inf
+    )
 
 
 def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):
     given = [bare(t) for t in GOLD[:6]]
     batch = relater._batch(given)
-    model = relater._tied(ANY_NUMBER)
-    scores, rows = model.scores(batch), relater._rows(model, batch)
-    best = relater._best(batch, constrained=True)
+    model = tied(relater.model_, ANY_NUMBER)
+    scores, rows = model.scores(batch), rows_inside(model, batch, relater.constraints_)
+    best = np.asarray(relater.infer(given).outputs)
     value = penalised_value(scores, rows, best)
     assert np.all(value > -np.inf)
     sizes = [3] * batch.n_slots  # as many types as relations, None among them
@@ -362,9 +365,9 @@ def test_an_explanation_of_too_many_mentions_is_that_of_its_runs(monkeypatch):
 
 def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generic_solver_does(relater):
     """Sentences of up to 7 mentions have factors; the rules of longer ones hold in expectation."""
-    model = relater._tied(MOST_SUMMED)
+    model = tied(relater.model_, MOST_SUMMED)
     batch = relater._batch([GOLD[0], long_sentence(12), GOLD[1]])
-    scores, rows = model.scores(batch), relater._rows(model, batch)
+    scores, rows = model.scores(batch), rows_inside(model, batch, relater.constraints_)
     assert graph.takes(rows)
     parts = np.arange(scores.parts.n_parts)
     fast, slow = (project(scores, rows, tolerance=1e-5, most_evaluations=1000, generic=g) for g in (False, True))

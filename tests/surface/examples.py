@@ -52,6 +52,18 @@ def method(name: str, **arguments: Any) -> Callable[[Any, Any], Any]:
     return lambda estimator, X: getattr(estimator, name)(X, **arguments)
 
 
+def inferred(estimator: Any, X: Any) -> Any:
+    """Labels and certificates of one inference, by instance."""
+    found = estimator.infer(X)
+    return list(zip(plain(found.labels), found.certificate.tolist(), strict=True))
+
+
+def aligned(estimator: Any, X: Any) -> Any:
+    """Values and certificates of one inference, by instance."""
+    found = estimator.infer(X)
+    return list(zip(found.values.tolist(), found.certificate.tolist(), strict=True))
+
+
 def methods(*names: str) -> dict[str, Callable[[Any, Any], Any]]:
     return {name: method(name) for name in names}
 
@@ -98,7 +110,8 @@ def tagger(
     forms: Any = TOKENS,
     **more: Any,
 ) -> Example:
-    return Example(new, data, NEW, [], forms, methods("predict", *names), whole, more=more)
+    each = methods("predict", *names) | {"infer": inferred}
+    return Example(new, data, NEW, [], forms, each, whole, more=more)
 
 
 def scored(estimator: Any, X: Any) -> float:
@@ -127,7 +140,8 @@ def learner(kind: Any, *names: str, **more: Any) -> Example:
 
 
 def margin(new: Callable[[], Any], **more: Any) -> Example:
-    return tagger(new, "best_structures", "decision_function", **{"whole": {"score": scored}, **more})
+    whole = {"score": scored, "violations": violated}
+    return tagger(new, "best_structures", "decision_function", **{"whole": whole, **more})
 
 
 def binary() -> tuple[list[Any], list[int]]:
@@ -159,10 +173,6 @@ TEXTS: dict[str, Make] = {
 
 def fields(estimator: Any, X: Any) -> Any:
     return [[(f.label, f.first, f.last) for f in found.spans] for found in estimator.extract(X)]
-
-
-def decoded(estimator: Any, X: Any) -> Any:
-    return estimator.decode(X).labels.tolist()
 
 
 def cited_score(estimator: Any, X: Any) -> float:
@@ -289,7 +299,7 @@ MATRIX: dict[str, Make] = {
 
 
 def rows(new: Callable[[], Any]) -> Example:
-    each = methods("predict", "predict_proba", "predict_log_proba")
+    each = methods("predict", "predict_proba", "predict_log_proba") | {"infer": inferred}
     whole = {"score": lambda estimator, X: estimator.score(X, CLASSES)}
     return Example(new, (ROWS, CLASSES), list(ROWS), None, MATRIX, each, whole, none=False)
 
@@ -311,14 +321,14 @@ def ge() -> Any:
 
 def of_heads(new: Callable[[], Any]) -> Example:
     return Example(
-        new, (PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS, methods("predict", "predict_proba"),
+        new, (PARSED, HEADS), PARSED, [], PAIRS_OF_TAGS, methods("predict", "predict_proba") | {"infer": inferred},
         {"score": lambda estimator, X: estimator.score(X, HEADS)},
     )  # fmt: skip
 
 
 def of_trees(new: Callable[[], Any], *data: Any) -> Example:
     whole = {"attachment": attached, "score": lambda estimator, X: estimator.score(X)}
-    return Example(new, data, TREES, EMPTY_TREE, OUTER, {"predict": heads_and_relations}, whole)
+    return Example(new, data, TREES, EMPTY_TREE, OUTER, {"predict": heads_and_relations, "infer": inferred}, whole)
 
 
 CRF_SCORES = {"score": scored, "log_likelihood": likelihood_of_labels}
@@ -328,11 +338,12 @@ EXAMPLES: dict[str, Example] = {
     "CRF": tagger(lambda: trellis.CRF(max_iter=20, tol=1e-3), "predict_proba", whole=CRF_SCORES),
     "SemiCRF": tagger(lambda: trellis.SemiCRF(max_iter=20, tol=1e-3, longest=3), "predict_proba", whole=CRF_SCORES),
     "UEM": learner(trellis.UEM, "predict_proba", random_state=0, tol=0.0),
-    "CoDL": learner(trellis.CoDL),
-    "CCM": learner(trellis.CCM),
+    "CoDL": learner(trellis.CoDL, "predict_proba"),
+    "CCM": learner(trellis.CCM, "predict_proba"),
     "GE": tagger(ge, "predict_proba", whole={"score": scored, "violations": violated}),
     "MultiView": Example(
-        views, ([TEXT, TEXT], [*TAGS[:3], None]), NEW, [], VIEWS, methods("predict", "predict_proba"),
+        views, ([TEXT, TEXT], [*TAGS[:3], None]), NEW, [], VIEWS,
+        methods("predict", "predict_proba") | {"infer": inferred},
         {"score": scored, "violations": violated, "predict by one view": method("predict", by=0)},
     ),
     "Perceptron": margin(lambda: trellis.Perceptron(trellis.CRF(NAMES), ONE_RULE, max_iter=2)),
@@ -342,7 +353,7 @@ EXAMPLES: dict[str, Example] = {
     "JLIS": margin(lambda: trellis.JLIS(trellis.CRF(), tol=1.0), data=(TEXT[:2], TAGS[:2]), binary=binary()),
     "LCLR": margin(
         lambda: trellis.LCLR(trellis.CRF(NAMES), tol=1.0), data=binary(),
-        whole={"score": lambda estimator, X: estimator.score(X, [1, -1, 1])},
+        whole={"score": lambda estimator, X: estimator.score(X, [1, -1, 1]), "violations": violated},
     ),
     "Inducer": tagger(
         lambda: trellis.Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0), data=(TEXT,),
@@ -350,10 +361,10 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Extractor": Example(
         lambda: trellis.Extractor(FIELDS, max_iter=1), (FEW, FEW_LABELS), CITED, "", TEXTS,
-        {"predict": method("predict"), "extract": fields}, {"decode": decoded, "score": cited_score},
+        {"predict": method("predict"), "extract": fields, "infer": inferred}, {"score": cited_score},
     ),
     "Tagger": Example(
-        lambda: trellis.Tagger(min_count=1), (TREES,), TREES, Document(()), WORDS, {"predict": tags},
+        lambda: trellis.Tagger(min_count=1), (TREES,), TREES, Document(()), WORDS, {"predict": tags, "infer": inferred},
         {"score": lambda estimator, X: estimator.score(X, [s.labels for s in TREES])},
     ),
     "Parser": of_trees(lambda: trellis.Parser(**SMALL), TREES),
@@ -368,18 +379,18 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Matcher": Example(
         lambda: trellis.Matcher(negatives=2, n_jobs=1), (NAME_PAIRS,), NEW_NAMES, ("", ""), TWO_TEXTS,
-        methods("predict", "decision_function", "match"),
+        methods("predict", "decision_function", "match") | {"infer": aligned},
         {"score": lambda estimator, X: estimator.score(X, [1, 1, 1, -1]), "score_ranking": ranked},
     ),
     "Aggregator": Example(
         lambda: trellis.Aggregator(max_iter=3, tol=0), (VOTED * 15,), NEW_VOTED, {"tokens": [], "votes": {}}, RECORDS,
-        methods("predict", "predict_proba") | {"infer": lambda made, X: list(zip(*made.infer(X), strict=True))},
+        methods("predict", "predict_proba") | {"infer": inferred},
         {"score": lambda estimator, X: estimator.score(X, [["O", "B-DRUG", "O"], ["O", "O"], ["O"]])},
     ),
     "Relater": Example(
         lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1),
         (RELATED,), BARE, trellis.RelatedText(()), RELATED_FORMS,
-        {"predict": related, "with_mentions": with_mentions},
+        {"predict": related, "with_mentions": with_mentions, "infer": inferred},
         {"explain": method("explain"), "score": method("score")},
     ),
     "RelationModel": Example(

@@ -20,8 +20,8 @@ NOT_FOR_INSTANCES = {
     # what learners ask of models, in terms of batches and parameters
     "encode", "decode", "parts", "scores", "uniform", "collect", "count", "update", "log_prior", "reset", "randomize",
     "parameters", "set_parameters", "bare", "probabilities", "gradient", "vector", "set_vector", "pseudo_counts", "phi",
-    "loss", "at", "lower", "given_counts", "labels", "labels_and_posteriors", "batch", "corpus", "texts", "codes",
-    "described", "tokenise", "confidence", "slots_seen", "conserved",
+    "loss", "at", "lower", "given_counts", "batch", "corpus", "texts", "codes",
+    "answers", "best_trees", "described", "tokenise", "confidence", "slots_seen", "conserved",
     # what was learned
     "feature_weight", "translations", "sample", "states", "tagged",
     # of one text beside others

@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import IntArray
-from trellis.engine import Piece, Placed, place_batch
+from trellis.engine import Engine, Piece, Placed, place_batch
 from trellis.learn.training import Training, TrainingStep
 from trellis.loop.step import ArrayState, StepResult
+from trellis.models.inference import (
+    LOG_PARTITION,
+    OUTPUTS,
+    PLACES,
+    POSTERIORS,
+    BestOutputs,
+    Inference,
+    accuracy,
+    by_kind,
+)
 from trellis.models.model import bare, scores_of
 from trellis.models.views import Views
 from trellis.projection import Agreement, agree
@@ -91,3 +101,40 @@ class AgreementStep(TrainingStep[ArrayState]):
             found.given - found.free + known, kl, kkt_residual=found.residual, evaluations=1,
             unsolved=None if solved else "agreement of the views",
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AgreedQuery:
+    """Queries of a shard whose views agree through maps: outputs and posteriors of each view."""
+
+    agreed: AgreeShard
+    kinds: tuple[str, ...]
+
+    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[dict[str, Any], Any]:
+        q = self.agreed.of(model, item.data)
+        found: dict[str, Any] = {POSTERIORS: q, LOG_PARTITION: sum(p.log_partition for p in q.members)}
+        best = [scores.argmax() for scores in q.scores] if OUTPUTS in self.kinds else []
+        value = np.sum([one.score for one in best], axis=0)
+        found[OUTPUTS] = BestOutputs([one.outputs for one in best], value, np.ones_like(value, np.bool_))
+        found[PLACES] = [scores.likeliest(p) for scores, p in zip(q.scores, q.members, strict=True)]
+        return found, state
+
+
+class AgreedInference(Inference):
+    """Inference of views that agree through maps of labels: every result is a list, one a view."""
+
+    def __init__(self, model: Views, batch: Any, engine: Engine, agreed: AgreeShard) -> None:
+        super().__init__(model, batch, engine)
+        self.agreed = agreed
+
+    def _run(self, kinds: tuple[str, ...]) -> dict[str, list[Any]]:
+        placed = place_batch(self.engine, self.batch.with_labels(None))
+        return by_kind(kinds, list(placed.run(AgreedQuery(self.agreed, kinds), bare(self.model))))
+
+    def _joined(self, pieces: list[Any]) -> Any:
+        return [np.concatenate(own) for own in zip(*pieces, strict=True)]
+
+    def accuracy(self, outputs: Any = None) -> float:
+        found = self.outputs if outputs is None else outputs
+        pairs = zip(self.batch.members, found, strict=True)
+        return float(np.mean([accuracy(own, labels) for own, labels in pairs if own.known]))

@@ -29,18 +29,17 @@ from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
-from trellis.learn.prediction import CCMPrediction, Dev
+from trellis.learn.learner import Dev, SearchingLearner
 from trellis.learn.uem import UEM
 from trellis.loop.schedule import gamma_at
+from trellis.models.inference import LARGEST_DUAL
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
-LARGEST_DUAL = 50.0
-"""Bound on duals where ρ is larger or infinite: e^−50 is as good as never, and the projection stays well scaled."""
 
 
 @dataclass(eq=False, repr=False)
-class CCM(CCMPrediction):
+class CCM(SearchingLearner):
     """Train a model under constraints with a method given by name.
 
     A constrained conditional model: the model's score minus the penalties of violated constraints. It is what

@@ -26,14 +26,14 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
 from trellis.learn.labelling import ArgmaxStep, LabellingState
-from trellis.learn.prediction import CCMPrediction, Dev
+from trellis.learn.learner import Dev, SearchingLearner
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
 
 
 @dataclass(eq=False, repr=False)
-class CoDL(CCMPrediction):
+class CoDL(SearchingLearner):
     """Train a model by constraint-driven learning, with penalties estimated from labelled data.
 
     Each round labels the unlabelled instances with their best outputs under the constraints, re-estimates the model

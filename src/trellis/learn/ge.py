@@ -31,7 +31,7 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError, UnknownNameError
-from trellis.learn.prediction import ProjectedPrediction
+from trellis.learn.learner import ProjectedLearner
 from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.learn.uem import UEM
 from trellis.loop.step import ArrayState, StepResult
@@ -186,7 +186,7 @@ def _refuse(rows: Rows, distance: str | None) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GE(ProjectedPrediction):
+class GE(ProjectedLearner):
     """Train a log-linear model from target expectations, labelled and unlabelled instances.
 
     The model's own expectations are fitted to targets such as "a review with *waste* is negative in 80 % of cases"

@@ -29,13 +29,14 @@ from trellis.constraints import Constraint, Rule, count
 from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.data.files import FilePath
 from trellis.data.views import ViewBatch
-from trellis.engine import Piece, engine_for, place_batch, threads_for
+from trellis.engine import engine_for, place_batch, threads_for
 from trellis.errors import DataError
-from trellis.learn.agreement import AgreementStep, AgreeShard
-from trellis.learn.prediction import ProjectedPrediction, accuracy
+from trellis.learn.agreement import AgreedInference, AgreementStep, AgreeShard
+from trellis.learn.learner import ProjectedLearner, check_decoding
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.loop.history import History
+from trellis.models.inference import Inference
 from trellis.models.model import bare, own_model
 from trellis.models.saving import InnerHeader, SavedEstimator
 from trellis.models.views import Views, check_outputs
@@ -54,7 +55,7 @@ class _Names(TypedDict):
 
 
 @dataclass(eq=False, repr=False)
-class MultiView(ProjectedPrediction):
+class MultiView(ProjectedLearner):
     """Train several models that see the same instances through different features, and make them agree.
 
     Minimises the losses on labelled instances plus the Bhattacharyya distance of the views on unlabelled ones (Ganchev
@@ -130,7 +131,7 @@ class MultiView(ProjectedPrediction):
     maps: Sequence[Mapping[str, str] | None] | None = None
     edges: bool = True
     shares: float | None = 2.0
-    gamma: float | None = None  # type: ignore[assignment]
+    gamma: float | None = None
     weight: float = 1.0
     max_iter: int = 100
     tol: float = 1e-5
@@ -225,44 +226,51 @@ class MultiView(ProjectedPrediction):
 
     # prediction
 
-    def predict(self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True, decoding: str = "viterbi") -> Any:
+    def infer(
+        self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True, transductive: bool = False
+    ) -> Inference:
+        """Inference by agreement of the views, or by one of them: labels, marginals, violations, ...
+
+        by : "agreement", or the number of a view;  constrained, transductive : as for other learners
+        """
+        view = self._view(by)
+        if view is None:
+            return super().infer(X, constrained=constrained, transductive=transductive)
+        found: Inference = self.models_[view].infer(self.model_.one_a_view(X, "X")[view])
+        return found
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        by: int | str = AGREEMENT,
+        constrained: bool = True,
+        decoding: str = "viterbi",
+        transductive: bool = False,
+    ) -> Any:
         """Labels by name: those that the views agree on (with ``maps`` a list, one a view), or of one view alone.
 
         by : "agreement", or the number of a view
         """
-        view = self._view(by)
-        if view is not None:
-            return self.models_[view].predict(self.model_.one_a_view(X, "X")[view])
-        if self.maps is None:
-            return super().predict(X, constrained=constrained, decoding=decoding)
-        batch = self._encoded(X)
-        found = list(self._run_agreed(batch, _Best(self._agree_shard())))
-        return self.model_.decode(batch, [np.concatenate(own) for own in zip(*found, strict=True)])
+        check_decoding(decoding)
+        found = self.infer(X, by=by, constrained=constrained, transductive=transductive)
+        return found.labels if decoding == "viterbi" else found.marginal_labels
 
-    def predict_proba(self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True) -> Any:
+    def predict_proba(
+        self, X: Any, *, by: int | str = AGREEMENT, constrained: bool = True, transductive: bool = False
+    ) -> Any:
         """Posteriors of labels, as the models' own ``predict_proba`` gives them; ``by`` as in :meth:`predict`."""
-        view = self._view(by)
-        if view is not None:
-            return self.models_[view].predict_proba(self.model_.one_a_view(X, "X")[view])
-        if self.maps is None:
-            return super().predict_proba(X, constrained=constrained)
-        batch = self._encoded(X)
-        return self.model_.probabilities(batch, list(self._run_agreed(batch, _Posterior(self._agree_shard()))))
+        return self.infer(X, by=by, constrained=constrained, transductive=transductive).marginals
 
     def score(
         self, X: Any, y: Any = None, *, by: int | str = AGREEMENT, constrained: bool = True, decoding: str = "viterbi"
     ) -> float:
         """Share of the known labels that :meth:`predict` gives; with ``maps``, over all views."""
         view = self._view(by)
-        if view is not None:
-            given = self.model_.one_a_view(y, "y")[view] if self.maps is not None else y
-            return float(self.models_[view].score(self.model_.one_a_view(X, "X")[view], given))
-        if self.maps is None:
+        if view is None:
             return super().score(X, y, constrained=constrained, decoding=decoding)
-        batch = self._encoded(X, y)
-        found = list(zip(*self._run_agreed(batch, _Best(self._agree_shard())), strict=True))
-        pairs = zip(batch.members, found, strict=True)
-        return float(np.mean([accuracy(own, np.concatenate(labels)) for own, labels in pairs if own.known]))
+        given = self.model_.one_a_view(y, "y")[view] if self.maps is not None else y
+        return float(self.models_[view].score(self.model_.one_a_view(X, "X")[view], given))
 
     def _view(self, by: int | str) -> int | None:
         self._check_fitted()
@@ -273,16 +281,14 @@ class MultiView(ProjectedPrediction):
             return by
         raise DataError(f"by must be {AGREEMENT!r} or the number of a view, 0 to {n - 1}, got {by!r}")
 
-    def _encoded(self, X: Any, y: Any = None) -> Any:
-        return super()._encoded(X, y)
-
     def _agree_shard(self, model: Any = None) -> AgreeShard:
         classes = (self.model_ if model is None else model).classes
         return AgreeShard(classes, self.gamma_, self.edges, self.projection_tol, self.max_evaluations)
 
-    def _run_agreed(self, batch: Any, work: Any) -> Any:
-        batch = batch.with_labels(None)
-        return place_batch(threads_for(self.n_jobs), batch).run(work, bare(self.model_))
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        if self.maps is None:
+            return super()._inference(batch, constrained, transductive)
+        return AgreedInference(self.model_, batch, threads_for(self.n_jobs), self._agree_shard())
 
     def _gamma(self, constrained: bool) -> float:
         """Agreement is projection at n times γ, with constraints or without."""
@@ -325,23 +331,3 @@ class MultiView(ProjectedPrediction):
         self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
         self._check_within(weight=(0.0, np.inf), tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))
         self._check_within(gamma=(1e-6, np.inf), shares=(0.0, np.inf))
-
-
-@dataclass(frozen=True)
-class _Best:
-    """Best outputs of a shard in each view, where they agree through maps."""
-
-    agreed: AgreeShard
-
-    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Any, Any]:
-        return [scores.argmax().outputs for scores in self.agreed.of(model, item.data).scores], state
-
-
-@dataclass(frozen=True)
-class _Posterior:
-    """Posteriors of a shard in each view, where they agree through maps."""
-
-    agreed: AgreeShard
-
-    def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Any, Any]:
-        return self.agreed.of(model, item.data), state

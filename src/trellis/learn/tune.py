@@ -16,7 +16,7 @@ import numpy as np
 
 from trellis.constraints import Strength
 from trellis.errors import DataError
-from trellis.learn.prediction import Prediction
+from trellis.learn.learner import Learner
 from trellis.loop.schedule import Gamma
 from trellis.models.estimator import generator
 
@@ -83,7 +83,7 @@ def tune(
     Tuned
         The best learner and the score of every setting.
     """
-    _check_learner(learner, gammas is not None, dev is not None)
+    _check_learner(learner, gammas is not None)
     grid = list(
         product(
             [getattr(learner, "gamma", None)] if gammas is None else gammas, [None] if strengths is None else strengths
@@ -119,17 +119,15 @@ def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())
 
 
-def _check_learner(learner: Any, has_gammas: bool, has_dev: bool) -> None:
+def _check_learner(learner: Any, has_gammas: bool) -> None:
     """Refuse learners that cannot be tuned so."""
     name = type(learner).__name__
-    if isinstance(learner, type) or not isinstance(learner, Prediction) or not hasattr(learner, "model"):
+    if isinstance(learner, type) or not isinstance(learner, Learner) or not hasattr(learner, "model"):
         raise DataError(
             f"tune takes a learner with one model and constraints, such as UEM(model, constraints), got {name}"
         )
     if has_gammas and "gamma" not in learner.get_params(deep=False):
         raise DataError(f"{name} has no gamma to choose: give strengths alone, or tune a UEM")
-    if not has_dev and not hasattr(learner, "violations"):
-        raise DataError(f"{name} does not count violations: give dev=(X, y) to tune on")
 
 
 def _with(learner: Any, gamma: Gamma | None, strength: Strength | None) -> Any:

@@ -25,8 +25,8 @@ from trellis.data.storage import UNBOUNDED
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.learner import Dev, ProjectedLearner
 from trellis.learn.online import StepwiseStep
-from trellis.learn.prediction import Dev, ProjectedPrediction
 from trellis.learn.training import STARTS, Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
@@ -36,7 +36,7 @@ from trellis.projection.shard import PATIENT
 
 
 @dataclass(eq=False, repr=False)
-class UEM(ProjectedPrediction):
+class UEM(ProjectedLearner):
     """Train a model by EM, posterior regularization or unified EM.
 
     The E-step projects the posterior of unlabelled and partly labelled instances onto the constraints; the M-step

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.data.batch import Batch
-from trellis.data.ragged import FloatArray, IntArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
+from trellis.models.inference import BestOutputs
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import TreePosterior, Trees
@@ -255,12 +256,13 @@ class DMV(TreeModel):
         self.update(self.collect(kept, self.uniform(kept).certain(kept.labels)))
         return self
 
-    def _best_heads(self, batch: Batch) -> LabelArray:
-        """Heads of the best trees under smoothed probabilities."""
+    def best_trees(self, batch: Batch) -> BestOutputs:
+        """The best trees under smoothed probabilities."""
         with np.errstate(divide="ignore"):
             smooth = [np.maximum(np.log(t + self.smoothing), FLOOR) for t in (self.root_, self.child_, self.stop_)]
         scores = self._scores(batch, *smooth)
-        return scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
+        heads = scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
+        return BestOutputs(heads, scores.score(heads), np.full(len(batch), self.decoding == "viterbi"))
 
     # one file
 

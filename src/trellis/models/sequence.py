@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count, pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,9 @@ from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError
+from trellis.models.inference import Inference
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Chain, ChainParts, LabelPosterior
-
-T = TypeVar("T")
 
 Labels = Sequence[Sequence[str | None] | None]
 """A label a token where known; None for a token or for a whole sentence: not known."""
@@ -56,27 +55,23 @@ class SequenceModel(SavedEstimator):
         """The label names, in the order of the columns of ``predict_proba``."""
         return np.array(self.label_names_.names)
 
+    def infer(self, X: Any) -> Inference:
+        """Inference on sentences, or on a batch of ``encode``: labels, marginals, log-partitions, ..."""
+        return Inference(self, self._encoded(X), threads_for(self.n_jobs))
+
     def predict(self, X: Any) -> list[list[str]]:
         """The best label sequence of each sentence (Viterbi)."""
-        batch = self._encoded(X)
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
-        return self.decode(batch, np.concatenate([np.empty(0, np.int32), *parts]))
+        found: list[list[str]] = self.infer(X).labels
+        return found
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
         """P(y_t = k | x): one (n_tokens, n_labels) array a sentence, columns as in ``classes_``."""
-        batch = self._encoded(X)
-        return self.probabilities(batch, self._over_shards(batch, lambda shard: self.scores(shard).infer()))
+        found: list[FloatArray] = self.infer(X).marginals
+        return found
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:
         """Share of the tokens with a known label that ``predict`` labels so."""
-        batch = self._encoded(X, y, sample_weight)
-        known = batch.labels >= 0
-        weights = np.repeat(batch.weights, batch.lengths)[known]
-        if not weights.sum() > 0:
-            raise DataError("no token has a known label and a positive weight, so there is no accuracy")
-        parts = self._over_shards(batch, lambda shard: self.scores(shard).argmax().outputs)
-        right = np.concatenate([np.empty(0, np.int32), *parts])[known] == batch.labels[known]
-        return float(np.average(right, weights=weights))
+        return self.infer(self._encoded(X, y, sample_weight)).accuracy()
 
     def log_likelihood(self, X: Any, y: Labels | None = None) -> float:
         """Σ_i log p of what is given: p(x) or p(x, y) of a generative model, p(y | x) of a discriminative one.
@@ -90,7 +85,8 @@ class SequenceModel(SavedEstimator):
             given = scores.clamp(shard.labels).infer().log_partition
             return float((given - scores.infer().log_partition if self.discriminative else given).sum())
 
-        return sum(self._over_shards(batch, of_shard), 0.0)
+        shards = shards_of(batch)
+        return sum(threads_for(self.n_jobs).map(lambda shard: of_shard(shard.of(batch)), shards), 0.0)
 
     def decode(self, batch: Batch, labels: LabelArray) -> list[list[str]]:
         """Label names of each instance; ``labels`` (n_slots,)."""
@@ -100,10 +96,7 @@ class SequenceModel(SavedEstimator):
 
     def _encoded(self, X: Any, y: Labels | None = None, weights: Any = None) -> Batch:
         self._check_fitted()
-        return self.encode(X, y, weights)
-
-    def _over_shards(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
-        return list(threads_for(self.n_jobs).map(lambda shard: function(shard.of(batch)), shards_of(batch)))
+        return X if isinstance(X, Batch) else self.encode(X, y, weights)
 
     def _learn_label_names(self, X: Any, y: Labels | None) -> Vocabulary:
         """From the constructor, else from the corpus, else those found in ``y``, sorted."""

@@ -21,7 +21,9 @@ from trellis.data.checks import is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
+from trellis.engine import threads_for
 from trellis.errors import DataError, DataTypeError
+from trellis.models.inference import Inference
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 
@@ -109,10 +111,14 @@ class TabularModel(SavedEstimator):
         labels[known] = self._codes(given[known])
         return Batch.of_rows(matrix, labels, weights)
 
+    def infer(self, X: Any) -> Inference:
+        """Inference on rows, or on a batch of ``encode``: labels, marginals, log-partitions, ..."""
+        return Inference(self, X if isinstance(X, Batch) else self.encode(X), threads_for(1))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""
-        batch = self.encode(X)
-        return self.decode(batch, self.scores(batch).argmax().outputs)
+        found: NDArray[Any] = self.infer(X).labels
+        return found
 
     def decode(self, batch: Batch, labels: LabelArray) -> NDArray[Any]:
         """Label names of each row of a batch; ``labels`` (n_rows,)."""
@@ -120,7 +126,8 @@ class TabularModel(SavedEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(label | row), (n_rows, n_labels), columns as in ``classes_``."""
-        return self.scores(self.encode(X)).infer().node
+        found: FloatArray = self.infer(X).marginals
+        return found
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """log P(label | row), −inf where it is impossible."""

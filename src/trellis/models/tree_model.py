@@ -6,10 +6,11 @@ and None (or −1) where the head is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,14 +19,14 @@ from trellis.data.checks import check_list, is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
-from trellis.engine import Shard, threads_for
+from trellis.engine import Piece, Shard, threads_for
+from trellis.engine.engine import Work
 from trellis.errors import DataError
+from trellis.models.inference import OUTPUTS, BestOutputs, Inference, Query, by_kind
 from trellis.models.saving import SavedEstimator
 from trellis.models.sequence import check_sentences
 from trellis.models.tree_pieces import cut_long, join_heads, warn_of_long
 from trellis.structures import Arcs, TreeParts, TreePosterior
-
-T = TypeVar("T")
 
 Heads = Sequence[Sequence[int | None] | None]
 """A head for each word where known; None for a word or for a whole sentence: not known."""
@@ -117,53 +118,84 @@ class TreeModel(SavedEstimator):
             made.append(own)
         return made
 
+    def infer(self, X: Any) -> Inference:
+        """Inference on tagged sentences, or on a batch of ``encode``: labels (heads), marginals, log-partitions, ...
+
+        Sentences of more than 500 words are parsed in pieces; ``predict`` warns of them.
+        """
+        return TreeInference(self, self._encoded(X), threads_for(self.n_jobs))
+
     def predict(self, X: Any) -> list[list[int]]:
         """The best tree of each sentence; sentences of more than 500 words are parsed in pieces, with a warning."""
-        batch = self._encoded(X)
-        warn_of_long(batch.lengths)
-        return self.decode(batch, self._heads(batch))
+        found = self.infer(X)
+        warn_of_long(found.batch.lengths)
+        heads: list[list[int]] = found.labels
+        return heads
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
         """P(head of word c is h): of each sentence (n_words, n_words + 1), the first column the root."""
-        batch = self._encoded(X)
-        long = np.flatnonzero(batch.lengths > MOST_WORDS)
-        if len(long):
-            raise DataError(
-                f"sentence {long[0]} has {batch.lengths[long[0]]} words: probabilities of arcs are computed for at "
-                f"most {MOST_WORDS} words; split it, or use predict"
-            )
-        return self.probabilities(batch, self._over_pieces(batch, lambda piece: self.scores(piece).infer()))
+        found: list[FloatArray] = self.infer(X).marginals
+        return found
 
     def score(self, X: Any, y: Heads, sample_weight: Any = None) -> float:
         """Share of the words with a known head that ``predict`` gives it."""
-        batch = self._encoded(X, y, sample_weight)
-        known = batch.labels >= 0
-        weights = np.repeat(batch.weights, batch.lengths)[known]
-        if not weights.sum() > 0:
-            raise DataError("no word has a known head and a positive weight, so there is no accuracy")
-        warn_of_long(batch.lengths)
-        return float(np.average(self._heads(batch)[known] == batch.labels[known], weights=weights))
+        found = self.infer(self._encoded(X, y, sample_weight))
+        warn_of_long(found.batch.lengths)
+        return found.accuracy()
 
-    def _heads(self, batch: Batch) -> LabelArray:
-        """Heads of all words, (n_words,); long sentences in pieces (:mod:`trellis.models.tree_pieces`)."""
-        offsets = cut_long(batch)
-        cut = replace(batch, offsets=offsets, weights=np.ones(len(offsets) - 1), origin=None)
-        found = np.concatenate([np.zeros(0, np.int32), *self._over_pieces(cut, self._best_heads)])
-        return join_heads(found, offsets, batch.offsets)
-
-    def _best_heads(self, batch: Batch) -> LabelArray:
-        """Heads of the best trees."""
-        return np.asarray(self.scores(batch).argmax().outputs, dtype=np.int32)
+    def best_trees(self, batch: Batch) -> BestOutputs:
+        """The trees that ``predict`` gives, of sentences that are parsed whole."""
+        best = self.scores(batch).argmax()
+        return BestOutputs(np.asarray(best.outputs, dtype=np.int32), best.score, np.ones(len(batch), np.bool_))
 
     def _encoded(self, X: Any, y: Heads | None = None, weights: Any = None) -> Batch:
         self._check_fitted()
-        return self.encode(X, y, weights)
+        return X if isinstance(X, Batch) else self.encode(X, y, weights)
 
-    def _over_pieces(self, batch: Batch, function: Callable[[Batch], T]) -> list[T]:
+
+class TreeInference(Inference):
+    """Inference of trees: those of long sentences are put together from pieces, and are not proved to be the best."""
+
+    def _run(self, kinds: tuple[str, ...]) -> dict[str, list[Any]]:
+        own = tuple(kind for kind in kinds if kind != OUTPUTS)
+        found = by_kind(own, self._over(self.batch, Query(own))) if own else {}
+        return found if OUTPUTS not in kinds else {**found, OUTPUTS: [self._trees()]}
+
+    def _trees(self) -> BestOutputs:
+        batch, pieces = self.batch, cut_long(self.batch)
+        cut = replace(batch, offsets=pieces, weights=np.ones(len(pieces) - 1), origin=None)
+        found = self._over(cut, _best_trees)
+        heads = np.concatenate([np.zeros(0, np.int32), *(own.outputs for own in found)])
+        values = np.concatenate([np.zeros(0), *(own.value for own in found)])
+        proved = np.concatenate([np.zeros(0), *(own.proved for own in found)])
+        begin, end = np.searchsorted(pieces, batch.offsets[:-1], "right"), np.searchsorted(pieces, batch.offsets[1:])
+        n_pieces = 1 + np.maximum(end - begin, 0)
+        first = np.concatenate([[0], np.cumsum(n_pieces)[:-1]])[: len(batch)]
+        owner = np.repeat(np.arange(len(batch)), n_pieces)
+        value = np.bincount(owner, values, minlength=len(batch)).astype(np.float64)
+        joined = join_heads(heads, pieces, batch.offsets)
+        return BestOutputs(joined, value, (proved[first] > 0) & (n_pieces == 1))
+
+    def _over(self, batch: Batch, work: Work[Any]) -> list[Any]:
+        """What a function makes of the sentences, in runs of a few thousand words."""
         cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_slots, WORDS_PER_PIECE)[1:])
         bounds = np.unique(np.concatenate(([0], cuts, [len(batch)]))).tolist()
-        pieces = [Shard(i, range(low, high), batch.first) for i, (low, high) in enumerate(pairwise(bounds))]
-        return list(threads_for(self.n_jobs).map(lambda piece: function(piece.of(batch)), pieces))
+        runs = [Shard(i, range(low, high), batch.first) for i, (low, high) in enumerate(pairwise(bounds))]
+        return list(self.engine.place([Piece(run.of(batch)) for run in runs], runs).run(work, self.model))
+
+    @cached_property
+    def marginals(self) -> Any:
+        long = np.flatnonzero(self.batch.lengths > MOST_WORDS)
+        if len(long):
+            raise DataError(
+                f"sentence {long[0]} has {self.batch.lengths[long[0]]} words: probabilities of arcs are computed for "
+                f"at most {MOST_WORDS} words; split it, or use predict"
+            )
+        return super().marginals
+
+
+def _best_trees(model: TreeModel, item: Piece, state: Any) -> tuple[BestOutputs, Any]:
+    return model.best_trees(item.data), state
 
 
 def _flat_heads(sentences: Sequence[Sequence[Any]], y: Heads | None) -> LabelArray:

@@ -107,9 +107,7 @@ class Searcher:
         scores_of : scores of a shard from its data, which keep to what is known of it. On a cluster this and ``then``
             go to the workers
         """
-        ask = Ask(scores_of, rho, self.beam, k, then, np.zeros(0))
-        if len(self.coupling):
-            ask = replace(ask, lam=self._prices(replace(ask, k=1, then=None)))
+        ask = Ask(scores_of, rho, self.beam, k, then, self.prices(scores_of, rho))
         found = list(self.placed.run(label_shard, ask))
         violations, collected = no_violations(self.names), None
         for one in found:
@@ -122,9 +120,11 @@ class Searcher:
             collected, sum(one.changed for one in found), _total(found, len(self.coupling)),
         )  # fmt: skip
 
-    def _prices(self, ask: Ask) -> FloatArray:
+    def prices(self, scores_of: Callable[[Any], Structure], rho: FloatArray) -> FloatArray:
         """λ (n_coupling,) at which the rows over the corpus hold, or are the least violated of all that were tried."""
-        rows = self.coupling
+        rows, ask = self.coupling, Ask(scores_of, rho, self.beam, 1, None, np.zeros(0))
+        if not len(rows):
+            return np.zeros(0)
         unit = 1.0 / np.maximum(np.maximum.reduceat(np.abs(rows.coefficient), rows.start[:-1]), 1e-300)
         low, high = np.where(rows.equality, -np.inf, 0.0), np.full(len(rows), np.inf)
         lam, best, least = np.zeros(len(rows)), np.zeros(len(rows)), (np.inf, np.inf)

@@ -183,11 +183,10 @@ def _links(model: Any, pairs: list[Any]) -> list[Record]:
 def _labels(model: Any, texts: list[Any]) -> list[Record]:
     from trellis.apps.aggregate.aggregator import labelled_record
 
-    found, shares = model.infer(texts)
+    found = model.infer(texts)
     number = {name: k for k, name in enumerate(model.label_names_)}
-    return [
-        labelled_record(text.tokens, own, node, number) for text, own, node in zip(texts, found, shares, strict=True)
-    ]
+    rows = zip(texts, found.labels, found.marginals, strict=True)
+    return [labelled_record(text.tokens, own, node, number) for text, own, node in rows]
 
 
 # schemas

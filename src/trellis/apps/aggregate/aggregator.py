@@ -37,6 +37,7 @@ from trellis.engine.progress import Progress
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
+from trellis.models.inference import OUTPUTS, POSTERIORS, Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import ABSTAIN, VoteHMM
 
@@ -178,34 +179,37 @@ class Aggregator(SavedEstimator):
         with Progress("labelling", 1, self.verbose) as progress:
             if is_bio(meanings):
                 model.offset_[[name.startswith(BEGINS) for name in self.label_names_]] = self.entity_bias
-            self.labels_, self.probabilities_ = self._infer(batch)
+            found = self.learner_.infer(batch).compute(OUTPUTS, POSTERIORS)
+            self.labels_, self.probabilities_ = found.labels, found.marginals
             self.accuracies_ = _accuracies(model, batch, self.probabilities_)
             progress.advance(1)
         return self
 
     # prediction
 
-    def infer(self, X: Iterable[Any]) -> tuple[list[list[str]], list[FloatArray]]:
-        """What :meth:`predict` and :meth:`predict_proba` give, by one inference."""
+    def infer(self, X: Iterable[Any], *, transductive: bool = False) -> Inference:
+        """Inference on texts with votes: labels, marginals, ...
+
+        transductive : whether rules that count over all texts hold over these; by default, they are left out
+        """
         texts = self._seen(X)
-        return self._infer(self.model_.encode(texts))
+        batch = self.model_.encode(texts)
+        return self.learner_.infer(batch, transductive=transductive).compute(OUTPUTS, POSTERIORS)
 
-    def predict(self, X: Iterable[Any]) -> list[list[str]]:
+    def predict(self, X: Iterable[Any], *, transductive: bool = False) -> list[list[str]]:
         """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
-        return self.infer(X)[0]
+        found: list[list[str]] = self.infer(X, transductive=transductive).labels
+        return found
 
-    def predict_proba(self, X: Iterable[Any]) -> list[FloatArray]:
+    def predict_proba(self, X: Iterable[Any], *, transductive: bool = False) -> list[FloatArray]:
         """P(label) of every token, (n_tokens, n_labels) for each text, columns as in ``label_names_``."""
-        return self.infer(X)[1]
+        found: list[FloatArray] = self.infer(X, transductive=transductive).marginals
+        return found
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Share of the tokens that get the label they have in ``y``."""
         texts = self._seen(X)
         return self.learner_.score(texts, y)
-
-    def _infer(self, batch: Batch) -> tuple[list[list[str]], list[FloatArray]]:
-        labels, posteriors = self.learner_.labels_and_posteriors(batch)
-        return self.model_.decode(batch, labels), self.model_.probabilities(batch, posteriors)
 
     def _seen(self, X: Iterable[Any]) -> list[VotedText]:
         self._check_fitted()

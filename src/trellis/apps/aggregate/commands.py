@@ -118,7 +118,8 @@ def aggregate(
     if model is not None:
         made = Aggregator.load(model, n_jobs=settings["n_jobs"])
         with Progress("labelling", 1, not quiet) as progress:
-            found, probabilities = made.infer(texts)
+            inference = made.infer(texts)
+            found, probabilities = inference.labels, inference.marginals
             progress.advance(1)
     else:
         made = untrained.fit(texts)

@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from trellis.apps.extract.extractor import Extractor
-from trellis.constraints.penalties import with_penalties
 from trellis.data.document import fields_of
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.tokens import TextLike
-from trellis.engine import shards_of, threads_for
-from trellis.learn.ccm import LARGEST_DUAL
-from trellis.models.model import bare, rows_of, scores_of
-from trellis.projection import Item, Projector, ShardAnswer
+from trellis.engine import shards_of
+from trellis.models.inference import Inference
+from trellis.projection import Item, ShardAnswer
 
 AGAINST = 60.0
 """What the score of a label loses that is not asked for: e^−60 is as good as never."""
@@ -110,39 +107,37 @@ def _along_chains(q: Any, runs: Runs, some: IntArray) -> FloatArray:
 
 
 def field_probabilities(
-    extractor: Extractor, texts: Iterable[TextLike], labels: Sequence[Sequence[str]], *, constrained: bool = True
+    extractor: Extractor,
+    texts: Iterable[TextLike],
+    labels: Sequence[Sequence[str]],
+    *,
+    constrained: bool = True,
+    inference: Inference | None = None,
 ) -> list[list[float]]:
     """The probability of every field that labels give each text, in the order of :func:`fields_of`.
 
     The texts must be such that can obey the strict rules. A text in which labels of the model's own have B- and I-
-    before them has none. constrained : whether the rules are looked at
+    before them has none. constrained : whether the rules are looked at;  inference : of the extractor on these texts
     """
-    texts = extractor.texts(texts)
+    texts, numbers = extractor.texts(texts), extractor.label_names_
     if not any(map(len, texts)):
         return [[] for _ in texts]
-    ccm, numbers = extractor.ccm_, extractor.label_names_
-    constraints = extractor.constraints_ if constrained else []
     fields = [fields_of(t, y) for t, y in zip(texts, labels, strict=True)]
     # labels that tell themselves where fields begin are not those of the fields
     fields = [own if all(f.label in numbers for f in own) else [] for own in fields]
-    batch = extractor.batch(texts, labels=False)
-    rho = np.minimum([ccm.penalties_[c.name] for c in constraints], LARGEST_DUAL)
-    rows = rows_of(ccm.model_, batch, with_penalties(constraints, rho)).canonical().local()
-    shards = shards_of(batch)
+    given: Any = inference
+    if given is None:
+        given = extractor.ccm_.infer(extractor.batch(texts, labels=False), constrained=constrained)
     flat = [
         (i, f.first - before, f.last + after, numbers.number(str(f.label)))
         for i, own in enumerate(fields) for f in own for before in (0, 1) for after in (0, 1)
     ]  # fmt: skip
     table = np.array(flat, dtype=np.int64).reshape(len(flat), 4)
     runs = {}
-    for shard in shards:
+    for shard in shards_of(given.batch):
         low, high = shard.instances.start, shard.instances.stop
         mine = table[(table[:, 0] >= low) & (table[:, 0] < high)]
         runs[low] = Runs(mine[:, 0] - low, mine[:, 1], mine[:, 2], mine[:, 3])
-    projector = Projector.of_batches(
-        rows, [s.of(batch) for s in shards], threads_for(extractor.n_jobs), tolerance=1e-2, most_evaluations=50
-    )
-    outcome = projector.run(partial(scores_of, bare(ccm.model_)), 1.0, then=_OfShard(runs), warn=False)
-    q = np.concatenate([np.zeros(0), *outcome.results]).reshape(-1, 4)
+    q = np.concatenate([np.zeros(0), *given.project(_OfShard(runs))]).reshape(-1, 4)
     found = iter(np.clip(q[:, 0] - q[:, 1] - q[:, 2] + q[:, 3], 0.0, 1.0).tolist())
     return [[next(found) for _ in own] for own in fields]

@@ -76,7 +76,7 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     heard = {label for t in texts for label in unmarked(t.labels or (), names)} <= {None, *names}
     batch = extractor.batch(texts, labels=heard)
     places = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
-    by_model = places.tested(extractor.decode(texts, constrained=False).labels)
+    by_model = places.tested(extractor.infer(texts, constrained=False).outputs)
     by_output = places.tested(_labels(extractor, texts))
     by_gold = places.tested(batch.labels) if np.all(batch.labels >= 0) else None
     return [

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from itertools import chain, pairwise, repeat, zip_longest
+from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
 
@@ -59,10 +59,10 @@ from trellis.learn.ccm import CCM, METHODS
 from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.features import FeatureFunction
+from trellis.models.inference import OUTPUTS, Inference
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
 from trellis.models.semi_crf import codes_of
 from trellis.models.views import Views
-from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
 
 SEEN = "seen"
@@ -355,7 +355,7 @@ class Extractor(SavedEstimator):
         constrained = self.method_ not in ("em", "hard-em")
         models: list[Any] = [hmm] if crf is None or not set(self.label_names_) <= seen else []
         models += [] if crf is None else [Views([crf, hmm])]
-        found = [self._named(self._decode(texts, model, constrained).labels, texts) for model in models]
+        found: list[list[list[str]]] = [self._inference(texts, model, constrained).labels for model in models]
         if len(found) == 1:
             return found[0]
         return [[a if a not in seen else b for a, b in zip(*own, strict=True)] for own in zip(*found, strict=True)]
@@ -396,40 +396,39 @@ class Extractor(SavedEstimator):
 
     # prediction
 
+    def infer(self, texts: Iterable[TextLike], *, constrained: bool = True, transductive: bool = False) -> Inference:
+        """Inference on texts: labels, marginals, violations of rules, ...
+
+        constrained : under the rules
+        transductive : whether rules that count over all texts hold over these; by default, they are left out
+        """
+        self._check_fitted()
+        if constrained:
+            compile_ahead("predict")
+        return self._inference(self.texts(texts), self.ccm_.model_, constrained, transductive)
+
+    def _inference(
+        self, texts: Sequence[Document], model: Any, constrained: bool, transductive: bool = False
+    ) -> Inference:
+        """Inference with a model; its outputs are known when this returns."""
+        ccm = copy(self.ccm_)
+        ccm.model_ = model
+        with _naming(texts):
+            batch = self._coded(texts, model, labels=False)
+            return ccm.infer(batch, constrained=constrained, transductive=transductive).compute(OUTPUTS)
+
     def predict(self, texts: Iterable[TextLike], *, constrained: bool = True) -> list[list[str]]:
         """Return a label for every token of every text.
 
         texts : strings, lists of tokens, sentences or texts, in a list or any other iterable.
         """
-        self._check_fitted()
-        known = self.texts(texts)
-        return self._named(self.decode(known, constrained=constrained).labels, known)
-
-    def _named(self, labels: LabelArray, texts: Sequence[Document]) -> list[list[str]]:
-        """Labels of the tokens of all texts, by name and text."""
-        codes = codes_of(list(self.label_names_))
-        names = [codes[code] for code in labels.tolist()]
-        ends = np.concatenate(([0], np.cumsum([len(t) for t in texts], dtype=np.int64))).tolist()
-        return [names[low:high] for low, high in pairwise(ends)]
+        found: list[list[str]] = self.infer(texts, constrained=constrained).labels
+        return found
 
     def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
         """Labels that it has predicted, as numbers."""
         numbers = {name: code for code, name in enumerate(codes_of(list(self.label_names_)))}
         return np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
-
-    def decode(self, texts: Iterable[TextLike], *, constrained: bool = True) -> Labelling:
-        """Labels as numbers, with what is known about the search."""
-        self._check_fitted()
-        texts = self.texts(texts)
-        if constrained:
-            compile_ahead("predict")
-        return self._decode(texts, self.ccm_.model_, constrained)
-
-    def _decode(self, texts: Sequence[Document], model: Any, constrained: bool) -> Labelling:
-        ccm = copy(self.ccm_)
-        ccm.model_ = model
-        with _naming(texts):
-            return ccm.decode(self._coded(texts, model, labels=False), constrained=constrained)
 
     def extract(
         self, texts: Iterable[TextLike], *, constrained: bool = True, probabilities: bool = True
@@ -442,10 +441,12 @@ class Extractor(SavedEstimator):
         from trellis.apps.extract.confidence import field_probabilities
 
         texts = self.texts(texts)
-        labels = self.predict(texts, constrained=constrained)
-        shares: Any = field_probabilities(self, texts, labels, constrained=constrained) if probabilities else repeat(())
+        inference = self.infer(texts, constrained=constrained)
+        shares: Any = (
+            field_probabilities(self, texts, inference.labels, inference=inference) if probabilities else repeat(())
+        )
         found = []
-        for text, own, sure in zip(texts, labels, shares, strict=False):
+        for text, own, sure in zip(texts, inference.labels, shares, strict=False):
             fields = fields_of(text, own)
             spans = [replace(f, probability=p) for f, p in zip_longest(fields, sure[: len(fields)])]
             found.append(replace(text, labels=tuple(own), spans=spans, relations=None))

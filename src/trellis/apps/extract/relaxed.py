@@ -23,22 +23,25 @@ from trellis.constraints.strength import Kind
 from trellis.data.document import Document
 from trellis.data.tokens import TextLike
 from trellis.errors import ConstraintError, InfeasibleError
+from trellis.models.inference import Inference
 
 STRICT = (Kind.HARD, Kind.SLACK)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Relaxed:
     """labels : of every token of every text, none for a text in ``lost``
     broken : number of a text -> names of the hard rules that its output breaks
     unruled : number of a text -> why the rules could not even be looked at in it; its output is the model's own
     lost : number of a text -> why it has no output at all
+    inference : of which these are the labels, where all texts could obey the rules
     """
 
     labels: list[list[str]]
     broken: dict[int, list[str]] = field(default_factory=dict)
     unruled: dict[int, str] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    inference: Inference | None = None
 
 
 def predict_relaxed(extractor: Extractor, texts: Iterable[TextLike], *, constrained: bool = True) -> Relaxed:
@@ -57,7 +60,9 @@ def _predict(
     """Fill in the answer for some of the texts."""
     chosen = [texts[i] for i in numbers]
     try:
-        _take(answer, numbers, extractor.predict(chosen, constrained=constrained))
+        found = extractor.infer(chosen, constrained=constrained)
+        _take(answer, numbers, found.labels)
+        answer.inference = found if len(chosen) == len(texts) else None
     except InfeasibleError as error:
         if not (constrained and _soften(extractor, texts, numbers, answer)):
             _divide(extractor, texts, numbers, answer, constrained, error)

@@ -37,7 +37,9 @@ def extracted(
     if probabilities:
         fine = [number for number in range(len(texts)) if len(texts[number]) and number not in relaxed]
         some = [texts[number] for number in fine], [found.labels[number] for number in fine]
-        sure = dict(zip(fine, field_probabilities(extractor, *some, constrained=constrained), strict=True))
+        inference = found.inference if len(fine) == len(texts) else None
+        shares = field_probabilities(extractor, *some, constrained=constrained, inference=inference)
+        sure = dict(zip(fine, shares, strict=True))
     results = []
     for number, text in enumerate(texts):
         remarks: dict[str, Any] = {"odd": found.lost[number]} if number in found.lost else {}

@@ -15,8 +15,8 @@ from trellis.apps.extract.field_errors import Mistake, confusions
 from trellis.apps.extract.relaxed import predict_relaxed
 from trellis.constraints.penalties import with_penalties
 from trellis.data.document import Document, fields_of
-from trellis.learn.ccm import LARGEST_DUAL
 from trellis.metrics.fields import score_fields
+from trellis.models.inference import LARGEST_DUAL
 from trellis.report.effects import Effects, effects, effects_table
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, heats, largest, percent, table, text

@@ -40,6 +40,7 @@ from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_i
 from trellis.models import HMM
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
+from trellis.models.inference import Inference
 from trellis.models.sequence import check_sentences, streamed
 from trellis.projection import Duals, Item, KeyDuals, ShardAnswer
 
@@ -231,6 +232,11 @@ class Inducer(Estimator):
         self._check_fitted()
         return self._states
 
+    def infer(self, X: Any) -> Inference:
+        """Inference on new text under the learned HMM alone: labels (states), marginals, log-partitions, ..."""
+        self._check_fitted()
+        return self.model_.infer(_as_lists(X))
+
     def predict(self, X: Any) -> list[list[str]]:
         """States of new text under the learned HMM alone."""
         self._check_fitted()
@@ -407,10 +413,9 @@ def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]
     """States of text under an HMM: of each word its likeliest state, or the likeliest sequence."""
     if decoding not in DECODINGS:
         raise UnknownNameError("decoding", decoding, DECODINGS)
-    if decoding == "viterbi":
-        return model.predict(X)
-    names = model.label_names_.names
-    return [[names[k] for k in node.argmax(axis=1).tolist()] for node in model.predict_proba(X)]
+    found = model.infer(X)
+    states: list[list[str]] = found.labels if decoding == "viterbi" else found.marginal_labels
+    return states
 
 
 def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:

@@ -36,6 +36,7 @@ from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
 from trellis.models.estimator import generator
+from trellis.models.inference import Inference
 from trellis.models.matching import GraphPairs, StringPairs, string_pairs
 from trellis.models.matching.pair_model import Pair, check_pairs
 from trellis.models.matching.word_pairs import SentenceGraph, split_word
@@ -242,9 +243,13 @@ class Matcher(SavedEstimator):
         n = min(per_pair * len(pairs), len(left) * len(right) - len(set(pairs)))
         return random_pairs(pairs, n, random_state=random_state)
 
+    def infer(self, X: Iterable[Pair]) -> Inference:
+        """Inference on pairs: outputs (alignments), their values, certificates, ..."""
+        return self._learner().infer(self._prepared(check_pairs(X)))
+
     def decision_function(self, X: Iterable[Pair]) -> FloatArray:
         """f(x) of each pair (n,)."""
-        return self._learner().decision_function(self._prepared(check_pairs(X)))
+        return self._learner().answers(self.infer(X))
 
     def predict(self, X: Iterable[Pair]) -> IntArray:
         """1 where a pair matches, −1 where it does not."""
@@ -259,13 +264,9 @@ class Matcher(SavedEstimator):
 
     def match(self, X: Iterable[Pair]) -> list[Match]:
         """The answer for each pair, with the alignment that it rests on."""
-        learner = self._learner()
-        batch = learner.model_.encode(self._prepared(check_pairs(X)))
-        scores, aligned, sizes = (
-            learner.decision_function(batch),
-            learner.best_structures(batch),
-            sizes_of(learner.model_, batch),
-        )
+        learner, found = self._learner(), self.infer(X)
+        scores, sizes = learner.answers(found), sizes_of(learner.model_, found.batch)
+        aligned = learner.model_.decode(found.batch, found.outputs)
         return [
             Match(score >= 0.0, score, [(a, b) for a, b, _ in own], [worth / size for _, _, worth in own])
             for score, own, size in zip(scores.tolist(), aligned, sizes.tolist(), strict=True)

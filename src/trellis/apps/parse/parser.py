@@ -21,6 +21,7 @@ from trellis.errors import DataError
 from trellis.metrics.attachment import TreeScores, compare_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
+from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_pieces import warn_of_long
 
@@ -119,18 +120,22 @@ class Parser(ScoresTrees, SavedEstimator):
         self.arcs_ = arcs
         return self
 
+    def infer(self, sentences: Iterable[Document]) -> Inference:
+        """Inference on tagged sentences: labels (heads), marginals, ...; relations are found for the best heads."""
+        self._check_fitted()
+        self.arcs_.n_jobs = self.n_jobs
+        return self.arcs_.infer(tagged(as_documents(sentences)))
+
     def predict(self, sentences: Iterable[Document]) -> list[Document]:
         """The sentences with the columns "head" and "deprel" filled; what else they have stays.
 
         Sentences of more than 500 words are parsed in pieces, with a warning.
         """
-        self._check_fitted()
         given = as_documents(sentences)
-        self.arcs_.n_jobs = self.n_jobs
-        batch = self.arcs_.encode(tagged(given))
-        warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
-        heads = self.arcs_._heads(batch)
-        relations = self.labeller_.predict(batch, heads) if self.labeller_ is not None else [FILLER] * len(heads)
+        found = self.infer(given)
+        warn_of_long(found.batch.lengths, [(s.path, s.line) for s in given])
+        heads = found.outputs
+        relations = self.labeller_.predict(found.batch, heads) if self.labeller_ is not None else [FILLER] * len(heads)
         cells = [str(head) for head in heads.tolist()]
         made, at = [], 0
         for s in given:

@@ -20,6 +20,7 @@ from trellis.data.tokens import TextLike, as_documents
 from trellis.data.treebank_tokens import TreebankTokeniser, plain_apostrophes
 from trellis.errors import DataError
 from trellis.models.crf import CRF
+from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 
 WITHOUT_CASE = 2
@@ -112,10 +113,18 @@ class Tagger(SavedEstimator):
         X : sentences, lists of words, or strings, which are tokenised as the training sentences are.
         """
         self._check_fitted()
-        self.crf_.n_jobs = self.n_jobs
-        given = as_documents(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
-        found = self.crf_.predict([self.described(s.tokens) for s in given])
+        given = self._sentences(X)
+        found = self.infer(given).labels
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
+
+    def infer(self, X: Iterable[TextLike]) -> Inference:
+        """Inference on sentences, as ``predict`` takes them: labels (tags), marginals, log-partitions, ..."""
+        self._check_fitted()
+        self.crf_.n_jobs = self.n_jobs
+        return self.crf_.infer([self.described(s.tokens) for s in self._sentences(X)])
+
+    def _sentences(self, X: Iterable[TextLike]) -> list[Document]:
+        return as_documents(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
 
     def score(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> float:
         """Return the share of the tagged words that ``predict`` tags the same; ``y`` as in :meth:`fit`."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
 from trellis.apps.parse.parser import ScoresTrees, tagged
-from trellis.apps.parse.transferred_relations import relations_of
-from trellis.apps.parse.tree_text import strip, with_heads
+from trellis.apps.parse.tree_text import Stripped, strip, with_heads
 from trellis.data.document import Document
 from trellis.data.tokens import as_documents
 from trellis.models.arc_labeller import ArcLabeller
+from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_pieces import warn_of_long
 
@@ -36,31 +37,39 @@ class TreeTask(ScoresTrees, SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def infer(self, sentences: Iterable[Document]) -> Inference:
+        """Inference on tagged sentences without their punctuation: labels (heads), marginals, log-partitions, ..."""
+        stripped = self._stripped(as_documents(sentences))
+        found: Inference = self.model_.infer([own.words for own in stripped])
+        return found
+
+    def _stripped(self, sentences: Sequence[Document]) -> list[Stripped]:
+        self._check_fitted()
+        self.model_.n_jobs = self.n_jobs
+        return [strip(s, text) for s, text in zip(sentences, tagged(sentences), strict=True)]
+
     def predict(self, sentences: Iterable[Document]) -> list[Document]:
         """Tagged sentences with the column "head" filled; punctuation hangs on the word under the root.
 
         Sentences of more than 500 words, punctuation aside, are parsed in pieces, with a warning.
         """
-        self._check_fitted()
         given = as_documents(sentences)
-        self.model_.n_jobs = self.n_jobs
-        stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
-        batch = self.model_.encode([own.words for own in stripped])
-        warn_of_long(batch.lengths, [(s.path, s.line) for s in given])
-        trees = self.model_.decode(batch, self.model_._heads(batch))
-        relations = self._relations([own.words for own in stripped], trees)
+        stripped = self._stripped(given)
+        found = self.model_.infer([own.words for own in stripped])
+        warn_of_long(found.batch.lengths, [(s.path, s.line) for s in given])
+        trees = found.labels
+        relations = self._relations(found)
         return [
             with_heads(s, own.whole(heads), None if named is None else own.whole_relations(named))
             for s, own, heads, named in zip(given, stripped, trees, relations, strict=True)
         ]
 
-    def _relations(
-        self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]
-    ) -> Sequence[Sequence[str] | None]:
+    def _relations(self, found: Inference) -> Sequence[Sequence[str] | None]:
         """The relations of the words of each sentence to their heads; None where they are unknown."""
         if self.labeller_ is None:
-            return [None] * len(text)
-        return relations_of(self.labeller_, self.model_, text, trees)
+            return [None] * len(found.batch)
+        flat = self.labeller_.predict(found.batch, found.outputs)
+        return [flat[low:high] for low, high in pairwise(found.batch.offsets.tolist())]
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()

@@ -33,16 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.apps.parse.tagger import Tagger
+from trellis.apps.relate.inference import ANY_NUMBER, Change, RelationInference, changes, changes_of_whole
 from trellis.apps.relate.mentions import MentionFinder
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
-from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
 from trellis.data.document import Document
 from trellis.data.files import FilePath, text_of
-from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
-from trellis.engine import engine_for
+from trellis.engine import engine_for, threads_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.codl import CoDL
@@ -54,32 +53,13 @@ from trellis.models.crf import CRF
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
-from trellis.projection import project
-from trellis.search import decode
 
 METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
 """Names of methods and their γ; None: as it is given, or there is none."""
 MOST_EVALUATIONS = 40
 """Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
-ANY_NUMBER = 2**30
-"""Of mentions: an argmax is exact whatever their number."""
 MOST_MENTIONS = 100
 """Mentions of a sentence that are read together: pairs, and their features, grow with the square of them."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """What rules changed in a sentence.
-
-    what : a mention's place, or those of two;  before, after : its type or their relation
-    rules : names of the rules that the model alone breaks there; none: a consequence of others
-    """
-
-    sentence: int
-    what: tuple[int, ...]
-    before: str
-    after: str
-    rules: tuple[str, ...]
 
 
 class _Names(TypedDict, total=False):
@@ -258,10 +238,15 @@ class Relater(SavedEstimator):
         if not given:
             return []
         pieces, owner = _split_long(given)
-        batch = self._batch(pieces)
-        labels = self._best(batch, constrained=constrained)
-        shares = self._probabilities(batch, constrained=constrained)
-        return _joined(given, _answers(self.model_, batch, pieces, labels, shares), owner)
+        found = self.infer(pieces, constrained=constrained)
+        return _joined(given, _answers(self.model_, pieces, found), owner)
+
+    def infer(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> RelationInference:
+        """Inference on sentences, as they are: labels, marginals, ... of mentions and of pairs of them."""
+        batch = self._batch(self.with_mentions(texts))
+        return RelationInference(
+            self.model_, batch, threads_for(self.n_jobs), self.constraints_ if constrained else None
+        )
 
     def with_mentions(self, texts: Iterable[SentenceLike]) -> list[RelatedText]:
         """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
@@ -280,40 +265,14 @@ class Relater(SavedEstimator):
         if not given:
             return []
         pieces, owner = _split_long(given)
-        batch = self._batch(pieces)
-        model = self._tied(ANY_NUMBER)
-        rows = self._rows(model, batch)
-        plain = self._best(batch, constrained=False)
-        changes = _changes(model, batch, rows, plain, self._best(batch, constrained=True))
-        return _changes_of_whole(changes, pieces, owner)
+        ruled = self.infer(pieces)
+        plain = RelationInference(self.model_, ruled.batch, ruled.engine, None)
+        return changes_of_whole(changes(ruled, plain.outputs), pieces, owner)
 
     def _batch(self, texts: Sequence[RelatedText]) -> Batch:
         """The sentences with nothing known."""
         bare = [_bare(text) for text in texts]
         return self.model_.encode(bare)
-
-    def _tied(self, most: int) -> RelationModel:
-        """The same model, whose variables factors tie in sentences of up to so many mentions."""
-        made = RelationModel(**{**self.model_.get_params(deep=False), "tied": most})
-        made.types_, made.sides_, made._features = self.model_.types_, self.model_.sides_, self.model_._features
-        made.label_names_ = self.model_.label_names_
-        return made
-
-    def _rows(self, model: RelationModel, batch: Batch) -> Rows:
-        """The rules that concern single sentences."""
-        return rows_of(model, batch, self.constraints_).canonical().local()
-
-    def _best(self, batch: Batch, *, constrained: bool) -> LabelArray:
-        if not constrained:
-            return np.asarray(self.model_.scores(batch).members().argmax().outputs)
-        model = self._tied(ANY_NUMBER)
-        return np.asarray(decode(model.scores(batch), self._rows(model, batch)).outputs)
-
-    def _probabilities(self, batch: Batch, *, constrained: bool) -> Any:
-        """P(label) of every slot: sums within the rules, in expectation for sentences of many mentions."""
-        model = self._tied(MOST_SUMMED if constrained else 0)
-        scores = model.scores(batch)
-        return project(scores, self._rows(model, batch)).posterior if constrained else scores.infer()
 
     # one file
 
@@ -447,23 +406,10 @@ def _joined(texts: Sequence[RelatedText], pieces: Sequence[RelatedText], owner: 
     ]
 
 
-def _changes_of_whole(changes: Sequence[Change], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[Change]:
-    """Changes in sentences from those in their runs of mentions."""
-    firsts, n_mentions = [], dict.fromkeys(owner, 0)
-    for piece, number in zip(pieces, owner, strict=True):
-        firsts.append(n_mentions[number])
-        n_mentions[number] += len(piece.mentions or ())
-    return [
-        replace(c, sentence=owner[c.sentence], what=tuple(firsts[c.sentence] + place for place in c.what))
-        for c in changes
-    ]
-
-
-def _answers(
-    model: RelationModel, batch: Batch, texts: Sequence[RelatedText], labels: LabelArray, q: Any
-) -> list[RelatedText]:
-    shares, made = model.confidence(batch, labels, q), []
-    for i, (text, (types, ties)) in enumerate(zip(texts, model.decode(batch, labels), strict=True)):
+def _answers(model: RelationModel, texts: Sequence[RelatedText], found: RelationInference) -> list[RelatedText]:
+    batch = found.batch
+    shares, made = model.confidence(batch, found.outputs, found.posterior), []
+    for i, (text, (types, ties)) in enumerate(zip(texts, found.labels, strict=True)):
         n, own = len(types), shares[batch.offsets[i] : batch.offsets[i + 1]]
         mentions = tuple(
             Mention(m.start, m.end, kind, float(p)) for m, kind, p in zip(text.mentions or (), types, own, strict=False)
@@ -473,38 +419,3 @@ def _answers(
         )
         made.append(replace(text, mentions=mentions, relations=relations))
     return made
-
-
-def _changes(model: RelationModel, batch: Batch, rows: Rows, plain: LabelArray, best: LabelArray) -> list[Change]:
-    """Labels that differ, with the rules that the first output breaks where it is changed."""
-    broken = _broken(model, batch, rows, plain)
-    names = [np.array(own) for own in model.types_]
-    owner = np.repeat(np.arange(len(batch)), batch.lengths)
-    first, second = batch.column("first").codes, batch.column("second").codes
-    made = []
-    for slot in np.flatnonzero(plain != best).tolist():
-        is_pair, i = bool(first[slot] >= 0), int(owner[slot])
-        start = int(batch.offsets[i])
-        what = (int(first[slot]), int(second[slot])) if is_pair else (slot - start,)
-        guilty = broken.get(slot, ())
-        kind = names[1] if is_pair else names[0]
-        made.append(Change(i, what, str(kind[plain[slot]]), str(kind[best[slot]]), tuple(sorted(set(guilty)))))
-    return made
-
-
-def _broken(model: RelationModel, batch: Batch, rows: Rows, outputs: LabelArray) -> dict[int, list[str]]:
-    """Names of the rules that an output breaks, by every slot that they see there."""
-    used = model.parts(batch).of(outputs)
-    found: dict[int, list[str]] = {}
-
-    def blame(name: str, guilty: IntArray) -> None:
-        for slot in model.slots_seen(batch, guilty).tolist():
-            found.setdefault(slot, []).append(name)
-
-    for number, some in zip(rows.forbidden.by, rows.forbidden.sets, strict=True):
-        blame(rows.names[number], used[some.contains(used)])
-    over = np.flatnonzero(rows.excess(rows.evaluate(outputs)) > 1e-9)
-    for r in over.tolist():
-        own = rows.part[rows.start[r] : rows.start[r + 1]]
-        blame(rows.names[int(rows.constraint[r])], own[np.isin(own, used)])
-    return found

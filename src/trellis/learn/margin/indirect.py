@@ -23,6 +23,7 @@ from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
 from trellis.learn.margin.scorer import sizes_of
 from trellis.learn.margin.steps import LatentStep
 from trellis.loop.loop import Loop
+from trellis.models.inference import Inference
 
 STARTS = ("auto", "model")
 
@@ -48,11 +49,11 @@ class IndirectLearner(MarginLearner):
 
     def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
         """(n,): max_h w · Φ(x, h) / κ(x) + bias, less prices; positive where there is a good structure."""
-        batch = self._encoded(X)
-        return self._answers(batch, self._group(batch, constrained).outputs()[1])
+        return self.answers(self.infer(X, constrained=constrained))
 
-    def _answers(self, batch: Any, value: FloatArray) -> FloatArray:
-        return value / (sizes_of(self.model_, batch) if self.normalised else 1.0) + self.bias_
+    def answers(self, found: Inference) -> FloatArray:
+        """What :meth:`decision_function` says of an inference."""
+        return found.values / (sizes_of(self.model_, found.batch) if self.normalised else 1.0) + self.bias_
 
     def _loop_over(
         self, given: tuple[Any, Any], asked: tuple[Any, Any], sample_weight: Any, dev: tuple[Any, Any] | None

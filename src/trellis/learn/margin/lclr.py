@@ -12,6 +12,7 @@ f(x) = max_h w · Φ(x, h) / κ(x) + bias,       min_w ½ ‖w‖² + C Σ_i ℓ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import IndirectLearner, signs
+from trellis.learn.margin.scorer import sizes_of
+from trellis.models.inference import Inference
 
 METHODS = ("joint", "approximate", "two-stage")
 FIRST = "two_stage_weights"
@@ -162,27 +165,23 @@ class LCLR(IndirectLearner):
             raise DataError("there are no examples, so there is no accuracy")
         return float(np.mean(found == signs(y, len(found))))
 
-    def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
-        if self.method != "two-stage":
-            return super().decision_function(X, constrained=constrained)
-        batch = self._encoded(X)
-        outputs, _ = self._first_stage(batch, constrained)
-        return self._answers(batch, np.asarray(self.model_.phi(batch, outputs) @ self.model_.weights_))
-
     def best_structures(self, X: Any, *, constrained: bool = True) -> Any:
-        if self.method != "two-stage":
-            return super().best_structures(X, constrained=constrained)
-        batch = self._encoded(X)
-        return self.model_.decode(batch, self._first_stage(batch, constrained)[0])
+        found = self.infer(X, constrained=constrained)
+        return self.model_.decode(found.batch, found.outputs)
 
-    def _first_stage(self, batch: Any, constrained: bool) -> Any:
-        """Structures at the weights of the first stage."""
-        learned = self.model_.parameters()
-        try:
-            self.model_.set_parameters({"weights": self.first_weights_})
-            return self._group(batch, constrained).outputs()
-        finally:
-            self.model_.set_parameters(learned)
+    def answers(self, found: Inference) -> FloatArray:
+        if self.method != "two-stage":
+            return super().answers(found)
+        values = np.asarray(self.model_.phi(found.batch, found.outputs) @ self.model_.weights_)
+        return values / (sizes_of(self.model_, found.batch) if self.normalised else 1.0) + self.bias_
+
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        """Structures; of two stages at the weights of the first."""
+        found = super()._inference(batch, constrained, transductive)
+        if self.method == "two-stage":
+            found.model = copy(self.model_)
+            found.model.set_parameters({"weights": self.first_weights_})
+        return found
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         names, arrays = super().learned()

@@ -14,12 +14,13 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
+from trellis.learn.learner import Learner, SavedLearner
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep
-from trellis.learn.prediction import Prediction, SavedLearner, accuracy
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
+from trellis.models.inference import Inference, Projection, SearchedInference
 from trellis.models.model import own_model
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
@@ -30,7 +31,7 @@ class _Names(SavedLearner):
 
 
 @dataclass(eq=False, repr=False)
-class MarginLearner(Prediction):
+class MarginLearner(Learner):
     """Weights of a model, learned by a margin. Subclasses bring ``fit`` for their kind of examples.
 
     Learned: ``model_``, ``bias_`` (the weight of the dummy feature), ``history_``, ``objective_``, ``n_iter_``,
@@ -57,29 +58,20 @@ class MarginLearner(Prediction):
 
     # prediction
 
-    def predict(self, X: Any, *, constrained: bool = True) -> Any:
-        """The best output of each instance, by name; with ``constrained=False`` constraints are left out."""
-        return self.best_structures(X, constrained=constrained)
-
     def best_structures(self, X: Any, *, constrained: bool = True) -> Any:
         """argmax_h w · Φ(x, h), less the price of violated constraints, by name."""
-        batch = self._encoded(X)
-        return self.model_.decode(batch, self._group(batch, constrained).outputs()[0])
+        return self.infer(X, constrained=constrained).labels
 
     def decision_function(self, X: Any, *, constrained: bool = True) -> FloatArray:
         """(n,): the score of the best output of each instance."""
-        return self._group(self._encoded(X), constrained).outputs()[1]
+        return self.infer(X, constrained=constrained).values
 
-    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
-        """Share of the known labels that ``predict`` gives."""
-        batch = self._encoded(X, y)
-        return accuracy(batch, self._group(batch, constrained).outputs()[0])
-
-    def _group(self, batch: Any, constrained: bool = True) -> Group:
-        constraints = self.constraints if constrained else ()
-        everything = np.arange(len(batch))
-        engine = threads_for(self.n_jobs)
-        return Group(self.model_, batch, everything, constraints, engine, beam=self.beam, local_only=True)
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        projection = Projection(self.constraints if constrained else (), transductive=transductive)
+        rho = np.zeros(len(projection.constraints))
+        return SearchedInference(
+            self.model_, batch, threads_for(self.n_jobs), projection, rho, self.beam, self.constraints
+        )
 
     # one file
 

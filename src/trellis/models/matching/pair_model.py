@@ -61,6 +61,10 @@ class PairBatch(ABC):
         """(n,): whether the alignment of each is known."""
         return np.zeros(len(self), np.bool_)
 
+    def with_labels(self, labels: None) -> Self:
+        """Itself: nothing is known."""
+        return self
+
     def instances(self, start: int, stop: int) -> Self:
         """Instances start..stop−1."""
         made = self.take(np.arange(start, stop))

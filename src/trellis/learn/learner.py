@@ -1,46 +1,41 @@
-"""Prediction with a trained model under its constraints.
+"""What all learners share: a model and constraints, their file, what training needs, and prediction.
 
-By projection (EM and its relatives): of q, the model's posterior projected onto the constraints. By search (constrained
-conditional models): the best output of the scores less the price of violations. In both, constraints that tie instances
-together (counts over a corpus) shape training alone and are left out; ``constrained=False`` leaves all of them out.
+Predictions are views of one inference (:mod:`trellis.models.inference`): by projection (EM and its relatives) of q, the
+model's posterior projected onto the constraints; by search (constrained conditional models) the best output of the
+scores less the price of violations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
+from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written, read_constraints, write_constraints
 from trellis.constraints.penalties import (
     LearnedPenalty,
     check_penalties,
-    count_violations,
     is_learned,
     learn_penalties,
-    soft_rows,
 )
 from trellis.data.batch import Batch
 from trellis.data.checks import check_dev
 from trellis.data.files import check_writable
 from trellis.data.fingerprint import fingerprint
-from trellis.data.ragged import FloatArray, LabelArray
-from trellis.engine import engine_for, shards_of, threads_for
+from trellis.data.ragged import FloatArray
+from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.labelling import searcher_of
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.history import History
-from trellis.loop.schedule import Gamma, gamma_at
-from trellis.models.model import bare, own_model, rows_of, scores_of
+from trellis.loop.schedule import gamma_at
+from trellis.models.inference import Inference, ProjectedInference, Projection, SearchedInference
+from trellis.models.model import own_model
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
-from trellis.projection import Item, Projector, ShardAnswer
-from trellis.search import Labelling
 from trellis.search.methods import WIDEST_BEAM
 
 Dev = tuple[Any, Any] | None
@@ -59,8 +54,11 @@ class SavedLearner(TypedDict):
     history: list[dict[str, Any]]
 
 
-class Prediction(SavedEstimator):
-    """What all learners with a model and constraints have in common. A file holds the model and the rules."""
+class Learner(SavedEstimator):
+    """Base of all learners: a model, constraints, and what training and inference have in common.
+
+    A file holds the model and the rules.
+    """
 
     has_penalties = False
     not_saved = (*SavedEstimator.not_saved, "model", "constraints")
@@ -94,8 +92,40 @@ class Prediction(SavedEstimator):
         self.history_ = History.from_json(names["history"])
         self._check_settings()
 
+    # prediction: views of one inference
+
+    def infer(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> Inference:
+        """Inference on new instances, or on a batch of the model's ``encode``: labels, marginals, violations, ...
+
+        constrained : under the constraints, in place of the model alone
+        transductive : whether constraints that tie instances together hold over X; by default, they are left out
+        """
+        return self._inference(self._encoded(X), constrained, transductive)
+
+    def predict(self, X: Any, *, constrained: bool = True) -> Any:
+        """The best output of each instance, by name; with ``constrained=False`` constraints are left out."""
+        return self.infer(X, constrained=constrained).labels
+
+    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
+        """Share of the known labels that ``predict`` gives."""
+        return self._inference(self._encoded(X, y), constrained, False).accuracy()
+
+    def violations(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> dict[str, float]:
+        """How much the result of :meth:`infer` violates each constraint.
+
+        Of learners that project, the share of its rows that the posterior violates (by more than the tolerance); of
+        those that search, the excess of the outputs per token.
+        """
+        return self.infer(X, constrained=constrained, transductive=transductive).violations
+
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        """The inference of this kind of learner over a batch."""
+        raise NotImplementedError
+
     def _encoded(self, X: Any, y: Any = None) -> Batch:
         self._check_fitted()
+        if isinstance(X, Batch):
+            return X
         if not callable(getattr(self.model_, "decode", None)):
             name = type(self.model_).__name__
             raise DataError(
@@ -103,11 +133,6 @@ class Prediction(SavedEstimator):
             )
         batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
         return batch
-
-    @property
-    def _scores(self) -> Any:
-        """Scores of a shard, by the model that was learned."""
-        return partial(scores_of, bare(self.model_))
 
     def _training(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> Training:
         """Instances in the codes of a model like the one given; with ``learned``, of that model as it is.
@@ -167,140 +192,76 @@ class Prediction(SavedEstimator):
         check_dev(dev)
 
 
-def accuracy(batch: Batch, labels: LabelArray) -> float:
-    """Share of the slots with a known label that are labelled so, by weight."""
-    known = batch.labels >= 0
-    if not np.any(known):
-        raise DataError("no label is known, so there is no accuracy")
-    weight = np.repeat(batch.weights, batch.lengths)[known]
-    return float(np.average(labels[known] == batch.labels[known], weights=weight))
+class ProjectedLearner(Learner):
+    """A learner that projects the model's posterior onto the constraints, in training and prediction."""
 
-
-@dataclass(frozen=True)
-class _Best:
-    """Best outputs of a shard, or with ``slots`` the best label of each slot."""
-
-    slots: bool
-
-    def __call__(self, item: Item, answer: ShardAnswer) -> LabelArray:
-        if self.slots:
-            return np.asarray(answer.tilted.likeliest(answer.posterior))
-        return np.asarray(item.rows.q_scores(answer).argmax().outputs)
-
-
-def _whole(item: Item, answer: ShardAnswer) -> Any:
-    return answer.posterior
-
-
-def _best_and_whole(item: Item, answer: ShardAnswer) -> tuple[LabelArray, Any]:
-    return _Best(False)(item, answer), answer.posterior
-
-
-class ProjectedPrediction(Prediction):
-    """What a learner that projects predicts."""
-
-    gamma: Gamma
+    gamma: Any
     projection_tol: float
     max_evaluations: int
     max_iter: int
 
-    def predict(self, X: Any, *, constrained: bool = True, decoding: str = "viterbi") -> Any:
+    def predict(
+        self, X: Any, *, constrained: bool = True, decoding: str = "viterbi", transductive: bool = False
+    ) -> Any:
         """Labels by name: the best output (``decoding="viterbi"``), or the best label of each slot ("posterior").
 
-        constrained : of q, the model's posterior projected onto the constraints, in place of the model's own
+        constrained : under the constraints, in place of the model's own
+        transductive : whether constraints that tie instances together hold over X; by default, they are left out
         """
-        batch = self._encoded(X)
-        return self.model_.decode(batch, self.labels(batch, constrained, decoding))
+        check_decoding(decoding)
+        found = self.infer(X, constrained=constrained, transductive=transductive)
+        return found.labels if decoding == "viterbi" else found.marginal_labels
 
-    def predict_proba(self, X: Any, *, constrained: bool = True) -> Any:
+    def predict_proba(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> Any:
         """Posterior of each slot's label, as the model's own ``predict_proba`` gives it."""
-        batch = self._encoded(X)
-        found = self._projector(batch, constrained).run(self._scores, self._gamma(constrained), then=_whole)
-        return self.model_.probabilities(batch, found.results)
+        return self.infer(X, constrained=constrained, transductive=transductive).marginals
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True, decoding: str = "viterbi") -> float:
         """Share of the slots with a known label that ``predict`` labels so."""
-        batch = self._encoded(X, y)
-        return accuracy(batch, self.labels(batch, constrained, decoding))
+        check_decoding(decoding)
+        found = self._inference(self._encoded(X, y), constrained, False)
+        return found.accuracy() if decoding == "viterbi" else found.accuracy(found.marginal_argmax)
 
-    def violations(self, X: Any, *, constrained: bool = True) -> dict[str, float]:
-        """Share of each constraint's rows that the posterior of new data violates (by more than the tolerance)."""
-        batch = self._encoded(X).with_labels(None)
-        rows = rows_of(self.model_, batch, self.constraints).canonical()
-        projector = self._projector(batch, constrained)
-        cuts = zip(projector.items, projector.bounds[:-1].tolist(), projector.bounds[1:].tolist(), strict=True)
-        shards = {item.data.first: rows.shard(a, b) for item, a, b in cuts}
-        found = projector.run(
-            self._scores, self._gamma(constrained), warn=False, at=lambda item: shards[item.data.first].part,
-            then=lambda item, answer: shards[item.data.first].expect(answer.posterior),
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        projection = self._projection(constrained, transductive)
+        return ProjectedInference(self.model_, batch, threads_for(self.n_jobs), projection, self.constraints)
+
+    def _projection(self, constrained: bool, transductive: bool) -> Projection:
+        return Projection(
+            self.constraints if constrained else (), self._gamma(constrained), self.projection_tol,
+            self.max_evaluations, transductive,
         )  # fmt: skip
-        mine = list(zip(shards.values(), found.results, strict=True))
-        coupling = sum((expected[own.n_local :] for own, expected in mine), np.zeros(len(rows) - rows.n_local))
-        excess = rows.excess(np.concatenate([*(expected[: own.n_local] for own, expected in mine), coupling]))
-        violated = np.bincount(rows.constraint, excess > 2 * self.projection_tol, minlength=len(rows.names))
-        n_rows = np.maximum(np.bincount(rows.constraint, minlength=len(violated)), 1)
-        return dict(zip(rows.names, (violated / n_rows).tolist(), strict=True))
-
-    def labels(self, batch: Batch, constrained: bool = True, decoding: str = "viterbi") -> LabelArray:
-        """What ``predict`` says, as numbers, of a batch of the model's ``encode``."""
-        if decoding not in DECODINGS:
-            raise UnknownNameError("decoding", decoding, DECODINGS)
-        gamma = self._gamma(constrained)
-        best = _Best(decoding == "posterior" or gamma == 0.0)
-        outcome = self._projector(batch, constrained).run(self._scores, gamma, then=best)
-        return np.concatenate([np.zeros(0, np.int32), *outcome.results])
-
-    def labels_and_posteriors(self, batch: Batch) -> tuple[LabelArray, list[Any]]:
-        """What ``predict`` says, as numbers, and the posteriors of the shards, by one projection."""
-        found = self._projector(batch, True).run(self._scores, self._gamma(True), then=_best_and_whole).results
-        return np.concatenate([np.zeros(0, np.int32), *(labels for labels, _ in found)]), [q for _, q in found]
-
-    def _projector(self, batch: Batch, constrained: bool) -> Projector:
-        batch = batch.with_labels(None)
-        rows = rows_of(self.model_, batch, self.constraints if constrained else ()).canonical()
-        rows = replace(rows.local(), sparsity=()) if constrained else rows
-        parts = [shard.of(batch) for shard in shards_of(batch)]
-        return Projector.of_batches(
-            rows, parts, threads_for(self.n_jobs), tolerance=self.projection_tol, most_evaluations=self.max_evaluations
-        )
 
     def _gamma(self, constrained: bool) -> float:
         """γ of the last round; without constraints the model's own posterior, 1."""
         return gamma_at(self.gamma, max(self.max_iter - 1, 0)) if constrained else 1.0
 
 
-class CCMPrediction(Prediction):
-    """What a constrained conditional model predicts: the best output of its scores less the price of violations.
+class SearchingLearner(ProjectedLearner):
+    """A learner of a constrained conditional model: predictions are the best outputs less the price of violations.
 
     Subclasses learn ``model_``, ``penalties_``, ρ by the name of the constraint, and ``learned_penalties_``: for each
     constraint of strength "learned", how often the labels test and break it. It is not saved.
     """
 
     has_penalties = True
+    projection_tol = 1e-2
+    max_evaluations = 50
     beam: int
     hard: bool
     smoothing: float
     penalties_: dict[str, float]
     learned_penalties_: Sequence[LearnedPenalty] = ()
 
-    def predict(self, X: Any, *, constrained: bool = True) -> list[list[str]]:
-        """Labels by name; with ``constrained=False`` the model's own best output."""
-        batch = self._encoded(X)
-        labels: list[list[str]] = self.model_.decode(batch, self.decode(batch, constrained=constrained).labels)
-        return labels
+    def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
+        projection = self._projection(constrained, transductive)
+        rho = np.array([self.penalties_[one.name] for one in named(projection.constraints)])
+        return SearchedInference(
+            self.model_, batch, threads_for(self.n_jobs), projection, rho, self.beam, self.constraints
+        )
 
-    def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
-        """Share of the tokens with a known label that ``predict`` labels so."""
-        batch = self._encoded(X, y)
-        return accuracy(batch, self.decode(batch, constrained=constrained).labels)
-
-    def violations(self, X: Any, *, constrained: bool = True) -> dict[str, float]:
-        """How often the outputs (without ``constrained`` the model's own) violate each constraint, per token."""
-        batch = self._encoded(X).with_labels(None)
-        labels = self.decode(batch, constrained=constrained).labels
-        rows = soft_rows(self.constraints, batch, self.model_.label_names_, self.model_.parts(batch))
-        seen = count_violations(rows, batch.with_labels(labels))
-        return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
+    def _gamma(self, constrained: bool) -> float:
+        return 1.0
 
     def _learned_penalties(self, training: Training) -> FloatArray:
         """ρ₀ (n_constraints,), from the labelled instances; 0 for constraints with a strength of their own."""
@@ -313,10 +274,8 @@ class CCMPrediction(Prediction):
         rho[is_learned(self.constraints)] = [one.penalty for one in self.learned_penalties_]
         return rho
 
-    def decode(self, batch: Batch, *, constrained: bool = True) -> Labelling:
-        """Best outputs of a batch of the model's ``encode``; its labels are not looked at."""
-        search = searcher_of(
-            self.model_, batch.with_labels(None), self.constraints if constrained else (), threads_for(self.n_jobs),
-            beam=self.beam, local_only=True,
-        )  # fmt: skip
-        return search.run(self._scores, np.array([self.penalties_[name] for name in search.names]))
+
+def check_decoding(decoding: str) -> None:
+    """Refuse names of other ways to choose labels."""
+    if decoding not in DECODINGS:
+        raise UnknownNameError("decoding", decoding, DECODINGS)
