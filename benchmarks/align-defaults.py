@@ -19,11 +19,15 @@ from _align import NEAR_DEFAULT, data_folder, error_curve
 from _small import arguments
 
 from trellis.apps.align.aligner import Aligner
+from trellis.apps.align.constraint_sets import constraints_of
 from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import read_links
 
+PENALTIES = [0.5, 1.0, 2.0, 4.0]
+"""Prices in nats per unit of violation (Ganchev et al. 2010, sec. 5.2, asks whether they are better than hard rows)."""
 CHANGES: dict[str, list] = {
     "constraint": ["none", "bijective", "agreement"],
+    "penalty": [(name, price) for name in ("bijective", "agreement", "both") for price in PENALTIES],
     "gamma": [0.5, 0.7],
     "model1_iter": [3, 6],
     "max_iter": [1, 3],
@@ -94,6 +98,10 @@ def main() -> None:
     judge("the defaults")
     for parameter in options.settings:
         for value in CHANGES[parameter]:
+            if parameter == "penalty":
+                soft = [one.penalty(value[1]) for one in constraints_of(value[0])]
+                judge(f"constraint {value[0]}, penalty {value[1]:g}", constraint=soft)
+                continue
             judge(f"{parameter} {getattr(default, parameter)} -> {value}", **{parameter: value})
 
 

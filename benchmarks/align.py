@@ -34,7 +34,8 @@ from _align import (
 )
 from _small import arguments, scratch_folder
 
-from trellis.apps.align.aligner import CONSTRAINTS, THRESHOLD, THRESHOLDS, Aligner
+from trellis.apps.align.aligner import THRESHOLD, THRESHOLDS, Aligner
+from trellis.apps.align.constraint_sets import CONSTRAINTS
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
 from trellis.learn.expectation import ProjectedStep, Solving
@@ -189,6 +190,26 @@ def cost_of_agreement(text: Text, threads: int) -> None:
             )
 
 
+def latency(text: Text, size: int = 20, most: int = 500) -> None:
+    """Milliseconds that a pair of ``size`` words on each side takes in a resident aligner, one pair at a time."""
+    pairs = list(read_two_files(text.source, text.target))
+    aligner = Aligner(n_jobs=1).fit(pairs)
+    long = [(left[:size], right[:size]) for left, right in pairs if min(len(left), len(right)) >= size][:most]
+    long = long or pairs[:most]
+    wall, processor = [], []
+    aligner.align(long[:2])
+    for pair in long:
+        began = time.perf_counter(), time.process_time()
+        aligner.align([pair])
+        wall.append(1e3 * (time.perf_counter() - began[0]))
+        processor.append(1e3 * (time.process_time() - began[1]))
+    for name, found in (("wall", wall), ("CPU", processor)):
+        median, last = np.percentile(found, (50, 99))
+        print(
+            f"{text.name}, {text.size:,} pairs: {name} ms per pair of {size} words: median {median:.1f}, p99 {last:.1f}"
+        )
+
+
 def grids(training: list, path: Path) -> None:
     """Posteriors of a pair of the training text before and after projection (Ganchev et al. 2010, Figure 5)."""
     from trellis.report.alignment import plot_posterior_grids
@@ -234,6 +255,7 @@ def main() -> None:
     parser.add_argument("--gammas", type=float, nargs="*", default=GAMMAS)
     parser.add_argument("--no-peers", action="store_true", help="only error rates")
     parser.add_argument("--no-es", action="store_true")
+    parser.add_argument("--latency", action="store_true", help="only the time of a pair in a resident aligner")
     parser.add_argument("--no-accuracy", action="store_true", help="only time and memory")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--es-size", type=int, default=50_000, help="pairs of English and Spanish")
@@ -253,6 +275,10 @@ def main() -> None:
         if not given.no_es:
             texts.append(make_text("europarl-en-es", given.es_size, folder, work))
         hansards = [text for text in texts if text.name == "hansards"]
+        if given.latency:
+            for text in hansards:
+                latency(text)
+            return
         for text in [] if given.no_peers else hansards if given.small else texts:
             peers(text, work, given.threads, install=not given.small)
         if hansards and not given.no_peers:

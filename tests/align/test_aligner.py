@@ -81,9 +81,9 @@ def test_training_aligning_and_loading_give_the_same_links(toy, tmp_path):
 def test_chunks_of_a_stream_change_nothing(toy, monkeypatch):
     aligner = Aligner(n_jobs=1).fit(toy[0])
     whole = [row.pharaoh(scores=True) for row in aligner.align(toy[0])]
-    monkeypatch.setattr("trellis.apps.align.aligner.CHUNK", 7)
+    monkeypatch.setattr("trellis.apps.align.pairs.CHUNK", 7)
     assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
-    monkeypatch.setattr("trellis.apps.align.aligner.CHUNK_CELLS", 50)
+    monkeypatch.setattr("trellis.apps.align.pairs.CHUNK_CELLS", 50)
     assert [row.pharaoh(scores=True) for row in aligner.align(toy[0])] == whole
 
 

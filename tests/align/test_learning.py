@@ -9,14 +9,14 @@ import pytest
 from scipy.special import gammaln, psi
 
 from tests.align.toy import toy_text
-from trellis.apps.align.aligner import CONSTRAINTS
+from trellis.apps.align.constraint_sets import CONSTRAINTS
+from trellis.data.bitext import each_pair
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
-from trellis.models.alignment.model import each_pair
 from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
 
 pytestmark = pytest.mark.slow

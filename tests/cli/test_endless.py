@@ -111,7 +111,7 @@ def test_results_come_before_the_text_ends_and_are_those_of_the_whole(command, f
     whole, _ = fed(monkeypatch, arguments, lines)
     told = capfd.readouterr().err
     monkeypatch.setattr("trellis.data.shards.SMALLEST", 60)
-    monkeypatch.setattr("trellis.apps.align.aligner.CHUNK", 11)
+    monkeypatch.setattr("trellis.apps.align.pairs.CHUNK", 11)
     found, seen = fed(monkeypatch, arguments, lines)
     assert found == whole
     assert capfd.readouterr().err == told

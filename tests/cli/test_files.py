@@ -68,7 +68,7 @@ REST = {
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links",
-          "--lexicon", "--reordering")  # fmt: skip
+          "--lexicon", "--reordering", "--pair-scores")  # fmt: skip
 OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""
 OF_PAIRS = ("match train", "match predict")

@@ -100,7 +100,7 @@ ANSWERED = {
         "-p x": "--priors", "-m 3": "leave it out", "--seed 3": "nothing is random", "--model-out x": "--save",
         "--iterations 3": "--rounds", "--model1-iterations 3": "--model1-rounds", "--reverse": "--symmetrize backward",
         "--variational": "--no-variational", "--diagonal": "leave it out", "--format json": "--json",
-        "--format=json": "--json", "-F x": "--scores", "-R x": "--scores", "-c x": "--probabilities",
+        "--format=json": "--json", "-F x": "--pair-scores", "-R x": "--pair-scores", "-c x": "--probabilities",
         "st": "-s SOURCE -t TARGET",
         "-N": "leave it out", "-a 0.1": "--no-variational", "-T 4": "leave it out", "-n 3": "leave it out",
         "--verbose": "--quiet", "--jobs 2": "--threads", "-o -q": "needs the name of a file",

@@ -374,7 +374,10 @@ EXAMPLES: dict[str, Example] = {
     "DMV": of_heads(lambda: trellis.DMV()),
     "Aligner": Example(
         lambda: trellis.Aligner(n_jobs=1), (BITEXT * 2,), NEW_PAIRS, ("", ""), TWO_SIDES,
-        {**{name: linked(name) for name in ("align", "align_stream", "predict")}, "posteriors": method("posteriors")},
+        {
+            **{name: linked(name) for name in ("align", "align_stream", "predict")},
+            **methods("posteriors", "score_pairs"),
+        },
         {"score": lambda estimator, X: estimator.score(X, GOLD_LINKS)},
     ),
     "Matcher": Example(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,19 +17,36 @@ if TYPE_CHECKING:
     from trellis.data.bitext import Pair
 
 
-class ParallelText:
-    """Sentence pairs of two files or of one, whose odd ones are counted while it is read."""
+Names = str | Sequence[str] | None
+"""One file or several; each may be a pattern such as ``part-*.en``."""
 
-    def __init__(self, source: str | None, target: str | None, joined: str | None) -> None:
-        if joined is not None and (source is not None or target is not None):
+
+class ParallelText:
+    """Sentence pairs of files for both sides or of joined ones, whose odd ones are counted while they are read.
+
+    Several files are one text, in their order; those of both sides belong together one by one.
+    """
+
+    def __init__(self, source: Names, target: Names, joined: Names) -> None:
+        self.source, self.target, self.joined = (_named(names) for names in (source, target, joined))
+        if self.joined and (self.source or self.target):
             raise DataError("give either --input, or --source and --target, not both")
-        if joined is None and (source is None or target is None):
+        if not self.joined and not (self.source and self.target):
             raise DataError("give --source and --target, or --input")
-        self.source, self.target, self.joined = source, target, joined
+        if len(self.source) != len(self.target):
+            raise DataError(
+                f"{len(self.source)} source files but {len(self.target)} target files: they must belong together one "
+                "by one"
+            )
         self.kept: list[Pair] | None = None
         self.seen: list[tuple[int, int]] | None = None
         """Length and time of the last change of each file when it was first read."""
         self.forget()
+
+    @property
+    def names(self) -> list[str]:
+        """All files."""
+        return [*self.joined, *self.source, *self.target]
 
     def forget(self) -> None:
         self.n_empty = self.n_long = 0
@@ -38,12 +57,10 @@ class ParallelText:
         if self.kept is not None:
             yield from self.kept
             return
-        if self.joined is not None:
-            pairs = read_joined_file(self.joined)
-        else:
-            pairs = read_two_files(str(self.source), str(self.target))
+        files = [read_joined_file(name) for name in self.joined]
+        files += [read_two_files(*names) for names in zip(self.source, self.target, strict=True)]
         self._check_unchanged()
-        for left, right in pairs:
+        for left, right in chain.from_iterable(files):
             self.n_empty += not left or not right
             self.n_long += max(len(left), len(right)) > LONGEST
             yield left, right
@@ -53,11 +70,10 @@ class ParallelText:
         """Links of one text beside another help nobody: a file that changed since it was first read is an error."""
         if not self._is_files():
             return
-        names = [str(name) for name in (self.joined, self.source, self.target) if name is not None]
-        found = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, names)]
+        found = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, self.names)]
         if self.seen is None:
             self.seen = found
-        for name, before, now in zip(names, self.seen, found, strict=True):
+        for name, before, now in zip(self.names, self.seen, found, strict=True):
             if before != now:
                 raise DataError(
                     f"{name} changed while it was worked on (from {before[0]} to {now[0]} bytes, or in its content): "
@@ -82,8 +98,7 @@ class ParallelText:
         return other.pairs()
 
     def _is_files(self) -> bool:
-        names = [self.joined] if self.joined is not None else [self.source, self.target]
-        return all(name is not None and Path(name).is_file() for name in names)
+        return all(Path(name).is_file() for name in self.names)
 
     def check_lengths(self) -> None:
         """Read files once through before a stream begins, so that faults are found before any work."""
@@ -105,3 +120,15 @@ class ParallelText:
                 "cut into pieces at equal shares of both sides, and aligned piece by piece.",
                 err=True,
             )
+
+
+def _named(names: Names) -> list[str]:
+    """The files that are named; those of a pattern by the order of their names."""
+    found: list[str] = []
+    for name in [names] if isinstance(names, str) else names or ():
+        is_pattern = has_magic(name) and not Path(name).exists()
+        matched = sorted(glob(name)) if is_pattern else [name]
+        if not matched:
+            raise DataError(f"{name}: no file has such a name")
+        found += matched
+    return found

@@ -12,6 +12,7 @@ target words choose, and p(source | target).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -24,6 +25,7 @@ from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.link_rows import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
+from trellis.constraints.strength import penalty, slack
 from trellis.data.ragged import IntArray
 from trellis.errors import ConstraintError
 
@@ -217,3 +219,48 @@ class TrustedLinks(Constraint):
             return np.unique(self.given.astype(np.int64))
         rows = enumerate(context.given_here(self.given, "links", "pairs"))
         return np.unique(np.array([parts.link_within(n, i, j) for n, row in rows for i, j in row], np.int64))
+
+
+_COUNT = r"(?:(forward|backward)\.)?links(\((?:source=each|target=each)?\)|\(\)\.per\('corpus'\))?"
+_COMPARED = re.compile(rf"{_COUNT} (<=|>=|==) (?:{_COUNT}|(-?\d[\d.e+-]*))")
+_WITH_STRENGTH = re.compile(r"\((.*)\)\.(slack|penalty)\((\d[\d.e+-]*)(?:, '(l1|l2|linf|squared)')?\)")
+
+
+def read_links(code: str) -> LinkComparison:
+    """The constraint on links that is written so, as files of models hold it; the inverse of ``repr``.
+
+    >>> read_links("(forward.links(source=each) <= 1).penalty(2.5)")
+    (forward.links(source=each) <= 1).penalty(2.5)
+    """
+    strong = _WITH_STRENGTH.fullmatch(code)
+    found = _COMPARED.fullmatch(strong[1] if strong else code)
+    if found is None:
+        raise ConstraintError(
+            f"{code!r:.100} is no constraint on links: write such as 'forward.links == backward.links' or "
+            "'(forward.links(source=each) <= 1).penalty(2)'"
+        )
+    left, right = _count(found[1], found[2]), _count(found[4], found[5])
+    compared = {"<=": left.__le__, ">=": left.__ge__, "==": left.__eq__}[found[3]]
+    constraint = compared(right if found[6] is None else _number(found[6]))
+    if strong is None:
+        return constraint
+    made = {"slack": slack, "penalty": penalty}[strong[2]]
+    return constraint.with_strength(made(_number(strong[3]), *filter(None, [strong[4]])))
+
+
+def _count(side: str | None, scope: str | None) -> LinkCount:
+    member = None if side is None else ("forward", "backward").index(side)
+    scopes: dict[str | None, Unit | str] = {
+        None: Unit.LINK,
+        "(source=each)": Unit.SOURCE,
+        "(target=each)": Unit.TARGET,
+        "()": "instance",
+    }
+    return LinkCount(member, scopes.get(scope, "corpus"))
+
+
+def _number(written: str) -> float:
+    try:
+        return float(written)
+    except ValueError:
+        raise ConstraintError(f"{written!r:.40} is not a number") from None

@@ -51,17 +51,26 @@ def read_two_files(source: FilePath, target: FilePath) -> Iterator[Pair]:
 def read_joined_file(path: FilePath) -> Iterator[Pair]:
     """Pairs ``source ||| target`` or ``source TAB target``; a line with neither separator is a DataError."""
     for number, line in numbered_lines(path):
-        if f" {SEPARATOR} " in f" {line} ":
-            parts = f" {line} ".split(f" {SEPARATOR} ")
-        elif "\t" in line:
-            parts = line.split("\t")
-        elif not line.strip():
-            parts = ["", ""]
-        else:
-            raise DataError(f"no ' {SEPARATOR} ' and no tab between source and target", path=shown(path), line=number)
-        if len(parts) != 2:
-            raise DataError(f"{len(parts)} parts where source and target are expected", path=shown(path), line=number)
-        yield words_of(parts[0]), words_of(parts[1])
+        try:
+            pair = joined_pair(line)
+        except DataError as error:
+            raise DataError(str(error), path=shown(path), line=number) from None
+        yield pair
+
+
+def joined_pair(line: str) -> Pair:
+    """The words of a line ``source ||| target`` or ``source TAB target``; an empty line is an empty pair."""
+    if f" {SEPARATOR} " in f" {line} ":
+        parts = f" {line} ".split(f" {SEPARATOR} ")
+    elif "\t" in line:
+        parts = line.split("\t")
+    elif not line.strip():
+        parts = ["", ""]
+    else:
+        raise DataError(f"no ' {SEPARATOR} ' and no tab between source and target")
+    if len(parts) != 2:
+        raise DataError(f"{len(parts)} parts where source and target are expected")
+    return words_of(parts[0]), words_of(parts[1])
 
 
 def check_links(links: Any) -> list[list[tuple[int, int]]]:
@@ -206,3 +215,20 @@ def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -
         starts = offsets[pair] + number * (offsets[pair + 1] - offsets[pair]) // counts[pair]
         new.append(np.concatenate((starts, offsets[-1:])).astype(np.int64))
     return new[0], new[1], pieces
+
+
+def each_pair(pairs: Any) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """The words of both sentences of each pair, given as strings or as lists of words."""
+    for number, pair in enumerate(check_list(pairs, "sentence pairs")):
+        sides = tuple(pair) if is_list(pair) else ()
+        if len(sides) != 2:
+            raise DataError(f"pair {number} is {pair!r:.80}: expected two sentences, (source, target)")
+        yield _words(sides[0], number), _words(sides[1], number)
+
+
+def _words(text: Any, number: int) -> Sequence[str]:
+    if isinstance(text, str):
+        return words_of(text)
+    if not is_list(text) or not (set(map(type, text)) <= {str} or all(isinstance(word, str) for word in text)):
+        raise DataError(f"pair {number} has {text!r:.80}: expected a sentence as a string or a list of words")
+    return text  # type: ignore[no-any-return]

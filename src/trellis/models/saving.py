@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.constraints import Constraint
 from trellis.data.archive import Archive, read_archive, reading, write_archive
 from trellis.data.arrays import split_arrays
 from trellis.data.files import FilePath
@@ -311,6 +312,8 @@ def _json(value: Any) -> Any:
         return sorted(_json(part) for part in value)
     if isinstance(value, Vocabulary):
         return list(value.names)
+    if isinstance(value, Constraint):
+        return repr(value)
     if callable(value):
         name = getattr(value, "__qualname__", type(value).__qualname__)
         return {_FUNCTION: f"{getattr(value, '__module__', '')}.{name}"}

@@ -26,6 +26,7 @@ from typing import Any, Self, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.apps.align.constraint_sets import ConstraintSet, constraints_of, with_hints
 from trellis.apps.align.decoding import (
     SYMMETRIZE,
     Decoding,
@@ -34,54 +35,38 @@ from trellis.apps.align.decoding import (
     decode,
     link_posteriors,
     links_of_pairs,
+    log_likelihoods,
+    per_word,
+    posterior_grids,
 )
 from trellis.apps.align.hints import Hint, hints_of_pieces
+from trellis.apps.align.pairs import Text, chunks_of, keeping, then_compiling
+from trellis.apps.align.training import STEM_ROUNDS, PruningTraining
 from trellis.apps.align.word_links import count_word_links
-from trellis.constraints import Constraint, backward, each, forward, trusted
-from trellis.data.bitext import LONGEST, Bitext, check_links
-from trellis.data.checks import check_list
+from trellis.data.bitext import Bitext, check_links, each_pair
 from trellis.data.files import FilePath
+from trellis.data.ragged import FloatArray
 from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
-from trellis.engine.chunks import cut
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
-from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
-from trellis.models.alignment import AlignmentModel, AlignmentStatistics, SentencePairs
-from trellis.models.alignment.model import each_pair
+from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, ShardAnswer
 
 T = TypeVar("T")
 
-CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
-    "none": (),
-    "agreement": (forward.links == backward.links,),
-    "bijective": (forward.links(source=each) <= 1, backward.links(target=each) <= 1),
-    "both": (forward.links == backward.links, forward.links(source=each) <= 1, backward.links(target=each) <= 1),
-}
-HINT_PRICE = 12.0
-"""What a unit of violation of given links costs, in nats."""
 SMALLEST_GAMMA = 0.05
 """Below this, powers p^(1/γ) leave the range of double precision for ordinary sentences. At it, the projection is
 within γ · log(number of alignments) of the linear program of γ = 0 (docs/decisions)."""
 THRESHOLD = 0.4
 """Least posterior of a link of "posterior", where none is given."""
+THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 LEAST_LINK = 1e-3
 """Links less likely than this are left out of the table of whole words."""
-
-Text = str | Sequence[str]
-THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
-CHUNK = 5_000
-CHUNK_CELLS = 4_000_000
-"""Pairs of new text, and cells of them, that are held at a time."""
-STEM_ROUNDS = 2
-"""Rounds of stems alone: after these, most of their pairs are ruled out, and the table of whole words is small."""
-WORTH_PRUNING = 0.75
-"""Share of the table that may stay, at most, where a round's ruling out is acted on."""
 
 
 class _Names(TypedDict):
@@ -97,9 +82,10 @@ class Aligner(SavedEstimator):
 
     Parameters
     ----------
-    constraint : {"both", "agreement", "bijective", "none"}, default="both"
-        Training constraint on both directions. One of "both", "agreement", "bijective" or "none".
-    decode_constraint : str or None, default=None
+    constraint : {"both", "agreement", "bijective", "none"} or list of Constraint, default="both"
+        Training constraint on both directions. One of "both", "agreement", "bijective" or "none". In Python also a list
+        of constraints on links, each with its slack or penalty.
+    decode_constraint : str, list of Constraint or None, default=None
         Decoding constraint, if different from training.
     gamma : float, default=1.0
         Temperature γ of the posteriors. 1: posterior regularization, 0.05: close to LP-EM.
@@ -111,7 +97,8 @@ class Aligner(SavedEstimator):
         How the links of two directions are combined. One of "posterior", "intersection", "union", "grow-diag",
         "grow-diag-final", "grow-diag-final-and", "forward" or "backward".
     threshold : float or None, default=None
-        Minimum posterior of a link. It is the mean of both directions. Default: 0.4 for "posterior", none otherwise.
+        Minimum posterior of a link. It is the mean of both directions; with "forward" and "backward" it is that of the
+        direction, whose links are then all those with this posterior. Default: 0.4 for "posterior", none otherwise.
     prefix : int or None, default=5
         Length of a stem, the first letters of a word. Words have translation tables as whole words and by their stems.
         None: no stems.
@@ -135,8 +122,6 @@ class Aligner(SavedEstimator):
         KKT residual at which the projection of a pair stops.
     max_evaluations : int, default=3
         Maximum number of dual evaluations per pair in training; decoding has one more.
-    random_state : int or None, default=None
-        Ignored; nothing is random.
     n_jobs : int or None, default=-1
         Number of threads; results do not depend on it. None means one thread and -1 all cores.
     engine : str, Engine or None, default=None
@@ -165,9 +150,9 @@ class Aligner(SavedEstimator):
     '0-0 1-1'
     """
 
-    constraint: str = "both"
+    constraint: ConstraintSet = "both"
     _: KW_ONLY
-    decode_constraint: str | None = None
+    decode_constraint: ConstraintSet | None = None
     gamma: float = 1.0
     model1_iter: int = 4
     max_iter: int = 2
@@ -184,7 +169,6 @@ class Aligner(SavedEstimator):
     reliability: float = 0.9
     projection_tol: float = 0.05
     max_evaluations: int = 3
-    random_state: int | None = None
     n_jobs: int | None = -1
     engine: Any = None
     memory: int | str | None = None
@@ -224,7 +208,7 @@ class Aligner(SavedEstimator):
                 "leave them out, or give the threshold itself"
             )
         first: list[tuple[Text, Text]] = []
-        bitext, placed, given = self._train(_keeping(pairs, len(tune), first), hints)
+        bitext, placed, given = self._train(keeping(pairs, len(tune), first), hints)
         if tune:
             self.tune_threshold(first, tune)
         return self._links(bitext, placed, given)
@@ -236,11 +220,11 @@ class Aligner(SavedEstimator):
         self._check_settings()
         hints = None if hints is None else check_links(hints)
         model = self._new_model()
-        text = _then_compiling(pairs, hints)
+        text = then_compiling(pairs, hints)
         stem_rounds = max(0, min(STEM_ROUNDS, self.model1_iter + self.max_iter - 2))
         bitext, batch = model.encode_fit(text, storage=Storage(self.memory), stem_rounds=stem_rounds)
         given = None if hints is None or not any(hints) else hints_of_pieces(bitext, hints)
-        training = _Pruning(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
+        training = PruningTraining(model, batch, engine_for(self.n_jobs, self.engine))  # type: ignore[arg-type]
         past: list[Round] = []
         step: Any = None
         for kind, rounds in (("model1", self.model1_iter), ("hmm", self.max_iter)):
@@ -249,7 +233,7 @@ class Aligner(SavedEstimator):
             model.kind = kind
             # Best alignments under tables without counts mean nothing, so Model 1 stays at γ = 1.
             learner = UEM(
-                model, self._constraints(self.constraint, given), gamma=self.gamma if kind == "hmm" else 1.0,
+                model, with_hints(self.constraint, given, self.reliability), gamma=self.gamma if kind == "hmm" else 1.0,
                 start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol,
                 max_evaluations=self.max_evaluations, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
             )  # fmt: skip
@@ -293,7 +277,7 @@ class Aligner(SavedEstimator):
         hints = None if hints is None else check_links(hints)
         compile_ahead("align-model")
         done = 0
-        for chunk in _chunks(pairs):
+        for chunk in chunks_of(pairs):
             bitext, batch = self._model().look_up(chunk)
             given = None if hints is None else hints[done : done + len(chunk)]
             known = hints_of_pieces(bitext, given) if given and any(given) else None
@@ -306,19 +290,21 @@ class Aligner(SavedEstimator):
         A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
         """
         bitext, batch = self._model().look_up(list(each_pair(pairs)))
-        grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in _shapes(bitext)]
-        pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
         placed = self._placed(batch)
-        for shard, posteriors in zip(placed.shards, self._decoded(placed, None, link_posteriors), strict=True):
-            base = batch.offsets[shard.instances.start]
-            for piece in shard.instances:
-                pair = int(pair_of[piece])
-                i, i_end = bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[bitext.pieces[pair]]
-                j, j_end = bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[bitext.pieces[pair]]
-                cells = slice(batch.offsets[piece] - base, batch.offsets[piece + 1] - base)
-                for grid, link in zip(grids[pair], posteriors, strict=True):
-                    grid[i:i_end, j:j_end] = link[cells].reshape(i_end - i, j_end - j)
-        return grids
+        return posterior_grids(bitext, batch, placed.shards, self._decoded(placed, None, link_posteriors))
+
+    def score_pairs(self, pairs: Iterable[tuple[Text, Text]]) -> FloatArray:
+        """(n, 2) log-likelihood per word of each pair: of the target given the source, and of the source given it.
+
+        Both are of the model alone, without constraints: pairs that are no translations have low ones. A pair with an
+        empty side has −inf.
+        """
+        found = [np.zeros((0, 2))]
+        for chunk in chunks_of(pairs):
+            bitext, batch = self._model().look_up(chunk)
+            of_shards = list(self._placed(batch).run(log_likelihoods, self._model().bare()))
+            found.append(per_word(bitext, np.concatenate(of_shards)))
+        return np.concatenate(found)
 
     def tune_threshold(self, pairs: Iterable[tuple[Text, Text]], gold: Sequence[GoldLinks]) -> float:
         """Set ``threshold_`` to the one with the least AER on a small gold set, and return it."""
@@ -339,18 +325,10 @@ class Aligner(SavedEstimator):
             only their first ``prefix`` letters
         """
         if pairs is not None:
-            counted = count_word_links(_chunks(pairs), self.posteriors, LEAST_LINK)
+            counted = count_word_links(chunks_of(pairs), self.posteriors, LEAST_LINK)
             yield from counted.translations(least)
             return
-        words = self._model().words_
-        rows, columns, pair = words.table.sources(), words.table.row_targets, words.tables.pair
-        for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)):
-            yield (
-                words.source.names[rows[k]],
-                words.target.names[columns[k]],
-                float(pair[k, 0]),
-                float(pair[k, 1]),
-            )
+        yield from self._model().words_.translations(least)
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         header, arrays = to_archive(self._model())
@@ -382,9 +360,9 @@ class Aligner(SavedEstimator):
             raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
         if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
             raise DataError(f"the threshold must lie between 0 and 1 but is {self.threshold}")
-        for name in ("model1_iter", "max_iter"):
-            if getattr(self, name) < 0:
-                raise DataError(f"{name} must not be negative but is {getattr(self, name)}")
+        for name, low in (("model1_iter", 0), ("max_iter", 0), ("max_evaluations", 1)):
+            if not low <= getattr(self, name) <= 10**9:
+                raise DataError(f"{name} must be between {low} and a billion but is {getattr(self, name)}")
         if self.model1_iter + self.max_iter == 0:
             raise DataError("there must be at least one round of training")
         if not isinstance(self.gamma, Real):
@@ -394,93 +372,29 @@ class Aligner(SavedEstimator):
             raise DataError(f"gamma must be between {SMALLEST_GAMMA} and 10 but is {self.gamma}{nearest}")
         if not 0.0 < self.reliability < 1.0:
             raise DataError(f"the reliability of hints must lie between 0 and 1 but is {self.reliability}")
-        if not 1 <= self.max_evaluations <= 10**9:
-            raise DataError(f"max_evaluations must be between 1 and a billion but is {self.max_evaluations}")
         if not self.projection_tol > 0.0:
             raise DataError(f"projection_tol must be positive but is {self.projection_tol}")
         bytes_of(self.memory)
-        for name in (self.constraint, self.decode_constraint or "none"):
-            if name not in CONSTRAINTS:
-                raise UnknownNameError("constraint", name, CONSTRAINTS)
+        for given in (self.constraint, "none" if self.decode_constraint is None else self.decode_constraint):
+            constraints_of(given)
         self._new_model().check()
 
-    def _constraints(self, kind: str, given: Sequence[Sequence[Hint]] | None) -> list[Constraint]:
-        hints = [] if given is None else [trusted(links=given, at_least=self.reliability).penalty(HINT_PRICE)]
-        return [*CONSTRAINTS[kind], *hints]
-
     def _decoded(
-        self,
-        placed: Placed[Any],
-        given: list[list[Hint]] | None,
-        then: Callable[[Item, ShardAnswer], T],
+        self, placed: Placed[Any], given: list[list[Hint]] | None, then: Callable[[Item, ShardAnswer], T]
     ) -> Iterator[T]:
         """What ``then`` makes of each shard's posterior under the decoding constraints."""
-        kind = self.decode_constraint or self.constraint
-        constraints = [self._constraints(kind, None)] * len(placed)
+        wanted = self.constraint if self.decode_constraint is None else self.decode_constraint
+        constraints = [constraints_of(wanted)] * len(placed)
         if given is not None:
             runs = [shard.instances for shard in placed.shards]
-            constraints = [self._constraints(kind, given[run.start : run.stop]) for run in runs]
-        model = self._model().bare()
-        asked = Decoding(model, self.gamma, self.projection_tol, self.max_evaluations + 1, then)
+            constraints = [with_hints(wanted, given[run.start : run.stop], self.reliability) for run in runs]
+        asked = Decoding(self._model().bare(), self.gamma, self.projection_tol, self.max_evaluations + 1, then)
         return placed.run(decode, asked, constraints)
 
-    def _links(
-        self,
-        bitext: Bitext,
-        placed: Placed[Any],
-        given: list[list[Hint]] | None,
-    ) -> Iterator[Links]:
+    def _links(self, bitext: Bitext, placed: Placed[Any], given: list[list[Hint]] | None) -> Iterator[Links]:
         least = self.threshold_ if self.symmetrize == "posterior" else self.threshold or 0.0
         write = WriteLinks(SYMMETRIZE[self.symmetrize], least)
         return links_of_pairs(bitext, self._decoded(placed, given, write))
 
     def _placed(self, batch: SentencePairs) -> Placed[Piece]:
         return place_batch(engine_for(self.n_jobs, self.engine), batch)  # type: ignore[arg-type]
-
-
-class _Pruning(Training):
-    """A training whose model drops pairs that a round has ruled out, and takes in words after stems."""
-
-    def update(self, statistics: Any, free: Sequence[Placed[Any]]) -> None:
-        super().update(statistics, free)
-        if isinstance(statistics, AlignmentStatistics):
-            statistics.pairs = ()  # as large as the model, and of no use any more
-        self.model.prune(least=WORTH_PRUNING)  # type: ignore[attr-defined]
-        self.model.go_on(self.batch)  # type: ignore[attr-defined]
-
-
-def _chunks(pairs: Iterable[tuple[Text, Text]]) -> Iterator[list[tuple[Sequence[str], Sequence[str]]]]:
-    """Pairs in runs that are small enough to be held; where a run ends changes nothing in the result."""
-
-    def cells(pair: tuple[Sequence[str], Sequence[str]]) -> int:
-        lengths = len(pair[0]), len(pair[1])
-        return min(lengths[0] * lengths[1], LONGEST * max(lengths))
-
-    return cut(each_pair(pairs), cells, CHUNK_CELLS, CHUNK)
-
-
-def _keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, Text]]) -> Iterator[tuple[Text, Text]]:
-    """The same pairs, the first n of which are put aside on their way."""
-    for pair in pairs:
-        if len(kept) < n:
-            kept.append(pair)
-        yield pair
-    if len(kept) < n:
-        raise DataError(f"there is gold for {n} pairs but there are only {len(kept)} pairs")
-
-
-def _then_compiling(
-    pairs: Iterable[tuple[Text, Text]], hints: Sequence[Sequence[Hint]] | None
-) -> Iterator[tuple[Text, Text]]:
-    """The same pairs; when all are read and nothing is wrong with them, kernels are compiled."""
-    n = 0
-    for n, pair in enumerate(check_list(pairs, "sentence pairs"), start=1):  # noqa: B007  how many there were
-        yield pair
-    if hints is not None and len(hints) != n:
-        raise DataError(f"there are hints for {len(hints)} pairs but {n} pairs")
-    compile_ahead("align")
-
-
-def _shapes(bitext: Bitext) -> list[tuple[int, int]]:
-    lengths = [np.diff(offsets[bitext.pieces]).tolist() for offsets in (bitext.source_offsets, bitext.target_offsets)]
-    return list(zip(*lengths, strict=True))

@@ -7,36 +7,46 @@ text exactly as training did.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trellis.apps.align import fast_align
+from trellis.apps.align.link_lines import LinkFormat, LinkLines
+from trellis.apps.align.options import (
+    Format,
+    ForwardLinks,
+    Hints,
+    Interactive,
+    Joined,
+    Mean,
+    PairScores,
+    Prefix,
+    Priors,
+    Probabilities,
+    ReverseLinks,
+    Scores,
+    Source,
+    StemsOnly,
+    Target,
+    Tune,
+)
 from trellis.apps.align.phrase_table import phrases
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files, refuse_beside, was_typed
 from trellis.cli.commands import add_command
 from trellis.cli.options import (
-    DECODING,
-    FORMAT,
-    KNOWLEDGE,
-    LEARNING,
-    RUN,
     History,
     Json,
     Output,
     Quiet,
     Save,
     SomeModel,
-    file_option,
-    flag,
-    name_option,
-    number_option,
     wants_json,
 )
 from trellis.cli.settings import FieldOptions
@@ -47,7 +57,6 @@ if TYPE_CHECKING:
     from trellis.apps.align.aligner import Aligner
     from trellis.apps.align.decoding import Links
     from trellis.apps.align.hints import Hint
-    from trellis.data.bitext import Pair
     from trellis.metrics.alignment import GoldLinks
 
 SETTINGS = FieldOptions(
@@ -61,71 +70,35 @@ DECODING_ALONE = ("symmetrize", "threshold", "decode_constraint", "reliability",
 """Settings that count for a trained model too."""
 TRAINING = ("save", "prefix", "stems_only", "mean", "priors", "alike", "history", "memory", *SETTINGS.learning.split())
 """Options that training alone reads."""
-
-
-class LinkFormat(StrEnum):
-    """How a line of links is written."""
-
-    PHARAOH = "pharaoh"
-    ONE_BASED = "one-based"
-    WORDS = "words"
+NOT_INTERACTIVE = (
+    "source", "target", "joined", "tune", "hints", "reliability", "forward_links", "reverse_links", "probabilities",
+    "pair_scores", "n_jobs", "engine",
+)  # fmt: skip
+"""Options of whole texts."""
 
 
 def align(
     context: typer.Context,
-    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. One per line.")] = None,
-    target: Annotated[
-        str | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
-    ] = None,
-    joined: Annotated[
-        str | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
-    ] = None,
+    source: Source = None,
+    target: Target = None,
+    joined: Joined = None,
     output: Output = "-",
     save: Save = None,
     model: SomeModel = None,
-    tune: Annotated[
-        str | None,
-        file_option("--tune", help="Gold links of the first lines; the threshold is chosen on them.", panel=DECODING),
-    ] = None,
-    prefix: Annotated[
-        int,
-        number_option(
-            "--prefix", min=0, help="Letters of a stem, beside the whole word; 0: whole words alone.", panel=LEARNING
-        ),
-    ] = 5,
-    stems_only: Annotated[
-        bool, flag("--stems-only", help="Describe words by their stems alone, not as whole words too.", panel=LEARNING)
-    ] = False,
-    mean: Annotated[
-        bool,
-        flag("--no-variational", help="Estimate the tables by plain EM, without variational Bayes.", panel=LEARNING),
-    ] = False,
-    priors: Annotated[
-        str | None,
-        file_option("--priors", help="Dictionary: source TAB target [TAB weight]; below 0: never.", panel=KNOWLEDGE),
-    ] = None,
-    hints: Annotated[
-        str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
-    ] = None,
-    format: Annotated[
-        LinkFormat,
-        name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
-    ] = LinkFormat.PHARAOH,
-    scores: Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)] = False,
+    tune: Tune = None,
+    prefix: Prefix = 5,
+    stems_only: StemsOnly = False,
+    mean: Mean = False,
+    priors: Priors = None,
+    hints: Hints = None,
+    format: Format = LinkFormat.PHARAOH,
+    scores: Scores = False,
     json: Json = False,
-    forward_links: Annotated[
-        str | None,
-        file_option("--forward-links", "-f", help="Write the links of the forward direction to this file.", panel=RUN),
-    ] = None,
-    reverse_links: Annotated[
-        str | None,
-        file_option(
-            "--reverse-links", help="Write the links of the reverse direction to this file. Also: `-r FILE`.", panel=RUN
-        ),
-    ] = None,
-    probabilities: Annotated[
-        str | None, file_option("--probabilities", help="Write log t(target | source) of whole words here.", panel=RUN)
-    ] = None,
+    forward_links: ForwardLinks = None,
+    reverse_links: ReverseLinks = None,
+    probabilities: Probabilities = None,
+    pair_scores: PairScores = None,
+    interactive: Interactive = False,
     history: History = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -139,24 +112,30 @@ def align(
     from trellis.apps.align.hints import read_hints, read_priors
     from trellis.metrics.alignment import read_links
 
+    form = LinkLines(format, scores, json)
+    _check_model_name(model)
+    own = {name: settings[name] for name in DECODING_ALONE}
+    changed = {k: v for k, v in own.items() if v is not None or k == "n_jobs"}
+    if model is not None:
+        hint = {"constraint": "at decoding it is --decode-constraint"}
+        refuse_beside(context, "--model", "aligns without training", TRAINING, hint)
+    if interactive:
+        _answer_lines(context, model, output, changed, form)
+        return
     text = ParallelText(source, target, joined)
     targets = {"--output": output, "--forward-links": forward_links, "--reverse-links": reverse_links}
     if output == "-" and not was_typed(context, "output") and (forward_links or reverse_links):
         targets["--output"] = None  # eflomal's habit: these two files are all that is wanted
-    _check_model_name(model)
-    if model is not None:
-        hint = {"constraint": "at decoding it is --decode-constraint"}
-        refuse_beside(context, "--model", "aligns without training", TRAINING, hint)
     check_files(
-        {"--source": source, "--target": target, "--input": joined, "--tune": tune, "--model": model,
+        {"--source": text.source, "--target": text.target, "--input": text.joined, "--tune": tune, "--model": model,
          "--priors": priors, "--hints": hints},
-        {**targets, "--save": save, "--probabilities": probabilities, "--history": history},
+        {**targets, "--save": save, "--probabilities": probabilities, "--pair-scores": pair_scores,
+         "--history": history},
     )  # fmt: skip
     for option in ("--forward-links", "--reverse-links"):
         _check_holds_links(option, targets[option])
     if model is not None:
-        own = {name: settings[name] for name in DECODING_ALONE}
-        aligner = Aligner.load(model, **{k: v for k, v in own.items() if v is not None or k == "n_jobs"})
+        aligner = Aligner.load(model, **changed)
     else:
         aligner = Aligner(
             prefix=prefix or None, whole_words=not stems_only, variational=not mean,
@@ -165,31 +144,63 @@ def align(
     aligner.check_settings()
     gold = read_links(tune) if tune is not None else []
     known = read_hints(hints) if hints is not None else None
-    ways = {"--output": aligner.symmetrize, "--forward-links": "forward", "--reverse-links": "backward"}
-    wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
-    if len(wanted) > 1 or (gold and model is not None) or format is LinkFormat.WORDS or probabilities is not None:
+    reads = sum(path is not None for path in (*targets.values(), probabilities, pair_scores))
+    if reads > 1 or format is LinkFormat.WORDS or (gold and model is not None):
         text.hold()
     with ExitStack() as files:
-        # Opened before the work: a place that cannot be written to is noticed now.
-        opened = [(files.enter_context(writing(path)), path, way) for path, way in wanted]
-        for number, (out, path, way) in enumerate(opened):
-            aligner.symmetrize = way
-            if number == 0:
-                links = _first_links(aligner, text, known, gold, trains=model is None)
-            else:
-                links = aligner.align_stream(text.again(), hints=known)
-            pairs = text.beside() if format is LinkFormat.WORDS else repeat(None)
-            for line in _lines(links, pairs, format, scores, wants_json(path, json)):
-                out.write(line)
-                out.write("\n")
-        aligner.symmetrize = ways["--output"]
+        _write_links(files, aligner, text, targets, form, known, gold, trains=model is None)
         if save is not None:
             aligner.save(save)
         if history is not None:
             aligner.history_.save(history)
-        if probabilities is not None:
-            _write_probabilities(aligner, text, probabilities)
+        _write_tables(aligner, text, probabilities, pair_scores)
     text.warn()
+
+
+def _write_links(
+    files: ExitStack,
+    aligner: Aligner,
+    text: ParallelText,
+    targets: dict[str, str | None],
+    form: LinkLines,
+    known: Sequence[Sequence[Hint]] | None,
+    gold: Sequence[GoldLinks],
+    *,
+    trains: bool,
+) -> None:
+    """The links of the whole text into each of the files that are wanted."""
+    combined = aligner.symmetrize
+    ways = {"--output": combined, "--forward-links": "forward", "--reverse-links": "backward"}
+    wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
+    # Opened before the work: a place that cannot be written to is noticed now.
+    opened = [(files.enter_context(writing(path)), path, way) for path, way in wanted]
+    for number, (out, path, way) in enumerate(opened):
+        aligner.symmetrize = way
+        if number == 0:
+            links = _first_links(aligner, text, known, gold, trains=trains)
+        else:
+            links = aligner.align_stream(text.again(), hints=known)
+        pairs = text.beside() if form.format is LinkFormat.WORDS else repeat(None)
+        out.writelines(replace(form, json=wants_json(path, form.json)).lines(links, pairs))
+    aligner.symmetrize = combined
+
+
+def _answer_lines(
+    context: typer.Context, model: str | None, output: str, changed: dict[str, Any], form: LinkLines
+) -> None:
+    """--interactive, with a model."""
+    from trellis.apps.align.aligner import Aligner
+    from trellis.apps.align.interactive import answer
+    from trellis.data.files import lines_or_errors
+
+    if model is None:
+        raise DataError("--interactive answers with a trained model: name it with --model")
+    refuse_beside(context, "--interactive", "reads standard input line by line", NOT_INTERACTIVE)
+    check_files({"--interactive": "-", "--model": model}, {"--output": output})
+    aligner = Aligner.load(model, **{**changed, "n_jobs": 1})
+    aligner.check_settings()
+    with writing(output) as out:
+        answer(aligner, lines_or_errors("-"), out, replace(form, json=wants_json(output, form.json)))
 
 
 def _first_links(
@@ -231,34 +242,21 @@ def _check_holds_links(option: str, path: str | None) -> None:
         raise DataError(f"{option} {path} would overwrite a file that holds no links: choose another name")
 
 
-def _lines(
-    links: Iterable[Links], pairs: Iterable[Pair | None], format: LinkFormat, scores: bool, json: bool
-) -> Iterator[str]:
-    """A line of links for each pair, whose words are given where they are written."""
-    from json import dumps
-
-    for given, pair in zip(links, pairs, strict=False):
-        row = given.shifted(1) if format is LinkFormat.ONE_BASED else given
-        shares = [f"{p:.4g}" for p in row.scores] if scores else []
-        words = None if pair is None else [[pair[0][i], pair[1][j]] for i, j in row]
-        if json:
-            record = row.record(scores=scores)
-            if words is not None:
-                record = {"links": record.pop("links"), "words": words, **record}
-            yield dumps(record, ensure_ascii=False)
-        elif words is not None:
-            yield " ".join(":".join([*two, *shares[n : n + 1]]) for n, two in enumerate(words))
-        else:
-            yield row.pharaoh(scores=scores)
-
-
-def _write_probabilities(aligner: Aligner, text: ParallelText, path: str) -> None:
+def _write_tables(aligner: Aligner, text: ParallelText, probabilities: str | None, pair_scores: str | None) -> None:
+    """What is asked for beside links."""
     import math
 
-    with writing(path) as out:
-        for left, right, forward, _ in aligner.translations(text.beside()):
-            if forward > 0.0:
-                out.write(f"{left}\t{right}\t{math.log(forward):.6g}\n")
+    from trellis.apps.align.pairs import chunks_of
+
+    if probabilities is not None:
+        with writing(probabilities) as out:
+            for left, right, forward, _ in aligner.translations(text.beside()):
+                if forward > 0.0:
+                    out.write(f"{left}\t{right}\t{math.log(forward):.6g}\n")
+    if pair_scores is not None:
+        with writing(pair_scores) as out:
+            for chunk in chunks_of(text.beside()):
+                out.writelines(f"{a:.5g}\t{b:.5g}\n" for a, b in aligner.score_pairs(chunk))
 
 
 def register(program: typer.Typer) -> None:

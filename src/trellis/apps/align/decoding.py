@@ -14,8 +14,8 @@ from trellis.apps.align.kernels import symmetrize as kernel
 from trellis.constraints import Constraint, compile_constraints
 from trellis.constraints.rows import Rows
 from trellis.data.bitext import Bitext
-from trellis.data.ragged import IntArray
-from trellis.engine import Piece
+from trellis.data.ragged import FloatArray, IntArray
+from trellis.engine import Piece, Shard
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.projection import Item, Projector, ShardAnswer
 
@@ -35,7 +35,7 @@ SYMMETRIZE = {
 class Links:
     """Links of one pair, by source and then target place.
 
-    pairs : (n, 2) places (i, j);  scores : (n,) mean of both directions' posteriors
+    pairs : (n, 2) places (i, j);  scores : (n,) posteriors, the mean of both directions or that of the chosen one
     """
 
     pairs: NDArray[np.int32]
@@ -151,3 +151,41 @@ def links_of_pairs(bitext: Bitext, found: Iterator[ShardLinks]) -> Iterator[Link
 
 def _joined(parts: list[Links]) -> Links:
     return Links(np.concatenate([p.pairs for p in parts]), np.concatenate([p.scores for p in parts]))
+
+
+def posterior_grids(
+    bitext: Bitext,
+    batch: SentencePairs,
+    shards: Sequence[Shard],
+    found: Iterator[list[NDArray[np.float32]]],
+) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Link posteriors (I, J) of each pair in both directions, from those of the shards; 0 between different pieces."""
+    lengths = [np.diff(offsets[bitext.pieces]).tolist() for offsets in (bitext.source_offsets, bitext.target_offsets)]
+    shapes = zip(*lengths, strict=True)
+    grids = [(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in shapes]
+    pair_of = np.repeat(np.arange(len(bitext)), np.diff(bitext.pieces))
+    for shard, posteriors in zip(shards, found, strict=True):
+        base = batch.offsets[shard.instances.start]
+        for piece in shard.instances:
+            pair = int(pair_of[piece])
+            i, i_end = bitext.source_offsets[[piece, piece + 1]] - bitext.source_offsets[bitext.pieces[pair]]
+            j, j_end = bitext.target_offsets[[piece, piece + 1]] - bitext.target_offsets[bitext.pieces[pair]]
+            cells = slice(batch.offsets[piece] - base, batch.offsets[piece + 1] - base)
+            for grid, link in zip(grids[pair], posteriors, strict=True):
+                grid[i:i_end, j:j_end] = link[cells].reshape(i_end - i, j_end - j)
+    return grids
+
+
+def log_likelihoods(model: AlignmentModel, item: Piece, state: Any) -> tuple[FloatArray, Any]:
+    """(n_pieces, 2) log p(target | source) and log p(source | target) of a shard, without constraints."""
+    members = model.scores(item.data).infer().members
+    return np.stack([member.log_partition for member in members], axis=1), state
+
+
+def per_word(bitext: Bitext, of_pieces: FloatArray) -> FloatArray:
+    """(n_pairs, 2) log-likelihoods of pairs by the number of words they are of; −inf where a side is empty."""
+    totals = np.add.reduceat(of_pieces, bitext.pieces[:-1], axis=0)
+    lengths = [np.diff(offsets[bitext.pieces]) for offsets in (bitext.target_offsets, bitext.source_offsets)]
+    words = np.stack(lengths, axis=1)
+    empty = np.any(words == 0, axis=1)
+    return np.where(empty[:, None], -np.inf, totals / np.maximum(words, 1))

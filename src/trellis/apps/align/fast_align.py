@@ -22,6 +22,8 @@ TAKEN = "dovr"
 
 BARE = "files are named by flags: -s SOURCE -t TARGET, or -i BITEXT"
 
+_SCORES = "say --pair-scores FILE: it has the log-likelihood per word of each pair in both directions"
+
 ANSWERS: Answers = {
     "--iterations": "say --rounds, and --model1-rounds for those of Model 1",
     "--model1-iterations": "say --model1-rounds",
@@ -31,10 +33,10 @@ ANSWERS: Answers = {
     "--diagonal": "how far links jump is always learned: leave it out",
     "--format json": "say --json",
     "-p": "eflomal's -p reads a dictionary: say --priors; fast_align's -p writes probabilities: say --probabilities",
-    "-F": "say --scores: every link is written with its posterior",
-    "--forward-scores": "say --scores: every link is written with its posterior",
-    "-R": "say --scores: every link is written with its posterior",
-    "--reverse-scores": "say --scores: every link is written with its posterior",
+    "-F": _SCORES,
+    "--forward-scores": _SCORES,
+    "-R": _SCORES,
+    "--reverse-scores": _SCORES,
     "-c": "say --probabilities FILE",
     "-l": "rounds do not depend on the length of the text here: say --rounds",
     "--length": "rounds do not depend on the length of the text here: say --rounds",

@@ -111,6 +111,7 @@ def _added(table: PhraseTable, text: ParallelText, path: str, weighted: bool) ->
             source, target = ([word.replace("|", "&#124;") for word in side] for side in pair)  # as in Moses' tokeniser
             table.add(source, target, {link: p or 0.0 for link, p in found.items()} if weighted else list(found))
         except DataError as error:
-            names = " and ".join(name for name in (text.source, text.target, text.joined) if name is not None)
-            raise DataError(f"{error}: are these links of {names}?", path=shown(path), line=number) from None
+            raise DataError(
+                f"{error}: are these links of {' and '.join(text.names)}?", path=shown(path), line=number
+            ) from None
         yield

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from trellis.apps.align.aligner import CONSTRAINTS, Aligner
+from trellis.apps.align.aligner import Aligner
+from trellis.apps.align.constraint_sets import constraints_of
+from trellis.data.bitext import each_pair
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks, Link, score_links
-from trellis.models.alignment.model import each_pair
 from trellis.report.alignment import posterior_grids
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
@@ -30,16 +31,17 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
     """See :func:`trellis.report.pages.report`."""
     if gold is not None and len(gold) > len(pairs):
         raise DataError(f"there is gold for {len(gold)} pairs but there are only {len(pairs)} pairs")
-    own = aligner.decode_constraint or aligner.constraint
+    own = aligner.constraint if aligner.decode_constraint is None else aligner.decode_constraint
+    name = own if isinstance(own, str) else ", ".join(map(repr, constraints_of(own)))
     before, after = _under(aligner, "none", pairs), aligner.posteriors(pairs)
-    page = Page("Word alignment", f"{len(pairs)} pairs of sentences; constraint: {own}; γ = {aligner.gamma:g}")
+    page = Page("Word alignment", f"{len(pairs)} pairs of sentences; constraint: {name}; γ = {aligner.gamma:g}")
     words: list[tuple[Sequence[str], Sequence[str]]] = list(each_pair(pairs))
     if gold is not None:
         _against_gold(page, aligner, before, after, gold)
-    if own != "none":
+    if constraints_of(own):
         sample = [pair for pair in words if all(pair)][:FOR_DUALS]
         _, batch = aligner.model_.look_up(sample)
-        found = effects(aligner.model_, CONSTRAINTS[own], batch, aligner.gamma or 1.0, tolerance=0.01)
+        found = effects(aligner.model_, constraints_of(own), batch, aligner.gamma or 1.0, tolerance=0.01)
         page.add(
             "What the constraints did", text(f"Over the first {len(sample)} pairs."), effects_table(found.constraints)
         )

@@ -11,7 +11,7 @@ of its own words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -137,6 +137,12 @@ class Lexicon:
             self, extra=replace(self.extra, at=np.cumsum(np.array(before, np.int64))), table=self.table.kept(keep),
             tables=t._replace(pair=rows_kept(t.pair, keep)), is_shared=False,
         )  # fmt: skip
+
+    def translations(self, least: float) -> Iterator[tuple[str, str, float, float]]:
+        """(source, target, t(target | source), t(source | target)) of pairs where either is at least ``least``."""
+        rows, columns, pair = self.table.sources(), self.table.row_targets, self.tables.pair
+        for k in np.flatnonzero((pair[:, 0] >= least) | (pair[:, 1] >= least)).tolist():
+            yield self.source.names[rows[k]], self.target.names[columns[k]], float(pair[k, 0]), float(pair[k, 1])
 
     @classmethod
     def restored(

@@ -9,7 +9,7 @@ Its scores are ``Joint(forward, backward)``: the members of both directions, whi
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, TypedDict, cast
 
@@ -17,26 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf, check_arrays
-from trellis.data.bitext import Bitext, WordCodes, code_pairs
-from trellis.data.checks import check_list, is_list
+from trellis.data.bitext import Bitext, WordCodes, code_pairs, each_pair
+from trellis.data.checks import is_list
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import Storage
-from trellis.data.text import words_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory
 from trellis.errors import DataError, UnknownNameError
-from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.known_words import alike_cells
 from trellis.models.alignment.lexicon import Lexicon, stem_numbers
+from trellis.models.alignment.lookup import words_of_one, words_of_two
 from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
 from trellis.models.alignment.translation import ExtraCounts, Tables
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
-from trellis.structures.kernels.align_work import Moves, Words
+from trellis.structures.kernels.align_work import Moves
 
 KINDS = ("model1", "hmm")
 STEMS, COUNTING, BOTH = range(3)
@@ -221,39 +220,16 @@ class AlignmentModel(SavedEstimator):
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
         if self.stems_ is None:
-            words = _looked_up(self.words_, batch)
+            words = words_of_one(self.words_, batch)
         elif self._stage != BOTH:
-            words = _looked_up(self.stems_, batch.stems(self._of))
+            words = words_of_one(self.stems_, batch.stems(self._of))
         else:
-            words = self._looked_up_both(batch, self.stems_)
+            words = words_of_two((self.words_, batch), (self.stems_, batch.stems(self._of)))
         return Joint(
             *(
                 Alignment.over(part, word, moves, batch.first)  # type: ignore[arg-type]
                 for part, word, moves in zip((forward, backward), words, self._moves(), strict=True)
             )
-        )
-
-    def _looked_up_both(self, b: SentencePairs, stems: Lexicon) -> tuple[Words, Words]:
-        """The same as geometric means of two tables: an entry for every link, and for every word."""
-        given: list[Any] = []
-        null1, null2 = np.ones(len(b.target) + 1, np.float32), np.ones(len(b.source) + 1, np.float32)
-        for lexicon, own in ((self.words_, b), (stems, b.stems(self._of))):
-            t, source, target = lexicon.tables, np.maximum(own.source, -1), np.maximum(own.target, -1)
-            entries, cells = lexicon.table.number(own)
-            own.hold_cells(cells)
-            pair = np.ones((len(entries) + 1, 2), np.float32)
-            np.take(t.pair, entries, axis=0, out=pair[:-1])
-            unseen1, unseen2 = (t.unseen1[source], t.alike1[source]), (t.unseen2[target], t.alike2[target])
-            given += [cells, np.sqrt(pair), np.sqrt(np.stack(unseen1)), np.sqrt(np.stack(unseen2))]
-            null1[:-1] *= np.sqrt(t.null1[target])
-            null2[:-1] *= np.sqrt(t.null2[source])
-        table = np.empty((b.n_slots + 1, 2), np.float32)
-        kernel.products(*given, b.source_offsets, b.target_offsets, table)
-        cells, none = np.arange(b.n_slots, dtype=np.int32), np.zeros(0)
-        sides = [np.arange(len(side), dtype=np.int32) for side in (b.source, b.target)]
-        return (
-            Words(none, none, table, 0, cells, sides[1], sides[0], null1, null2, null2),
-            Words(none, none, table, 1, cells, sides[0], sides[1], null2, null1, null1),
         )
 
     def _moves(self) -> list[Moves]:
@@ -265,34 +241,12 @@ class AlignmentModel(SavedEstimator):
         return batch.parts.zeros()
 
     def collect(self, batch: SentencePairs, q: JointPosterior) -> ShardCounts:
-        forward, backward = q.members
-        # Words of a pair with an empty side have nobody to come from: they say nothing about null.
-        weight = np.where(batch.is_empty, 0.0, batch.weights)
-        counts = []
-        plain = np.all(weight == 1.0)
-        for values, offsets in (
-            (forward.link, batch.offsets),
-            (backward.link, batch.offsets),
-            (forward.null, batch.target_offsets),
-            (backward.null, batch.source_offsets),
-        ):
-            counted = values if plain else values * np.repeat(weight, np.diff(offsets))
-            counts.append(counted.astype(np.float32, copy=False))
-        places = None if forward.places is None else (forward.places, backward.places)
-        entries, pairs = [], []
         described = [batch] if self.stems_ is None else [batch, batch.stems(self._of)]
-        for lexicon, own in zip(self.lexicons, described, strict=True):
-            here, cells = lexicon.table.number(own) if len(lexicon.table) else (NONE, NONE)
-            added = np.zeros((len(here), 2))
-            kernel.add_cells(cells, counts[0], counts[1], added)
-            entries.append(here)
-            # Single precision, as the posteriors are: it is what travels from workers.
-            pairs.append(added.astype(np.float32))
-        sizes = len(self.words_.tables.null1) - 1, len(self.words_.tables.null2) - 1
+        found = [lexicon.table.number(own) if len(lexicon.table) else (NONE, NONE)
+                 for lexicon, own in zip(self.lexicons, described, strict=True)]  # fmt: skip
         lengths = tuple(len(lexicon.table) for lexicon in self.lexicons)
-        return ShardCounts(
-            sizes, lengths, tuple(entries), tuple(pairs), batch.target, batch.source, counts[2], counts[3], places
-        )  # fmt: skip
+        sizes = len(self.words_.tables.null1) - 1, len(self.words_.tables.null2) - 1
+        return ShardCounts.of(batch, q, found, sizes, lengths)
 
     def bare(self) -> AlignmentModel:
         """The model without its words and what only the M-step reads."""
@@ -422,19 +376,6 @@ class AlignmentModel(SavedEstimator):
         return small
 
 
-def _looked_up(lexicon: Lexicon, b: SentencePairs) -> tuple[Words, Words]:
-    """Probabilities of the links of both directions, from one table."""
-    t, none = lexicon.tables, np.zeros(0)
-    entries, cells = lexicon.table.number(b)
-    # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
-    pair = np.zeros((len(entries) + 1, 2), np.float32)
-    np.take(t.pair, entries, axis=0, out=pair[:-1])
-    return (
-        Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
-        Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
-    )
-
-
 def _summed(counts: FloatArray, stems: LabelArray) -> FloatArray:
     """Counts of stems, from those of words; stems : (V + 1,) as of :func:`stem_numbers`."""
     return np.bincount(stems[:-1], counts, minlength=int(stems.max(initial=-1)) + 1).astype(np.float64, copy=False)
@@ -442,20 +383,3 @@ def _summed(counts: FloatArray, stems: LabelArray) -> FloatArray:
 
 def _of_lexicon(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name: arrays[prefix + name] for name in Lexicon.ARRAYS}
-
-
-def each_pair(pairs: Any) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """The words of both sentences of each pair, given as strings or as lists of words."""
-    for number, pair in enumerate(check_list(pairs, "sentence pairs")):
-        sides = tuple(pair) if is_list(pair) else ()
-        if len(sides) != 2:
-            raise DataError(f"pair {number} is {pair!r:.80}: expected two sentences, (source, target)")
-        yield _words(sides[0], number), _words(sides[1], number)
-
-
-def _words(text: Any, number: int) -> Sequence[str]:
-    if isinstance(text, str):
-        return words_of(text)
-    if not is_list(text) or not (set(map(type, text)) <= {str} or all(isinstance(word, str) for word in text)):
-        raise DataError(f"pair {number} has {text!r:.80}: expected a sentence as a string or a list of words")
-    return text  # type: ignore[no-any-return]

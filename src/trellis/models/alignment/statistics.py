@@ -6,13 +6,17 @@ a table per shard would be as large as the model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import FloatArray, LabelArray
+from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.models.alignment.kernels import table as kernel
+from trellis.models.alignment.sentence_pairs import SentencePairs
+from trellis.structures import JointPosterior
 from trellis.structures.alignment import PlaceCounts
 
 
@@ -79,6 +83,37 @@ class ShardCounts:
     null_forward: NDArray[np.float32]
     null_backward: NDArray[np.float32]
     places: tuple[PlaceCounts, PlaceCounts] | None
+
+    @classmethod
+    def of(
+        cls,
+        batch: SentencePairs,
+        q: JointPosterior,
+        found: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],
+        sizes: tuple[int, int],
+        lengths: tuple[int, ...],
+    ) -> ShardCounts:
+        """Counts under a posterior of both directions; found : of each lexicon, the entries and cells of the batch."""
+        forward, backward = q.members
+        # Words of a pair with an empty side have nobody to come from: they say nothing about null.
+        weight = np.where(batch.is_empty, 0.0, batch.weights)
+        plain = np.all(weight == 1.0)
+
+        def weighted(values: NDArray[Any], offsets: IntArray) -> NDArray[np.float32]:
+            counted = values if plain else values * np.repeat(weight, np.diff(offsets))
+            return counted.astype(np.float32, copy=False)
+
+        links = weighted(forward.link, batch.offsets), weighted(backward.link, batch.offsets)
+        pairs = []
+        for entries, cells in found:
+            added = np.zeros((len(entries), 2))
+            kernel.add_cells(cells, *links, added)
+            # Single precision, as the posteriors are: it is what travels from workers.
+            pairs.append(added.astype(np.float32))
+        nulls = weighted(forward.null, batch.target_offsets), weighted(backward.null, batch.source_offsets)
+        places = None if forward.places is None else (forward.places, backward.places)
+        entries_of = tuple(entries for entries, _ in found)
+        return cls(sizes, lengths, entries_of, tuple(pairs), batch.target, batch.source, *nulls, places)
 
     def total(self) -> AlignmentStatistics:
         """A table of counts of this shard alone, for others to be added to."""

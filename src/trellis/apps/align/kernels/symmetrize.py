@@ -85,25 +85,28 @@ def write_links(
     source_offsets, target_offsets, cell_offsets, forward, backward, best_forward, best_backward, method, threshold,
     count, rows, columns, scores,
 ):  # fmt: skip
-    """Links of a run of pairs, pair by pair in row order. score = mean of both posteriors.
+    """Links of a run of pairs, pair by pair in row order. score = mean of both posteriors, or that of one direction.
 
+    With a threshold, links of one direction are those whose posterior reaches it; without, those of its best alignment.
     forward, backward : (n_cells,) posteriors;  best_forward, best_backward : places of best alignments, or empty
     count : (n_pairs + 1,) gets the running number of links;  rows, columns, scores : (n_cells,)
     """
     total = 0
     count[0] = 0
+    by_posterior = method == POSTERIOR or (method in (FORWARD, BACKWARD) and threshold > 0.0)
+    share = 1.0 if method == FORWARD else 0.0 if method == BACKWARD else 0.5
     for s in range(count.shape[0] - 1):
         so, to, base = source_offsets[s], target_offsets[s], cell_offsets[s]
         n_source, n_target = source_offsets[s + 1] - so, target_offsets[s + 1] - to
         if n_source > 0 and n_target > 0:
             grid = np.zeros((n_source, n_target), np.uint8)
-            if method != POSTERIOR:
+            if not by_posterior:
                 symmetrize(method, best_forward[to : to + n_target], best_backward[so : so + n_source], grid)
             for i in range(n_source):
                 for j in range(n_target):
                     k = base + i * n_target + j
-                    score = 0.5 * (np.float64(forward[k]) + np.float64(backward[k]))
-                    if score >= threshold and (method == POSTERIOR or grid[i, j]):
+                    score = share * np.float64(forward[k]) + (1.0 - share) * np.float64(backward[k])
+                    if score >= threshold and (by_posterior or grid[i, j]):
                         rows[total] = i
                         columns[total] = j
                         scores[total] = score

@@ -1,0 +1,59 @@
+"""Constraints on the links of both directions, by name or as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trellis.apps.align.hints import Hint
+from trellis.constraints import Constraint, backward, each, forward, trusted
+from trellis.constraints.links import LinkComparison, read_links
+from trellis.constraints.strength import Kind
+from trellis.data.checks import is_list
+from trellis.errors import DataError, UnknownNameError
+
+CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
+    "none": (),
+    "agreement": (forward.links == backward.links,),
+    "bijective": (forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+    "both": (forward.links == backward.links, forward.links(source=each) <= 1, backward.links(target=each) <= 1),
+}
+HINT_PRICE = 12.0
+"""What a unit of violation of given links costs, in nats."""
+
+ConstraintSet = str | Sequence[Constraint | str]
+"""A name, or constraints; files hold each of them as it is written."""
+
+
+def constraints_of(given: ConstraintSet) -> list[Constraint]:
+    """The constraints that are meant.
+
+    >>> constraints_of([(forward.links == backward.links).penalty(2)])
+    [(forward.links == backward.links).penalty(2)]
+    """
+    if isinstance(given, str):
+        if given not in CONSTRAINTS:
+            raise UnknownNameError("constraint", given, CONSTRAINTS)
+        return list(CONSTRAINTS[given])
+    if not is_list(given):
+        raise DataError(f"constraint is a name ({', '.join(CONSTRAINTS)}) or a list of constraints, not {given!r:.80}")
+    return [_checked(one) for one in given]
+
+
+def _checked(given: Constraint | str) -> Constraint:
+    one = read_links(given) if isinstance(given, str) else given
+    if not isinstance(one, LinkComparison) or one.left.member is None:
+        raise DataError(
+            f"{one!r:.100} is no constraint of an aligner: compare forward.links or backward.links, for each word, or "
+            "with () in the whole pair"
+        )
+    if one.left.scope == "corpus":
+        raise DataError(f"{one!r:.100} ties sentence pairs together: an aligner's constraints hold in each pair")
+    if one.strength.kind == Kind.LEARNED:
+        raise DataError(f"{one!r:.100} has a penalty still to be learned: give it a slack or a penalty")
+    return one
+
+
+def with_hints(given: ConstraintSet, hints: Sequence[Sequence[Hint]] | None, reliability: float) -> list[Constraint]:
+    """The constraints of a training or of a decoding."""
+    known = [] if hints is None else [trusted(links=hints, at_least=reliability).penalty(HINT_PRICE)]
+    return [*constraints_of(given), *known]

@@ -1,0 +1,80 @@
+"""Options of ``trellis align`` that are no settings of the aligner."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from trellis.apps.align.link_lines import LinkFormat
+from trellis.cli.options import (
+    DECODING,
+    FORMAT,
+    KNOWLEDGE,
+    LEARNING,
+    RUN,
+    file_option,
+    flag,
+    name_option,
+    number_option,
+)
+
+Source = Annotated[
+    list[str] | None,
+    file_option("--source", "-s", help="Source sentences. One per line."),
+]
+Target = Annotated[
+    list[str] | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
+]
+Joined = Annotated[
+    list[str] | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
+]
+Tune = Annotated[
+    str | None,
+    file_option("--tune", help="Gold links of the first lines; the threshold is chosen on them.", panel=DECODING),
+]
+Prefix = Annotated[
+    int,
+    number_option(
+        "--prefix", min=0, help="Letters of a stem, beside the whole word; 0: whole words alone.", panel=LEARNING
+    ),
+]
+StemsOnly = Annotated[
+    bool, flag("--stems-only", help="Describe words by their stems alone, not as whole words too.", panel=LEARNING)
+]
+Mean = Annotated[
+    bool,
+    flag("--no-variational", help="Estimate the tables by plain EM, without variational Bayes.", panel=LEARNING),
+]
+Priors = Annotated[
+    str | None,
+    file_option("--priors", help="Dictionary: source TAB target [TAB weight]; below 0: never.", panel=KNOWLEDGE),
+]
+Hints = Annotated[
+    str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
+]
+Format = Annotated[
+    LinkFormat,
+    name_option("--format", help=f"{FORMAT} One of: pharaoh (from 0), one-based, words (`the:le`)", panel=RUN),
+]
+Scores = Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)]
+ForwardLinks = Annotated[
+    str | None,
+    file_option("--forward-links", "-f", help="Write the links of the forward direction to this file.", panel=RUN),
+]
+ReverseLinks = Annotated[
+    str | None,
+    file_option(
+        "--reverse-links", help="Write the links of the reverse direction to this file. Also: `-r FILE`.", panel=RUN
+    ),
+]
+Probabilities = Annotated[
+    str | None, file_option("--probabilities", help="Write log t(target | source) of whole words here.", panel=RUN)
+]
+PairScores = Annotated[
+    str | None,
+    file_option(
+        "--pair-scores", help="Write the log-likelihood per word of each pair: forward TAB reverse.", panel=RUN
+    ),
+]
+Interactive = Annotated[
+    bool, flag("--interactive", help="Answer each line of standard input at once; needs --model.", panel=RUN)
+]
