@@ -32,12 +32,14 @@ from trellis.learn.codl import CoDL
 from trellis.learn.learner import Dev, SearchingLearner
 from trellis.learn.uem import UEM
 from trellis.loop.schedule import gamma_at
+from trellis.models.documentation import documented
 from trellis.models.inference import LARGEST_DUAL
 
 METHODS = ("codl", "pr", "uem", "hard-em", "em", "supervised")
 DEFAULT_GAMMA = 0.5
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class CCM(SearchingLearner):
     """Train a model under constraints with a method given by name.
@@ -58,32 +60,14 @@ class CCM(SearchingLearner):
         Temperature γ of the posteriors, for "uem" only. The default is 0.5.
     beta : float or None, default=0.7
         Weight of the supervised parameters after each round. None counts labelled and unlabelled instances together.
-    max_iter : int, default=5
-        Rounds of training.
     hard : bool, default=False
         Treat constraints of strength "learned" as hard.
     k_best : int, default=1
         Number of best outputs per instance to learn from, for "codl" and "hard-em".
     smoothing : float, default=0.5
         Weight of the prior of learned penalties.
-    beam : int, default=50
-        Beam width of the search.
-    projection_tol : float, default=0.01
-        KKT residual at which the projection onto the constraints stops.
-    max_evaluations : int, default=50
-        Maximum number of dual evaluations per instance in one projection.
     random_state : int or None, default=None
         Seed of the random start, used if nothing is labelled.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    memory : int, str or None, default=None
-        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
-        the free memory.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

@@ -30,8 +30,10 @@ from trellis.learn.learner import Dev, SearchingLearner
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
+from trellis.models.documentation import documented
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class CoDL(SearchingLearner):
     """Train a model by constraint-driven learning, with penalties estimated from labelled data.
@@ -58,23 +60,10 @@ class CoDL(SearchingLearner):
         Estimate the penalties again from the labelling of each round.
     smoothing : float, default=0.5
         Weight of the prior of learned penalties.
-    beam : int, default=50
-        Beam width of the search.
     start_scale : float, default=1.0
         Scale of the random start, used if nothing is labelled.
     random_state : int or None, default=None
         Seed of the random start, used if nothing is labelled.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=1
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

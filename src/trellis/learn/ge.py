@@ -35,6 +35,7 @@ from trellis.learn.learner import ProjectedLearner
 from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.learn.uem import UEM
 from trellis.loop.step import ArrayState, StepResult
+from trellis.models.documentation import documented
 from trellis.models.model import rows_of, scores_of
 from trellis.projection import Item
 
@@ -185,6 +186,7 @@ def _refuse(rows: Rows, distance: str | None) -> None:
             )
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class GE(ProjectedLearner):
     """Train a log-linear model from target expectations, labelled and unlabelled instances.
@@ -207,25 +209,8 @@ class GE(ProjectedLearner):
         Initial parameters. "auto" trains on the labelled instances if there are any, and uses weights of 0 otherwise.
     max_iter : int, default=20
         Rounds of training. A round of "ge" consists of 25 steps of L-BFGS.
-    tol : float, default=1e-05
-        Training stops when the objective changes by less than this fraction.
-    projection_tol : float, default=0.001
-        KKT residual at which the projection onto the constraints stops.
-    max_evaluations : int, default=200
-        Maximum number of dual evaluations per instance in one projection.
     random_state : int or None, default=None
         Seed of the random numbers.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=1
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

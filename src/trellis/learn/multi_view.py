@@ -36,6 +36,7 @@ from trellis.learn.learner import ProjectedLearner, check_decoding
 from trellis.learn.training import Training, count_known
 from trellis.learn.uem import UEM
 from trellis.loop.history import History
+from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.model import bare, own_model
 from trellis.models.saving import InnerHeader, SavedEstimator
@@ -54,6 +55,7 @@ class _Names(TypedDict):
     history: list[dict[str, Any]]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class MultiView(ProjectedLearner):
     """Train several models that see the same instances through different features, and make them agree.
@@ -81,27 +83,8 @@ class MultiView(ProjectedLearner):
         views. The default is 1/n, or 1 if ``shares`` is None.
     weight : float, default=1.0
         Total weight of all unlabelled instances, relative to 1 for all labelled ones.
-    max_iter : int, default=100
-        Rounds of training.
-    tol : float, default=1e-05
-        Training stops when the objective changes by less than this fraction.
-    projection_tol : float, default=0.001
-        KKT residual at which the projection onto the constraints stops.
-    max_evaluations : int, default=200
-        Maximum number of dual evaluations per instance in one projection.
     random_state : int or None, default=None
         Seed of the random numbers.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

@@ -31,10 +31,12 @@ from trellis.learn.training import STARTS, Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop, Settings
 from trellis.loop.schedule import Gamma, gamma_at
+from trellis.models.documentation import documented
 from trellis.projection import Duals
 from trellis.projection.shard import PATIENT
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class UEM(ProjectedLearner):
     """Train a model by EM, posterior regularization or unified EM.
@@ -67,36 +69,19 @@ class UEM(ProjectedLearner):
         Number of random restarts; the run with the best objective (or development score) is kept.
     max_iter : int, default=100
         Rounds of training. At most this many.
-    tol : float, default=1e-06
-        Training stops when the objective changes by less than this fraction.
     patience : int or None, default=None
         With development data, stop after this many rounds without improvement and keep the best parameters.
     online : int or None, default=None
         Number of instances per mini-batch of stepwise EM. By default, batch EM.
     step_power : float, default=0.7
         Exponent of the step size (k + 2)^−step_power of stepwise EM.
-    projection_tol : float, default=0.001
-        KKT residual at which the projection onto the constraints stops.
-    max_evaluations : int, default=200
-        Maximum number of dual evaluations per instance in one projection.
     few_dual_steps : int or None, default=None
         For a single ``few_labels_per`` constraint: number of compiled dual steps per round, warm-started, in place of
         solving to ``projection_tol``. The history then contains the duality gap.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
     random_state : int or None, default=None
         Seed of random starts.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Number of rounds between two checkpoints.
     track_likelihood : bool, default=True
         Record likelihood and KL divergence in the history, at the cost of one more inference per round.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

@@ -30,6 +30,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.loop import Step
 from trellis.models.arc_keys import text_of
 from trellis.models.arc_pass import ArcPass
+from trellis.models.documentation import documented
 from trellis.models.fitting import Dev
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import LogLinearModel
@@ -57,6 +58,7 @@ class _Names(TypedDict):
     words: SavedVocabulary
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class ArcParser(TreeModel, LogLinearModel):
     """Edge-factored log-linear dependency parser.
@@ -79,29 +81,10 @@ class ArcParser(TreeModel, LogLinearModel):
         Optimiser: stochastic margin steps, stochastic likelihood steps, or L-BFGS.
     max_iter : int, default=5
         Passes over the data, or rounds of L-BFGS.
-    learning_rate : float, default=0.02
-        Step size of stochastic steps.
     batch_size : int, default=16
         Number of sentences per step of "adagrad".
     average : bool, default=True
         Average the weights of all passes but the first.
-    tol : float, default=0.0001
-        L-BFGS stops when the objective improves by less than this fraction.
-    random_state : int or None, default=0
-        Seed of the order of sentences in stochastic steps.
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many rounds without a better score.
-    checkpoint : path or None, default=None
-        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=1
-        Rounds between checkpoints.
-    verbose : bool, default=False
-        Show progress.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
 
     Attributes
     ----------

@@ -30,6 +30,7 @@ from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, features_of
+from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.fitting import Dev
 from trellis.models.kernels import log_linear
@@ -49,6 +50,7 @@ class _Names(TypedDict):
     features: SavedVocabulary
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class CRF(LogLinearModel, SequenceModel):
     """Linear-chain conditional random field.
@@ -69,33 +71,6 @@ class CRF(LogLinearModel, SequenceModel):
     edge_features : bool or str, default=False
         Give every feature weights for pairs of labels as well, or only the features whose names begin with a given
         string. Needs K² weights per feature.
-    l2 : float, default=1.0
-        Strength of the Gaussian prior on the weights, 1 / σ².
-    solver : str, default="lbfgs"
-        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
-    max_iter : int, default=500
-        Rounds of L-BFGS, or passes of AdaGrad over the data.
-    tol : float, default=1e-07
-        L-BFGS stops when the objective improves by less than this fraction.
-    learning_rate : float, default=0.1
-        Step size of stochastic steps.
-    batch_size : int, default=64
-        Number of instances per stochastic step.
-    random_state : int or None, default=None
-        Seed of the order of sentences in stochastic steps.
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many rounds without a better score.
-    checkpoint : path or None, default=None
-        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Rounds between checkpoints.
-    verbose : bool, default=False
-        Show progress.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
 
     Attributes
     ----------

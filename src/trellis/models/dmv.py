@@ -31,6 +31,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
+from trellis.models.documentation import documented
 from trellis.models.inference import BestOutputs
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import Heads, TreeModel
@@ -62,6 +63,7 @@ class _Names(TypedDict):
     tags: SavedVocabulary
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class DMV(TreeModel):
     """Dependency model with valence over part-of-speech tags (Klein & Manning 2004).
@@ -82,8 +84,6 @@ class DMV(TreeModel):
         Added to every probability before prediction (Ganchev et al. 2010, sec. 7.3.2).
     decoding : {"viterbi", "posterior"}, default="viterbi"
         Predict the most probable tree, or the tree with the most correct heads in expectation.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
 
     Attributes
     ----------

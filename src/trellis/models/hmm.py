@@ -34,6 +34,7 @@ from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.back_off import Forms, transitions_after
+from trellis.models.documentation import documented
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
 from trellis.models.free_weights import FreeWeights
@@ -87,6 +88,7 @@ class _Names(TypedDict, total=False):
     contexts: SavedVocabulary
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class HMM(FreeWeights, SequenceModel):
     """Hidden Markov model over words.
@@ -125,8 +127,6 @@ class HMM(FreeWeights, SequenceModel):
         Strength of the Gaussian prior on the weights, 1 / σ². For features only.
     truecase : bool, default=False
         Lower-case the first word of a sentence if it occurs more often in lower case elsewhere.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
 
     Attributes
     ----------

@@ -51,9 +51,26 @@ class BestOutputs:
 
 
 class Inference:
-    """Inference over a batch with the model alone. Every result is computed when it is first asked for, and kept.
+    """Result of ``infer``: best outputs, labels, probabilities, violations and certificates of new instances.
 
-    model : trained;  batch : of its ``encode``;  engine : where shards run
+    Every result is computed when it is first asked for, and kept. ``predict`` and ``predict_proba`` are views of it.
+
+    Parameters
+    ----------
+    model : estimator
+        Trained model.
+    batch : Batch
+        Instances, as the model's ``encode`` gives them.
+    engine : Engine
+        Where shards run.
+
+    Examples
+    --------
+    >>> from trellis.models import HMM
+    >>> hmm = HMM(min_count=1, unknown=None).fit([["the", "dog", "barks"]], [["D", "N", "V"]])
+    >>> found = hmm.infer([["the", "dog"], ["dog", "barks"]])
+    >>> found.labels, found.certificate.tolist(), found.marginals[0].argmax(axis=1).tolist()
+    ([['D', 'N'], ['N', 'V']], [True, True], [0, 1])
     """
 
     def __init__(self, model: Any, batch: Any, engine: Engine) -> None:

@@ -31,6 +31,21 @@ class LogLinearModel(SavedEstimator):
 
     Subclasses say how many weights there are, which of them the prior leaves alone, what f(w) and its gradient
     are over shards, and what the posterior of given labels is.
+
+    Parameters
+    ----------
+    solver : str
+        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
+    max_iter : int
+        Rounds of L-BFGS, or passes of AdaGrad over the data.
+    tol : float
+        L-BFGS stops when the objective improves by less than this fraction.
+    batch_size : int
+        Number of instances per stochastic step.
+    patience : int or None
+        With ``dev`` data, stop after this many rounds without a better score.
+    random_state : int or None
+        Seed of the order of sentences in stochastic steps.
     """
 
     l2: float

@@ -19,6 +19,7 @@ from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Additive
+from trellis.models.documentation import documented
 from trellis.models.fitting import Dev
 from trellis.models.log_linear import LogLinearModel
 from trellis.models.tabular import TabularModel
@@ -34,6 +35,7 @@ class MaxEntStatistics(Additive):
     log_partition: float
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class MaxEnt(LogLinearModel, TabularModel):
     """Maximum entropy classifier (multinomial logistic regression) over dense or sparse feature vectors.
@@ -42,35 +44,10 @@ class MaxEnt(LogLinearModel, TabularModel):
     ----------
     labels : list, int or None, default=None
         Names of the labels, or their number. By default, the labels that occur in ``y``.
-    l2 : float, default=1.0
-        Strength of the Gaussian prior on the weights, 1 / σ².
     fit_intercept : bool, default=True
         Add a weight per label.
-    solver : str, default="lbfgs"
-        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
-    max_iter : int, default=1000
-        Rounds of L-BFGS, or passes of AdaGrad over the data.
-    tol : float, default=1e-09
-        L-BFGS stops when the objective improves by less than this fraction.
-    learning_rate : float, default=0.1
-        Step size of stochastic steps.
-    batch_size : int, default=64
-        Number of instances per stochastic step.
     random_state : int or None, default=None
         Seed of the order of rows in stochastic steps.
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many rounds without a better score.
-    checkpoint : path or None, default=None
-        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Rounds between checkpoints.
-    verbose : bool, default=False
-        Show progress.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
 
     Attributes
     ----------

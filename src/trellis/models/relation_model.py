@@ -26,6 +26,7 @@ from trellis.data.related import RelatedText, as_related
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
+from trellis.models.documentation import documented
 from trellis.models.features import feature_matrix, learn_matrix
 from trellis.models.gaussian import check_l2
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
@@ -99,6 +100,7 @@ class RelationStatistics:
         return RelationStatistics((one, two))
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class RelationModel(SavedEstimator):
     """Two log-linear models, of mention types and of relations between mentions.
@@ -109,8 +111,6 @@ class RelationModel(SavedEstimator):
         Names of the entity types. By default, those that occur in training.
     relations : list of str or None, default=None
         Names of the relations. By default, those that occur in training.
-    l2 : float, default=0.3
-        Strength of the Gaussian prior on the weights, 1 / σ².
     min_count : int, default=2
         Features of fewer pairs are dropped.
     max_iter : int, default=60

@@ -23,12 +23,14 @@ from trellis.data.bio import BEGINS as MARK
 from trellis.data.ragged import LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.models.crf import CRF, Sentences
+from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, named_values
 from trellis.models.segment_features import BEGINS, ENDS, WHOLE, SegmentLayout, role_of
 from trellis.models.sequence import Labels
 from trellis.structures import SegmentParts, Segments
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SemiCRF(CRF):
     """Semi-Markov conditional random field: scores whole segments.
@@ -37,44 +39,9 @@ class SemiCRF(CRF):
 
     Parameters
     ----------
-    labels : list of str, int or None, default=None
-        Names of the labels, or their number. By default, the labels that occur in ``y``.
     features : callable or None, default=None
         Function that maps a sentence and a position to a description of the token. By default, tokens are descriptions
         themselves.
-    min_count : int, default=1
-        Features of fewer tokens are dropped.
-    all_pairs : bool, default=False
-        Use a weight for every pair of feature and label, not only for those that occur in the training data.
-    ends : bool, default=True
-        Use weights for the first and the last label of a sentence.
-    l2 : float, default=1.0
-        Strength of the Gaussian prior on the weights, 1 / σ².
-    solver : str, default="lbfgs"
-        Optimiser: "lbfgs", or "adagrad" for stochastic steps.
-    max_iter : int, default=500
-        Rounds of L-BFGS, or passes of AdaGrad over the data.
-    tol : float, default=1e-07
-        L-BFGS stops when the objective improves by less than this fraction.
-    learning_rate : float, default=0.1
-        Step size of stochastic steps.
-    batch_size : int, default=64
-        Number of instances per stochastic step.
-    random_state : int or None, default=None
-        Seed of the order of sentences in stochastic steps.
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many rounds without a better score.
-    checkpoint : path or None, default=None
-        File to write the state of training to; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Rounds between checkpoints.
-    verbose : bool, default=False
-        Show progress.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
     boundaries : callable or None, default=None
         Function that maps a sentence and a position to a description of the token as the first or last one of a
         segment. By default, its word in lower case.

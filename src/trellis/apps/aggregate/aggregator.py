@@ -37,6 +37,7 @@ from trellis.engine.progress import Progress
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
+from trellis.models.documentation import documented
 from trellis.models.inference import OUTPUTS, POSTERIORS, Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.models.vote_hmm import ABSTAIN, VoteHMM
@@ -67,6 +68,7 @@ class _Names(TypedDict):
     model: InnerHeader
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Aggregator(SavedEstimator):
     """Combine the votes of labelling functions into one labelling.
@@ -89,21 +91,8 @@ class Aggregator(SavedEstimator):
         Let abbreviations that a text explains vote, as the function "short forms". For BIO votes.
     rules : str or None, default=None
         Text of a rules file, in which every function is a column.
-    rules_path : str, default="rules"
-        Name of the rules in messages; files that the rules name are looked up in its folder.
-    files : dict or None, default=None
-        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
     max_iter : int, default=100
         Rounds of training. At most this many.
-    tol : float, default=1e-05
-        Training stops when the objective changes by less than this fraction.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

@@ -54,6 +54,7 @@ from trellis.learn.uem import UEM
 from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.documentation import documented
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 from trellis.projection import Item, ShardAnswer
 
@@ -76,6 +77,7 @@ class _Names(TypedDict):
     model: InnerHeader
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Aligner(SavedEstimator):
     """Align the words of sentence pairs with two HMMs that are constrained to agree.
@@ -122,16 +124,6 @@ class Aligner(SavedEstimator):
         KKT residual at which the projection of a pair stops.
     max_evaluations : int, default=3
         Maximum number of dual evaluations per pair in training; decoding has one more.
-    n_jobs : int or None, default=-1
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    memory : int, str or None, default=None
-        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
-        the free memory.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

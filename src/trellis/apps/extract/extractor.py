@@ -58,6 +58,7 @@ from trellis.errors import DataError, InfeasibleError, UnknownNameError
 from trellis.learn.ccm import CCM, METHODS
 from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
+from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction
 from trellis.models.inference import OUTPUTS, Inference
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
@@ -91,6 +92,7 @@ class _Names(TypedDict):
     model: dict[str, Any]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Extractor(SavedEstimator):
     """Extract fields from texts, with models of label sequences under rules.
@@ -105,10 +107,6 @@ class Extractor(SavedEstimator):
         ".toml" or names an existing file.
     labels : list of str or None, default=None
         Labels, if the rules do not declare them. By default, those of the labelled texts.
-    rules_path : str, default="rules"
-        Name of the rules in messages; files that the rules name are looked up in its folder.
-    files : dict or None, default=None
-        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
     model_kind : {"crf", "semi-crf", "hmm"} or None, default=None
         Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
         texts contain adjacent fields of one label.
@@ -121,16 +119,12 @@ class Extractor(SavedEstimator):
         Temperature γ of the posteriors. 1: posterior regularization, 0: hard. For method "uem" only.
     beta : float or None, default=0.7
         Weight of the labelled texts' parameters in each round.
-    max_iter : int, default=5
-        Rounds of training.
     hard : bool, default=False
         Treat rules of strength "learned" as hard where possible.
     k_best : int, default=1
         Learn from this many best outputs per text ("codl", "hard-em").
     smoothing : float, default=0.5
         Weight of the prior of learned penalties.
-    beam : int, default=50
-        Beam width of the search.
     min_count : int or None, default=None
         Words that occur less often are treated as unknown. The HMM then emits their shape. By default, it depends on
         the amount of text.
@@ -145,16 +139,6 @@ class Extractor(SavedEstimator):
         Penalise texts without a field that every labelled text has.
     random_state : int or None, default=0
         Seed of the random start, used if nothing is labelled.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    memory : int, str or None, default=None
-        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
-        the free memory.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

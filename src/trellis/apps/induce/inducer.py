@@ -38,6 +38,7 @@ from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.training import Training
 from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_induction
 from trellis.models import HMM
+from trellis.models.documentation import documented
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
 from trellis.models.inference import Inference
@@ -58,6 +59,7 @@ NEVER = 1e-100
 """Probability of a transition that training never met, far below that of any other."""
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Inducer(Estimator):
     """Induce unnamed parts of speech (states of an HMM) from text.
@@ -72,8 +74,6 @@ class Inducer(Estimator):
         Strength σ of posterior sparsity. 0: EM.
     frequent : int, default=11
         Words that occur at least this often are regularised.
-    max_iter : int, default=200
-        Rounds of training.
     em_iter : int or None, default=None
         Rounds before posterior sparsity. Default: three quarters of all rounds, with a table 30 at most.
     dual_steps : int, default=1
@@ -106,18 +106,8 @@ class Inducer(Estimator):
         Scale of the random start.
     decoding : {"posterior", "viterbi"}, default="posterior"
         Posterior decoding of each word, or the best sequence. One of "posterior" or "viterbi".
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    memory : int, str or None, default=None
-        Memory limit in bytes, or such as "4G"; larger data is kept on disk, with the same result. By default, half of
-        the free memory.
     random_state : int or None, default=None
         Seed of the random start.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

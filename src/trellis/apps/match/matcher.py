@@ -35,6 +35,7 @@ from trellis.learn.margin.lclr import LCLR, METHODS
 from trellis.learn.margin.negatives import random_pairs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.metrics.ranking import RankingScores, score_ranking
+from trellis.models.documentation import documented
 from trellis.models.estimator import generator
 from trellis.models.inference import Inference
 from trellis.models.matching import GraphPairs, StringPairs, string_pairs
@@ -92,6 +93,7 @@ class _Names(TypedDict, total=False):
     tagger: InnerHeader
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Matcher(SavedEstimator):
     """Decide whether two texts match, learned from binary labels with latent alignments.
@@ -121,8 +123,6 @@ class Matcher(SavedEstimator):
         Parser whose arcs are the edges of sentences. By default, edges connect neighbouring words.
     tagger : object, default=None
         Tagger of the words.
-    max_iter : int, default=10
-        Rounds of training.
     tol : float or None, default=None
         Training stops when the objective decreases by less than this fraction. Default: 0.001 for names, 0.0001 for
         sentences.
@@ -130,10 +130,6 @@ class Matcher(SavedEstimator):
         Relative duality gap of each round. Default: 0.05 for names, 0.002 for sentences.
     random_state : int or None, default=0
         Seed of random pairs.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

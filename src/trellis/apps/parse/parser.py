@@ -21,6 +21,7 @@ from trellis.errors import DataError
 from trellis.metrics.attachment import TreeScores, compare_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
+from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_pieces import warn_of_long
@@ -48,6 +49,7 @@ class _Names(TypedDict, total=False):
     labeller: InnerHeader
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class Parser(ScoresTrees, SavedEstimator):
     """Dependency parser for tagged sentences, with relations.
@@ -58,22 +60,16 @@ class Parser(ScoresTrees, SavedEstimator):
         Optimiser of the model of heads; see :class:`ArcParser`.
     max_iter : int, default=5
         Passes over the trees.
-    learning_rate : float, default=0.02
-        Step size of stochastic steps.
     min_count : int, default=2
         Words that occur less often are treated as unknown. They are represented by their suffix.
     bits : int, default=22
         Size of the feature table, as a power of 2.
-    l2 : float, default=0.1
-        Strength of the Gaussian prior on the weights, 1 / σ².
     label_passes : int, default=4
         Passes over the relations. 0: heads only.
     random_state : int or None, default=0
         Seed of the order of sentences.
     n_jobs : int or None, default=None
         Number of threads of prediction.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Examples
     --------

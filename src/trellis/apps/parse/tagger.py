@@ -20,6 +20,7 @@ from trellis.data.tokens import TextLike, as_documents
 from trellis.data.treebank_tokens import TreebankTokeniser, plain_apostrophes
 from trellis.errors import DataError
 from trellis.models.crf import CRF
+from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
 
@@ -44,6 +45,7 @@ class _Names(TypedDict):
     tokeniser: _Tokens
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class Tagger(SavedEstimator):
     """Part-of-speech tagger: a CRF trained on tagged sentences, with a tokeniser learned from them.
@@ -52,17 +54,8 @@ class Tagger(SavedEstimator):
     ----------
     min_count : int, default=2
         Words that occur less often are treated as unknown. The same holds for other features.
-    l2 : float, default=0.5
-        Strength of the Gaussian prior on the weights, 1 / σ².
     max_iter : int, default=60
         Rounds of L-BFGS.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

@@ -49,6 +49,7 @@ from trellis.learn import UEM
 from trellis.loop import ArrayState, History, Loop, Settings, Step, StepResult
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
+from trellis.models.documentation import documented
 from trellis.projection import CorpusProjection, Item, Projector, ShardAnswer
 
 ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
@@ -58,6 +59,7 @@ ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
 """Of each model unless it is told: what "auto" finds on Europarl, English to Spanish."""
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class Transfer(TreeTask):
     """Train a parser for a language from the trees of another one and parallel text.
@@ -95,13 +97,6 @@ class Transfer(TreeTask):
         Words that occur less often are treated as unknown.
     source_passes : int, default=3
         Passes over the source trees for the initial parser.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

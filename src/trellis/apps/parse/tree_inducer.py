@@ -22,12 +22,14 @@ from trellis.data.tokens import as_documents
 from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models.dmv import DMV
+from trellis.models.documentation import documented
 
 
 class _Names(SavedTrees, total=False):
     files: dict[str, str]
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class TreeInducer(TreeTask):
     """Induce dependency trees without a treebank, with a DMV and rules about arcs.
@@ -36,27 +38,14 @@ class TreeInducer(TreeTask):
     ----------
     rules : str, default=""
         Text of a rules file about arcs.
-    rules_path : str, default="rules.toml"
-        Name of the rules in messages; files that the rules name are looked up in its folder.
-    files : dict or None, default=None
-        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
     longest : int, default=10
         Longer sentences are not used in training. Words are counted, without punctuation.
-    max_iter : int, default=40
-        Rounds of training.
     gamma : float, default=1.0
         Temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard.
     prior : float, default=1.0
         Dirichlet parameter α of all distributions.
     harmonic : float or None, default=1.0
         The harmonic start weights arcs by 1 / (harmonic + distance). None gives all trees the same weight.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Examples
     --------

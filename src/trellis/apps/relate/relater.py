@@ -50,6 +50,7 @@ from trellis.learn.uem import UEM
 from trellis.loop.history import History
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.crf import CRF
+from trellis.models.documentation import documented
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
@@ -74,6 +75,7 @@ class _Names(TypedDict, total=False):
     tagger: InnerHeader | None
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class Relater(SavedEstimator):
     """Find entities and relations, trained from rules, labelled and unlabelled sentences.
@@ -82,35 +84,18 @@ class Relater(SavedEstimator):
     ----------
     rules : str
         Text of a rules file; :meth:`from_file` reads one.
-    rules_path : str, default="rules"
-        Name of the rules in messages; files that the rules name are looked up in its folder.
-    files : dict or None, default=None
-        Contents of the files that the rules name, by name. By default, ``fit`` reads them.
     method : {"uem", "pr", "codl", "supervised"}, default="uem"
         How to learn. One of "uem", "pr" (γ = 1), "codl" or "supervised".
     gamma : float, default=0.5
         Temperature γ of the posteriors. 1: posterior regularization, 0: hard. For method "uem" only.
-    max_iter : int, default=4
-        Rounds of training.
     exact : bool, default=False
         Make rules hold in every output, not only in expectation. During training, for sentences of up to 7 mentions.
-    l2 : float, default=0.3
-        Strength of the Gaussian prior on the weights, 1 / σ².
     min_count : int, default=2
         Words that occur less often are treated as unknown. The same holds for other features.
     finder : bool, default=True
         Learn to find mentions, for sentences without them.
     tagger : object, default=None
         Tagger of the words. By default, tags are used if sentences have them.
-    projection_tol : float, default=0.0001
-        KKT residual at which the projection onto the constraints stops.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------

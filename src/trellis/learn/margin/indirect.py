@@ -30,7 +30,26 @@ STARTS = ("auto", "model")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class IndirectLearner(MarginLearner):
-    """Learners with structures to be found: of yes/no examples, of outputs known in part."""
+    """Learners with structures to be found: of yes/no examples, of outputs known in part.
+
+    Parameters
+    ----------
+    random_state : int or None
+        Seed for ties and for the order of examples.
+    random_ties : bool
+        Choose at random among structures with equal scores. Needed if there are no labelled structures to start from.
+    start : {"auto", "model"}
+        Initial weights: "auto" trains them on the labelled structures, or uses 0; "model" takes the weights of the
+        model.
+    n_init : int
+        Number of restarts; the one with the lowest objective is kept.
+    tol : float
+        Training stops when the objective decreases by less than this fraction.
+    inner_tol : float
+        Relative duality gap at which the convex problem of a round is solved.
+    inner_iter : int
+        Maximum number of passes within a round.
+    """
 
     C: float = 1.0
     loss: str = "squared_hinge"

@@ -12,8 +12,10 @@ from typing import Any, Self
 
 from trellis.errors import DataError
 from trellis.learn.margin.indirect import IndirectLearner
+from trellis.models.documentation import documented
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class JLIS(IndirectLearner):
     """Joint learning with indirect supervision: labelled structures and binary labels together.
@@ -24,45 +26,8 @@ class JLIS(IndirectLearner):
 
     Parameters
     ----------
-    model : estimator
-        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
-        trained and stored as ``model_``.
-    constraints : list of Constraint, default=()
-        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
-    max_iter : int, default=50
-        Rounds of training.
-    beam : int, default=50
-        Beam width of the search.
-    random_state : int or None, default=0
-        Seed for ties and for the order of examples.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
     C : float, default=1.0
         Weight of the losses of labelled structures relative to ½ ‖w‖².
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a margin violation.
-    random_ties : bool, default=False
-        Choose at random among structures with equal scores. Needed if there are no labelled structures to start from.
-    start : {"auto", "model"}, default="auto"
-        Initial weights: "auto" trains them on the labelled structures, or uses 0; "model" takes the weights of the
-        model.
-    n_init : int, default=1
-        Number of restarts; the one with the lowest objective is kept.
-    tol : float, default=1e-05
-        Training stops when the objective decreases by less than this fraction.
-    inner_tol : float, default=0.01
-        Relative duality gap at which the convex problem of a round is solved.
-    inner_iter : int, default=100
-        Maximum number of passes within a round.
     C_binary : float, default=1.0
         Weight of the losses of binary labels.
     normalised : bool, default=True

@@ -24,12 +24,14 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.indirect import IndirectLearner, signs
 from trellis.learn.margin.scorer import sizes_of
+from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 
 METHODS = ("joint", "approximate", "two-stage")
 FIRST = "two_stage_weights"
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class LCLR(IndirectLearner):
     """Learning over constrained latent representations: binary labels, latent structures.
@@ -39,45 +41,6 @@ class LCLR(IndirectLearner):
 
     Parameters
     ----------
-    model : estimator
-        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
-        trained and stored as ``model_``.
-    constraints : list of Constraint, default=()
-        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
-    max_iter : int, default=50
-        Rounds of training.
-    beam : int, default=50
-        Beam width of the search.
-    random_state : int or None, default=0
-        Seed for ties and for the order of examples.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
-    C : float, default=1.0
-        Weight of the losses relative to ½ ‖w‖².
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a margin violation.
-    random_ties : bool, default=False
-        Choose at random among structures with equal scores. Needed if there are no labelled structures to start from.
-    start : {"auto", "model"}, default="auto"
-        Initial weights: "auto" trains them on the labelled structures, or uses 0; "model" takes the weights of the
-        model.
-    n_init : int, default=1
-        Number of restarts; the one with the lowest objective is kept.
-    tol : float, default=1e-05
-        Training stops when the objective decreases by less than this fraction.
-    inner_tol : float, default=0.01
-        Relative duality gap at which the convex problem of a round is solved.
-    inner_iter : int, default=100
-        Maximum number of passes within a round.
     method : {"joint", "approximate", "two-stage"}, default="joint"
         How to learn. "joint" fixes the structures of positive examples in each round (algorithms 10, 11), "approximate"
         those of all examples (algorithm 12), and "two-stage" keeps the structures found by the initial weights.

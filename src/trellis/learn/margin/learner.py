@@ -36,6 +36,20 @@ class MarginLearner(Learner):
 
     Learned: ``model_``, ``bias_`` (the weight of the dummy feature), ``history_``, ``objective_``, ``n_iter_``,
     ``converged_``.
+
+    Parameters
+    ----------
+    model : estimator
+        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
+        trained and stored as ``model_``.
+    constraints : list of Constraint
+        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+    random_state : int or None
+        Seed of the order of examples.
+    C : float
+        Weight of the losses relative to ½ ‖w‖².
+    loss : {"squared_hinge", "hinge"}
+        Loss of a margin violation.
     """
 
     model: Any

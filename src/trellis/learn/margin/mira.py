@@ -16,43 +16,19 @@ import numpy as np
 from trellis.data.ragged import FloatArray
 from trellis.learn.margin.online import Moving, Rule
 from trellis.learn.margin.perceptron import Perceptron
+from trellis.models.documentation import documented
 
 TURNS = 1000
 CLOSE = 1e-10
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class MIRA(Perceptron):
     """Margin infused relaxed algorithm, 1-best or k-best (Chang 2011, algorithm 3).
 
     Parameters
     ----------
-    model : estimator
-        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
-        trained and stored as ``model_``.
-    constraints : list of Constraint, default=()
-        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
-    max_iter : int, default=10
-        Passes over the examples. Training stops earlier if a pass makes no mistake.
-    beam : int, default=50
-        Beam width of the search.
-    random_state : int or None, default=0
-        Seed of the order of examples.
-    n_jobs : int or None, default=None
-        Number of threads of prediction; training is sequential.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=1
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
-    average : bool, default=True
-        Return the average of the weights after every example.
-    shuffle : bool, default=True
-        Visit the examples in a random order in every pass.
     k_best : int, default=1
         Number of outputs that the correct one must be separated from.
     C : float or None, default=None

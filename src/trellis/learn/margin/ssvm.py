@@ -25,42 +25,20 @@ from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
 from trellis.learn.margin.online import OnlineStep
 from trellis.learn.margin.steps import CuttingPlaneStep, MarginStep
 from trellis.learn.margin.subgradient import Subgradient
+from trellis.models.documentation import documented
 
 METHODS = ("cutting-plane", "subgradient", "exponentiated-gradient")
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SSVM(MarginLearner):
     """Structural SVM over any structure with an argmax and a feature map.
 
     Parameters
     ----------
-    model : estimator
-        Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
-        trained and stored as ``model_``.
-    constraints : list of Constraint, default=()
-        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
     max_iter : int, default=100
         Passes over the examples.
-    beam : int, default=50
-        Beam width of the search.
-    random_state : int or None, default=0
-        Seed of the order of examples.
-    n_jobs : int or None, default=None
-        Number of threads; results do not depend on it. None means one thread and -1 all cores.
-    engine : str, Engine or None, default=None
-        Where to run: "dask" for local worker processes, "tcp://host:port" for a Dask scheduler, or an engine. By
-        default, threads of this process.
-    checkpoint : path or None, default=None
-        File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.
-    checkpoint_every : int, default=10
-        Number of rounds between two checkpoints.
-    verbose : bool, default=False
-        Show progress on standard error.
-    C : float, default=0.1
-        Weight of the losses relative to ½ ‖w‖².
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a margin violation.
     method : {"cutting-plane", "subgradient", "exponentiated-gradient"}, default="cutting-plane"
         Optimiser. The exponentiated gradient needs ``loss="hinge"`` and no constraints.
     tol : float, default=0.01
