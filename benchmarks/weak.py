@@ -22,7 +22,7 @@ from _panel.common import Options
 
 from trellis import Aggregator
 from trellis.apps.aggregate.majority import span_vote
-from trellis.data.voted import VotedText
+from trellis.data.document import Document
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold
 from trellis.metrics.fields import score_fields
@@ -50,7 +50,7 @@ DRAWS, TOKENS, FEW = 3, 20_000, 200
 class Gold:
     """Texts with votes, and their gold labels."""
 
-    texts: list[VotedText]
+    texts: list[Document]
     labels: list[list[str]]
 
     def f1(self, found: Sequence[Sequence[str]]) -> float:

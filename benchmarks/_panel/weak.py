@@ -16,7 +16,7 @@ from _panel.common import DATA, Options, Score, folder, run
 from trellis.apps.aggregate.majority import majority_vote, span_vote
 from trellis.data.columns import write_columns
 from trellis.data.document import Document
-from trellis.data.voted import VotedText, kinds_of
+from trellis.data.voted import kinds_of
 from trellis.data.voted_files import read_voted
 
 TITLE = "weak labels: span F1"
@@ -36,7 +36,7 @@ class Corpus:
     files: list[Path]
 
     @cached_property
-    def texts(self) -> list[VotedText]:
+    def texts(self) -> list[Document]:
         return [text for path in self.files for text in read_voted(path)]
 
     def f1(self, labels: Sequence[Sequence[str]]) -> float:
@@ -76,7 +76,7 @@ def by_command(corpus: Corpus, *settings: str) -> tuple[float]:
     return (corpus.f1(labels),)
 
 
-def majority(texts: Sequence[VotedText]) -> list[list[str]]:
+def majority(texts: Sequence[Document]) -> list[list[str]]:
     """The vote of most functions at each token; of equals, that of the type that comes first."""
     votes = [vote for text in texts for own in text.votes.values() for vote in own if vote]
     return majority_vote(texts, ["O", *(mark + kind for kind in kinds_of(votes, {}) for mark in ("B-", "I-"))])

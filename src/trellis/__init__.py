@@ -70,7 +70,6 @@ _EXPORTS = {
     "UEM": "trellis.learn.uem",
     "UnknownNameError": "trellis.errors",
     "Vocabulary": "trellis.data.vocabulary",
-    "VotedText": "trellis.data.voted",
     "agree": "trellis.projection.agreement",
     "at_least": "trellis.constraints.comparison",
     "at_most": "trellis.constraints.comparison",
@@ -201,7 +200,6 @@ if TYPE_CHECKING:
     from trellis.data.document import Span as Span
     from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
-    from trellis.data.voted import VotedText as VotedText
     from trellis.errors import ConstraintError as ConstraintError
     from trellis.errors import ConvergenceWarning as ConvergenceWarning
     from trellis.errors import DataError as DataError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.data.voted import VotedText, follows
+from trellis.data.document import Document
+from trellis.data.voted import follows
 
 LABELS = ["O", "B-DRUG", "I-DRUG", "B-PAIN", "I-PAIN"]
 
@@ -33,7 +34,7 @@ def drawn(n_texts=300, accuracy=(0.95, 0.85, 0.7), coverage=(0.6, 0.6, 0.6), see
                     own[t] = "B-DRUG"
             votes[f"f{j}"] = tuple(own)
         words = tuple(f"{label.lower()}{rng.integers(30)}" for label in labels)
-        texts.append(VotedText(words, votes))
+        texts.append(Document(words, votes=votes))
         gold.append(labels)
     return texts, gold
 

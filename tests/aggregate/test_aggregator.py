@@ -9,7 +9,7 @@ import pytest
 
 from tests.aggregate.corpora import LABELS, agreement, drawn, true_accuracies
 from tests.engine.isolating import IsolatingEngine
-from trellis import Aggregator, InfeasibleError, VotedText, load_model
+from trellis import Aggregator, Document, InfeasibleError, load_model
 from trellis.apps.aggregate.majority import majority_vote
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.vote_hmm import VoteHMM
@@ -248,7 +248,7 @@ def test_an_unknown_label_is_named():
         Aggregator(["DRUG"]).fit([spans("a", f=[[0, 1, "DRGU"]])])
     assert "'f'" in "".join(error.value.__notes__)
     with pytest.raises(UnknownNameError, match="labelling function"):
-        Aggregator(accuracy={"g": 0.5}).fit([VotedText(("a",), {"f": ("B-X",)})])
+        Aggregator(accuracy={"g": 0.5}).fit([Document(("a",), votes={"f": ("B-X",)})])
 
 
 @pytest.mark.parametrize(

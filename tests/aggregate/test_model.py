@@ -9,7 +9,7 @@ import pytest
 
 from tests.aggregate.corpora import LABELS, drawn
 from trellis import UEM, load_model
-from trellis.data.voted import VotedText
+from trellis.data.document import Document
 from trellis.errors import DataError, TrellisError, UnknownNameError
 from trellis.models.vote_hmm import VoteHMM
 
@@ -27,7 +27,7 @@ def model():
 
 
 def test_the_posterior_is_the_enumerated_one(model):
-    text = VotedText(("a", "b", "c"), {"f0": ("B-DRUG", None, None), "f2": (None, "B-*", None)})
+    text = Document(("a", "b", "c"), votes={"f0": ("B-DRUG", None, None), "f2": (None, "B-*", None)})
     number = {name: code for code, name in enumerate(model.votes_.names)}
     total = np.zeros((3, 5))
     for labels in product(range(5), repeat=3):
@@ -44,7 +44,7 @@ def test_the_posterior_is_the_enumerated_one(model):
 
 
 def test_no_output_has_an_inside_label_that_continues_nothing(model):
-    text = VotedText(("a", "b"), {"f0": ("I-DRUG", "I-PAIN")})
+    text = Document(("a", "b"), votes={"f0": ("I-DRUG", "I-PAIN")})
     node = model.predict_proba([text])[0]
     assert node[0, LABELS.index("I-DRUG")] == 0.0
     assert model.predict([text])[0][0][0] != "I"
@@ -73,7 +73,7 @@ def test_a_file_gives_the_same_bits(model, tmp_path):
 
 def test_an_unknown_vote_is_named_with_its_function(model):
     with pytest.raises(UnknownNameError, match="B-DRGU") as error:
-        model.encode([VotedText(("a",), {"f1": ("B-DRGU",)}, path="x.jsonl", line=3)])
+        model.encode([Document(("a",), votes={"f1": ("B-DRGU",)}, path="x.jsonl", line=3)])
     assert "x.jsonl" in str(error.value)
     assert "f1" in "".join(error.value.__notes__)
 
@@ -85,5 +85,5 @@ def test_functions_have_names_of_their_own(functions):
 
 
 def test_what_is_no_text_with_votes_is_refused(model):
-    with pytest.raises(TrellisError, match="VotedText"):
+    with pytest.raises(TrellisError, match="Document"):
         model.encode([["a", "b"]])

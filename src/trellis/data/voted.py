@@ -10,12 +10,13 @@ where the function abstains. Spans become votes in the BIO way: the first token 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, told
+from trellis.data.document import Document
 from trellis.data.ragged import BoolArray
 from trellis.errors import DataError
 
@@ -27,47 +28,7 @@ Span = tuple[int, int, str]
 """First token, the one after the last, type."""
 
 
-@dataclass(frozen=True, slots=True)
-class VotedText:
-    """Tokens with the votes of labelling functions.
-
-    Parameters
-    ----------
-    tokens : tuple of str
-        Tokens; a text that is labelled as a whole is one token.
-    votes : dict
-        Votes of each function, one per token; None is an abstention.
-    path : str or None, default=None
-        File the text was read from.
-    line : int or None, default=None
-        Line the text was read from.
-
-    Examples
-    --------
-    >>> VotedText(("aspirin", "helps"), {"dictionary": ("B-DRUG", None)}).votes["dictionary"]
-    ('B-DRUG', None)
-    """
-
-    tokens: tuple[str, ...]
-    votes: Mapping[str, tuple[str | None, ...]]
-    path: str | None = field(default=None, compare=False)
-    line: int | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        for function, own in self.votes.items():
-            if len(own) != len(self.tokens):
-                raise DataError(
-                    f"found {len(self.tokens)} tokens but {len(own)} votes of function {function!r}: give one vote "
-                    "(or null, where it abstains) for each token",
-                    path=self.path,
-                    line=self.line,
-                )
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-
-def begun(text: VotedText) -> VotedText:
+def begun(text: Document) -> Document:
     """The text with an ``I-`` vote that continues nothing read as ``B-``, as conlleval does."""
     found = {}
     for function, votes in text.votes.items():

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trellis.data.columns import FILLER, blocks
+from trellis.data.document import Document
 from trellis.data.files import FilePath, shown
 from trellis.data.jsonlines import is_json_lines, json_lines, kind
-from trellis.data.voted import VotedText
 from trellis.data.wrench import is_wrench, read_wrench, span_votes
 from trellis.errors import DataError, did_you_mean
 
 
-def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[VotedText]:
+def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[Document]:
     """Texts of one file or folder, by its name: a folder and ``.json`` are WRENCH's, ``.jsonl`` lines, others columns.
 
     all_functions : of WRENCH, read every function, not only the recommended ones
@@ -34,7 +34,7 @@ def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[Voted
         yield from _columns(path)
 
 
-def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int | None = None) -> VotedText:
+def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int | None = None) -> Document:
     """A record with tokens (or text) and votes (or spans) of functions by name.
 
     >>> voted_of({"tokens": ["take", "aspirin"], "spans": {"f": [[1, 2, "DRUG"]]}}).votes
@@ -74,15 +74,15 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
                 if vote is not None and (not isinstance(vote, str) or not vote):
                     raise refuse(f"function {function!r} votes {vote!r}: a vote is the name of a label, or null")
             votes[function] = tuple(own)
-    return VotedText(tuple(tokens), votes, path=path, line=line)
+    return Document(tuple(tokens), votes=votes, path=path, line=line)
 
 
-def _lines(path: FilePath) -> Iterator[VotedText]:
+def _lines(path: FilePath) -> Iterator[Document]:
     for number, record in json_lines(path):
         yield voted_of(record, path=shown(path), line=number)
 
 
-def _columns(path: FilePath) -> Iterator[VotedText]:
+def _columns(path: FilePath) -> Iterator[Document]:
     name = shown(path)
     functions: list[str] | None = None
     for block in blocks(path, separator="\t", comment=None):
@@ -105,4 +105,4 @@ def _columns(path: FilePath) -> Iterator[VotedText]:
             function: tuple(None if cells[n] in ("", FILLER) else cells[n] for cells in rows)
             for n, function in enumerate(functions, 1)
         }
-        yield VotedText(tuple(cells[0] for cells in rows), votes, path=name, line=numbers[0])
+        yield Document(tuple(cells[0] for cells in rows), votes=votes, path=name, line=numbers[0])

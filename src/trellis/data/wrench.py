@@ -22,7 +22,7 @@ from typing import Any
 from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.jsonlines import kind, parse_json
-from trellis.data.voted import OUTSIDE, VotedText, votes_of_spans
+from trellis.data.voted import OUTSIDE, votes_of_spans
 from trellis.errors import DataError, UnknownNameError, did_you_mean
 
 SPLITS = ("train.json", "valid.json", "test.json")
@@ -40,7 +40,7 @@ def holds_wrench(folder: FilePath) -> bool:
     return any(os.path.exists(os.path.join(folder, split)) for split in SPLITS)
 
 
-def read_wrench(path: FilePath, *, all_functions: bool = False) -> Iterator[VotedText]:
+def read_wrench(path: FilePath, *, all_functions: bool = False) -> Iterator[Document]:
     """Texts with votes of a file, or of a folder's files in the order of ``SPLITS``.
 
     all_functions : read every function, not only the recommended ones
@@ -50,7 +50,7 @@ def read_wrench(path: FilePath, *, all_functions: bool = False) -> Iterator[Vote
         for record in _records(file, needed=("data", "weak_labels")):
             votes = record.votes(functions, labels)
             chosen = {name: own for name, own in votes.items() if wanted is None or name in wanted}
-            yield VotedText(record.tokens, chosen, path=record.path)
+            yield Document(record.tokens, votes=chosen, path=record.path)
 
 
 def read_wrench_gold(path: FilePath) -> Iterator[Document]:

@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
 from trellis.data.batch import Batch, Column
 from trellis.data.bio import BEGINS
+from trellis.data.document import Document
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.voted import VotedText, follows, is_bio
+from trellis.data.voted import follows, is_bio
 from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
@@ -77,7 +78,7 @@ class VoteHMM(SequenceModel):
     ``pseudo_counts_`` and ``pseudo_transitions_`` are the prior; files do not hold them.
 
     >>> hmm = VoteHMM(["O", "X"], ["f"], {"X": ["X"], "O": ["O"]})
-    >>> text = VotedText(("a", "b"), {"f": ("X", None)})
+    >>> text = Document(("a", "b"), votes={"f": ("X", None)})
     >>> batch = hmm.encode([text], fit=True)
     >>> hmm.begin(batch)
     >>> hmm.predict([text])
@@ -108,7 +109,7 @@ class VoteHMM(SequenceModel):
     def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
         """A batch with the columns "word" and "voters", and one for each function.
 
-        X : VotedTexts;  y : labels, None where unknown;  weights : (n_texts,)
+        X : documents with votes;  y : labels, None where unknown;  weights : (n_texts,)
         fit : reset the parameters to uniform ones
         """
         if fit:
@@ -140,7 +141,7 @@ class VoteHMM(SequenceModel):
                 raise DataError(f"the vote {self.votes_[code]!r} allows no label at all: say which ones it means")
         self._follows = follows(self.label_names_.names)
 
-    def _codes(self, texts: Sequence[VotedText], function: str) -> NDArray[np.int32]:
+    def _codes(self, texts: Sequence[Document], function: str) -> NDArray[np.int32]:
         number: dict[str | None, int] = {None: 0, **{name: code for code, name in enumerate(self.votes_.names)}}
         codes: list[int] = []
         for text in texts:
@@ -291,10 +292,10 @@ class VoteHMM(SequenceModel):
         self.set_parameters(arrays)
 
 
-def _checked(X: Any) -> Sequence[VotedText]:
-    if isinstance(X, VotedText) or not isinstance(X, Sequence):
-        raise DataError(f"expected a list of VotedTexts, but got {type(X).__name__}")
+def _checked(X: Any) -> Sequence[Document]:
+    if isinstance(X, Document) or not isinstance(X, Sequence):
+        raise DataError(f"expected a list of documents with votes, but got {type(X).__name__}")
     for i, text in enumerate(X):
-        if not isinstance(text, VotedText):
-            raise DataError(f"text {i} is of type {type(text).__name__}: expected a VotedText, tokens and their votes")
+        if not isinstance(text, Document):
+            raise DataError(f"text {i} is of type {type(text).__name__}: expected a Document, tokens and their votes")
     return X

@@ -28,8 +28,9 @@ from trellis.constraints import Constraint, parse_rules
 from trellis.data.batch import Batch
 from trellis.data.bio import BEGINS, GOES_ON
 from trellis.data.checks import check_list
+from trellis.data.document import Document
 from trellis.data.ragged import FloatArray
-from trellis.data.voted import ANY, OUTSIDE, VotedText, begun, is_bio, kinds_of
+from trellis.data.voted import ANY, OUTSIDE, begun, is_bio, kinds_of
 from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
@@ -140,7 +141,7 @@ class Aggregator(SavedEstimator):
         return hasattr(self, "learner_")
 
     def fit(self, X: Iterable[Any], y: object = None) -> Self:
-        """Learn from texts with votes: VotedTexts, or mappings with the keys of docs/aggregation.md."""
+        """Learn from texts with votes: documents with votes, or mappings with the keys of docs/aggregation.md."""
         self._check_types()
         self._check_settings()
         texts = voted_texts(X)
@@ -200,7 +201,7 @@ class Aggregator(SavedEstimator):
         texts = self._seen(X)
         return self.learner_.score(texts, y)
 
-    def _seen(self, X: Iterable[Any]) -> list[VotedText]:
+    def _seen(self, X: Iterable[Any]) -> list[Document]:
         self._check_fitted()
         texts = voted_texts(X)
         voting = {name for text in texts for name in text.votes}
@@ -210,7 +211,7 @@ class Aggregator(SavedEstimator):
 
     # names
 
-    def _meanings(self, texts: Sequence[VotedText]) -> dict[str, list[str]]:
+    def _meanings(self, texts: Sequence[Document]) -> dict[str, list[str]]:
         """Every possible vote, and the labels that it may mean."""
         votes = list(dict.fromkeys(vote for text in texts for own in text.votes.values() for vote in own if vote))
         if not votes:
@@ -287,12 +288,12 @@ class Aggregator(SavedEstimator):
             raise DataError(f"labels must be a list of names, got {self.labels!r}")
 
 
-def voted_texts(X: Iterable[Any]) -> list[VotedText]:
-    """Texts with votes, given as VotedTexts or as mappings."""
-    if isinstance(X, VotedText):
+def voted_texts(X: Iterable[Any]) -> list[Document]:
+    """Texts with votes, given as documents with votes or as mappings."""
+    if isinstance(X, Document):
         raise DataError("expected a list of texts with votes, got a single one: put it in brackets, [text]")
     given = check_list(X, "texts with votes")
-    return [begun(x if isinstance(x, VotedText) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
+    return [begun(x if isinstance(x, Document) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
 
 
 def labelled_record(

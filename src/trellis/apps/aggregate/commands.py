@@ -36,8 +36,8 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.apps.aggregate.aggregator import Aggregator
+    from trellis.data.document import Document
     from trellis.data.ragged import FloatArray
-    from trellis.data.voted import VotedText
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
 SETTINGS = FieldOptions(
@@ -155,7 +155,7 @@ def _coarse(given: str) -> tuple[str, list[str]]:
 
 
 def _write(
-    output: str, found: Iterable[tuple[VotedText, Sequence[str], FloatArray]], names: Sequence[str], json: bool
+    output: str, found: Iterable[tuple[Document, Sequence[str], FloatArray]], names: Sequence[str], json: bool
 ) -> None:  # fmt: skip
     from trellis.apps.aggregate.aggregator import labelled_record
     from trellis.data.columns import write_columns

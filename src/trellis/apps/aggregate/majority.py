@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trellis.data.voted import OUTSIDE, VotedText, spans_of_labels, votes_of_spans
+from trellis.data.document import Document
+from trellis.data.voted import OUTSIDE, spans_of_labels, votes_of_spans
 
 
-def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[list[str]]:
+def majority_vote(texts: Sequence[Document], labels: Sequence[str]) -> list[list[str]]:
     """The label that most functions vote for at each token, the first of equals; "O" where nobody votes.
 
     Coarse votes are left out.
 
-    >>> majority_vote([VotedText(("a", "b"), {"f": ("X", None), "g": ("X", None), "h": ("O", None)})], ["O", "X"])
+    >>> majority_vote([Document(("a", "b"), votes={"f": ("X", None), "g": ("X", None), "h": ("O", None)})], ["O", "X"])
     [['X', 'O']]
     """
     nobody = OUTSIDE if OUTSIDE in labels else labels[0]
@@ -24,10 +25,10 @@ def majority_vote(texts: Sequence[VotedText], labels: Sequence[str]) -> list[lis
     return found
 
 
-def span_vote(texts: Sequence[VotedText]) -> list[list[str]]:
+def span_vote(texts: Sequence[Document]) -> list[list[str]]:
     """BIO labels of the spans with most votes, best first, without overlaps; of equals the longest, then the first.
 
-    >>> span_vote([VotedText(("a", "b"), {"f": ("B-X", "I-X"), "g": ("B-X", "I-X"), "h": ("B-X", None)})])
+    >>> span_vote([Document(("a", "b"), votes={"f": ("B-X", "I-X"), "g": ("B-X", "I-X"), "h": ("B-X", None)})])
     [['B-X', 'I-X']]
     """
     found = []

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from trellis.apps.aggregate.aggregator import Aggregator
-from trellis.data.voted import VotedText
+from trellis.data.document import Document
 from trellis.report.page import Page, heat, percent, table, text
 
 SHOWN = 4
 LONGEST = 20
 
 
-def votes_page(aggregator: Aggregator, texts: Sequence[VotedText], _: Any) -> Page:
+def votes_page(aggregator: Aggregator, texts: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     page = Page("Weak labels", f"{len(texts)} texts, {len(aggregator.accuracies_)} functions")
     rows = [

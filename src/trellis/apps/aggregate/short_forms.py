@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trellis.apps.aggregate.majority import span_vote
-from trellis.data.voted import Span, VotedText, spans_of_labels, votes_of_spans
+from trellis.data.document import Document
+from trellis.data.voted import Span, spans_of_labels, votes_of_spans
 from trellis.errors import DataError
 
 SHORT_FORMS = "short forms"
@@ -21,10 +22,10 @@ LONGEST = 10
 """Letters of a short form at most; it has two at least."""
 
 
-def with_short_forms(text: VotedText) -> VotedText:
+def with_short_forms(text: Document) -> Document:
     """The text with the votes of this function, if it has any.
 
-    >>> text = VotedText(("nitric", "oxide", "(", "NO", ")"), {"f": ("B-DRUG", "I-DRUG", None, None, None)})
+    >>> text = Document(("nitric", "oxide", "(", "NO", ")"), votes={"f": ("B-DRUG", "I-DRUG", None, None, None)})
     >>> with_short_forms(text).votes["short forms"]
     (None, None, None, 'B-DRUG', None)
     """
