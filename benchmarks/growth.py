@@ -36,8 +36,8 @@ from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.parse.tagger import Tagger
 from trellis.constraints import compile_constraints, count, label, previous
 from trellis.data.batch import Batch
-from trellis.data.document import Document
-from trellis.data.related import Mention, RelatedText, read_related
+from trellis.data.document import Document, Span
+from trellis.data.related import read_related
 from trellis.data.text_files import read_labelled
 from trellis.data.vocabulary import Vocabulary
 from trellis.projection import Projection, project
@@ -124,15 +124,15 @@ def projected(made: tuple[Chain, Any], generic: bool) -> Projection:
     return found
 
 
-def related(texts: Sequence[RelatedText], n: int) -> RelatedText:
+def related(texts: Sequence[Document], n: int) -> Document:
     """One sentence with so many mentions."""
     tokens: list[str] = []
-    mentions: list[Mention] = []
+    mentions: list[Span] = []
     for text in cycle(texts):
-        mentions += [Mention(m.start + len(tokens), m.end + len(tokens)) for m in text.mentions or ()]
+        mentions += [Span(None, m.first + len(tokens), m.last + len(tokens)) for m in text.spans or ()]
         tokens += text.tokens
         if len(mentions) >= n:
-            return RelatedText(tuple(tokens), tuple(mentions[:n]))
+            return Document(tuple(tokens), spans=tuple(mentions[:n]))
     raise AssertionError
 
 

@@ -32,8 +32,8 @@ from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate.relater import ANY_NUMBER, Relater, _answers
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
-from trellis.data.document import Document
-from trellis.data.related import Mention, RelatedText, read_related
+from trellis.data.document import Document, Span
+from trellis.data.related import read_related
 from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.codl import CoDL
@@ -86,15 +86,15 @@ class Described(RelationModel):
 
     known: ClassVar[dict[object, object]] = {}
 
-    def described(self, text: RelatedText) -> object:  # type: ignore[override]
-        key = (text.tokens, tuple((m.start, m.end) for m in text.mentions or ()))
+    def described(self, text: Document) -> object:  # type: ignore[override]
+        key = (text.tokens, tuple((m.first, m.last) for m in text.spans or ()))
         if key not in self.known:
             self.known[key] = super().described(text)
         return self.known[key]
 
 
-def bare(text: RelatedText) -> RelatedText:
-    return replace(text, mentions=tuple(Mention(m.start, m.end) for m in text.mentions or ()), relations=None)
+def bare(text: Document) -> Document:
+    return replace(text, spans=tuple(Span(None, m.first, m.last) for m in text.spans or ()), relations=None)
 
 
 def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
@@ -106,7 +106,7 @@ def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
 class Judge:
     """Scores of a model's own answers and of its best outputs under the rules; its weights may change in between."""
 
-    def __init__(self, model: RelationModel, rules: Sequence[Constraint], gold: Sequence[RelatedText]) -> None:
+    def __init__(self, model: RelationModel, rules: Sequence[Constraint], gold: Sequence[Document]) -> None:
         self.model, self.gold = model, gold
         self.batch = model.encode([bare(text) for text in gold])
         relater = relater_of(model, rules)
@@ -132,7 +132,7 @@ def asking(rounds: int, **settings: object) -> Relater:
 class Draw:
     """One split: labelled, unlabelled and test sentences, encoded once for all methods."""
 
-    def __init__(self, texts: Sequence[RelatedText], share: float, seed: int, rules: RulesFile) -> None:
+    def __init__(self, texts: Sequence[Document], share: float, seed: int, rules: RulesFile) -> None:
         order = np.random.default_rng(seed).permutation(len(texts))
         n_test, n = round(0.2 * len(texts)), round(share * len(texts))
         self.test = [texts[i] for i in order[:n_test]]
@@ -141,8 +141,8 @@ class Draw:
         self.rules = list(rules)
 
     def train(
-        self, labelled: Sequence[RelatedText], unlabelled: Sequence[RelatedText], asked: Sequence[Relater],
-        gold: Sequence[RelatedText],
+        self, labelled: Sequence[Document], unlabelled: Sequence[Document], asked: Sequence[Relater],
+        gold: Sequence[Document],
     ) -> list[RelationScores]:  # fmt: skip
         """Scores of the labelled sentences alone, without rules and with, and of what every relater's settings make
         of them and the others, with rules.
@@ -183,7 +183,7 @@ class Draw:
 NAMES = ("supervised", "constrained", "PR", "CoDL", "UEM")
 
 
-def supervised(texts: Sequence[RelatedText], rules: RulesFile, seeds: Sequence[int], kept: Kept, how: str) -> None:
+def supervised(texts: Sequence[Document], rules: RulesFile, seeds: Sequence[int], kept: Kept, how: str) -> None:
     """``how`` : what else than the seed the results depend on, for the file that keeps them."""
 
     def one(seed: int) -> dict[str, object]:
@@ -204,7 +204,7 @@ def supervised(texts: Sequence[RelatedText], rules: RulesFile, seeds: Sequence[i
     print(f"  mean of {len(found)}: {mean}   {types}   (paper {PAPER['supervised']}, prototype (91.6, 69.1))")
 
 
-def one_draw(texts: Sequence[RelatedText], rules: RulesFile, share: float, seed: int, rounds: int) -> dict[str, object]:
+def one_draw(texts: Sequence[Document], rules: RulesFile, share: float, seed: int, rounds: int) -> dict[str, object]:
     """F1 of relations and of entities, in the order of NAMES, and the γ that was chosen."""
     draw = Draw(texts, share, seed, rules)
     gamma = draw.best_gamma(seed)
@@ -218,7 +218,7 @@ def one_draw(texts: Sequence[RelatedText], rules: RulesFile, share: float, seed:
 
 
 def few_labels(
-    texts: Sequence[RelatedText], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
+    texts: Sequence[Document], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
     kept: Kept,
 ) -> None:  # fmt: skip
     from scipy.stats import ttest_rel
@@ -244,7 +244,7 @@ def few_labels(
 
 
 def compare_exact(
-    texts: Sequence[RelatedText], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
+    texts: Sequence[Document], rules: RulesFile, shares: Sequence[float], seeds: Sequence[int], rounds: int,
     kept: Kept,
 ) -> None:  # fmt: skip
     """Both ways of the E-step at γ = 0.5: members with rows in expectation, and sums over what obeys the rules."""
@@ -284,14 +284,14 @@ def _row(values: Sequence[float]) -> str:
     return f"{e:.1f} {r:.1f}, constrained {e2:.1f} {r2:.1f}"
 
 
-def speed(texts: Sequence[RelatedText], rules: RulesFile) -> None:
+def speed(texts: Sequence[Document], rules: RulesFile) -> None:
     """Constrained prediction of sentences of 10 mentions, and a round of learning over 1,100 sentences."""
     model = Described(min_count=MIN_COUNT).fit(texts[:400])
     rng = np.random.default_rng(0)
     many = []
     for text in [t for t in texts if len(t.tokens) >= 20][:100]:
         places = np.sort(rng.choice(len(text.tokens), 10, replace=False))
-        many.append(replace(text, mentions=tuple(Mention(int(p), int(p) + 1) for p in places), relations=None))
+        many.append(replace(text, spans=tuple(Span(None, int(p), int(p) + 1) for p in places), relations=None))
     relater = relater_of(model, list(rules))
     batch = relater._batch(many)
     tied = relater._tied(10)
@@ -326,7 +326,7 @@ def published(data: Path, tagger: Tagger | None) -> None:
     test = list(read_related(data / "test.txt"))
     for given in (True, False):
         relater = Relater(RULES, method="supervised", min_count=MIN_COUNT, finder=not given, tagger=tagger).fit(train)
-        asked = test if given else [RelatedText(t.tokens) for t in test]
+        asked = test if given else [Document(t.tokens) for t in test]
         scores = score_relations(test, relater.predict([bare(t) for t in test] if given else asked))
         print(f"\ntrain and dev -> test, mentions {'given' if given else 'found'}: micro F1 (mean over types)")
         for name, own in (("entities", scores.entities), ("relations", scores.relations), ("strict", scores.strict)):
@@ -352,7 +352,7 @@ def main() -> None:
     tagger = None if options.tagger is None else Tagger.load(options.tagger)
     if tagger is not None:
         tags = tagger.predict(Document(text.tokens) for text in texts)
-        texts = [replace(text, tags=own.labels) for text, own in zip(texts, tags, strict=True)]
+        texts = [replace(text, columns={"tag": own.labels}) for text, own in zip(texts, tags, strict=True)]
     rules = parse_rules(RULES)
     wanted, kept = options.only, Kept(options.keep)
     seeds = range(options.first, options.first + options.draws)

@@ -33,12 +33,12 @@ def main(folder: Path = GALLERY) -> None:
 
 def _wrong(found: Any, gold: Any) -> int:
     return len(_relations(found) ^ _relations(gold)) + sum(
-        a.type != b.type for a, b in zip(found.mentions, gold.mentions, strict=True)
+        a.label != b.label for a, b in zip(found.spans, gold.spans, strict=True)
     )
 
 
 def _relations(text: Any) -> set[tuple[int, int, str]]:
-    return {(r.first, r.second, r.type) for r in text.relations or ()}
+    return {(r.first, r.second, r.label) for r in text.relations or ()}
 
 
 def _draw(axes: Any, title: str, words: list[str], found: Any, gold: Any) -> None:
@@ -47,11 +47,11 @@ def _draw(axes: Any, title: str, words: list[str], found: Any, gold: Any) -> Non
     for k, word in enumerate(words):
         axes.text(k, 0, word, ha="center", va="center", fontsize=10, color=INK)
     centre = {}
-    for number, (mention, true) in enumerate(zip(found.mentions, gold.mentions, strict=True)):
-        centre[number] = (mention.start + mention.end - 1) / 2
-        colour = GOOD if mention.type == true.type else BAD
-        axes.plot([mention.start - 0.4, mention.end - 0.6], [-0.35, -0.35], color=colour, linewidth=2)
-        axes.text(centre[number], -0.7, mention.type, ha="center", va="center", fontsize=9, color=colour)
+    for number, (mention, true) in enumerate(zip(found.spans, gold.spans, strict=True)):
+        centre[number] = (mention.first + mention.last - 1) / 2
+        colour = GOOD if mention.label == true.label else BAD
+        axes.plot([mention.first - 0.4, mention.last - 0.6], [-0.35, -0.35], color=colour, linewidth=2)
+        axes.text(centre[number], -0.7, mention.label, ha="center", va="center", fontsize=9, color=colour)
     for first, second, kind in sorted(_relations(found)):
         colour = GOOD if (first, second, kind) in _relations(gold) else BAD
         a, b = centre[first], centre[second]

@@ -56,7 +56,6 @@ _EXPORTS = {
     "SSVM": "trellis.learn.margin.ssvm",
     "Relation": "trellis.data.document",
     "Span": "trellis.data.document",
-    "RelatedText": "trellis.data.related",
     "Relater": "trellis.apps.relate.relater",
     "RelationModel": "trellis.models.relation_model",
     "Segments": "trellis.structures.segments",
@@ -198,7 +197,6 @@ if TYPE_CHECKING:
     from trellis.data.document import Document as Document
     from trellis.data.document import Relation as Relation
     from trellis.data.document import Span as Span
-    from trellis.data.related import RelatedText as RelatedText
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.errors import ConstraintError as ConstraintError
     from trellis.errors import ConvergenceWarning as ConvergenceWarning

@@ -423,10 +423,10 @@ def related(relater: Any) -> str:
     if hasattr(relater, "finder_"):
         found = relater.predict(texts) + relater.predict([type(texts[0])(texts[0].tokens)])
         for text in found:
-            for item in (*text.mentions, *text.relations):
-                assert item.type in relater.model_.types_[0] + relater.model_.types_[1]
+            for item in (*text.spans, *text.relations):
+                assert item.label in relater.model_.types_[0] + relater.model_.types_[1]
                 assert -1e-9 <= item.probability <= 1 + 1e-6
-        return str([(t, [m.probability for m in t.mentions]) for t in found])
+        return str([(t, [m.probability for m in t.spans]) for t in found])
     batch = relater.encode(texts)
     scores = relater.scores(batch)
     marginal = scores.infer().marginal

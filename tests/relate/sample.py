@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trellis.data.related import Mention, RelatedText, Relation
+from trellis.data.document import Document, Relation, Span
 
 RULES = """
 entities = ["Peop", "Org", "Loc"]
@@ -45,7 +45,7 @@ TOWNS = ("Ely", "Hull", "Ware", "Diss", "Rye", "Bath")
 FIRMS = ("Acme", "Bolt", "Core", "Dyne", "Elan", "Flux")
 
 
-def sentence(kind: int, i: int, j: int) -> RelatedText:
+def sentence(kind: int, i: int, j: int) -> Document:
     """One of four kinds of sentences."""
     who, town, firm = PEOPLE[i], TOWNS[j], FIRMS[j]
     if kind == 0:
@@ -60,13 +60,13 @@ def sentence(kind: int, i: int, j: int) -> RelatedText:
         )
     else:
         tokens, types, ties = f"{who} saw {town} .", {0: "Peop", 2: "Loc"}, []
-    mentions = tuple(Mention(a, a + 1 + (t == "Org"), t) for a, t in types.items())
-    return RelatedText(tuple(tokens.split()), mentions, tuple(Relation(*r) for r in ties))
+    mentions = tuple(Span(t, a, a + 1 + (t == "Org")) for a, t in types.items())
+    return Document(tuple(tokens.split()), spans=mentions, relations=tuple(Relation(*r) for r in ties))
 
 
-def sentences(n: int, first: int = 0) -> list[RelatedText]:
+def sentences(n: int, first: int = 0) -> list[Document]:
     return [sentence(k % 4, (k * 5 + k // 4) % 6, (k * 7 + k // 6) % 6) for k in range(first, first + n)]
 
 
-def bare(text: RelatedText) -> RelatedText:
-    return RelatedText(text.tokens, tuple(Mention(m.start, m.end) for m in text.mentions or ()), None)
+def bare(text: Document) -> Document:
+    return Document(text.tokens, spans=tuple(Span(None, m.first, m.last) for m in text.spans or ()))

@@ -16,8 +16,8 @@ from trellis.apps.relate import relater as relate
 from trellis.apps.relate.inference import ANY_NUMBER, rows_inside, tied
 from trellis.apps.relate.relater import Relater
 from trellis.cli.app import main
-from trellis.data.document import Document
-from trellis.data.related import Mention, RelatedText, Relation, read_related, write_related
+from trellis.data.document import Document, Relation, Span
+from trellis.data.related import read_related, write_related
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.labelling import searcher_of
@@ -101,22 +101,22 @@ def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):
 def test_probabilities_are_those_of_outputs_that_obey_the_rules(relater):
     found = relater.predict([bare(t) for t in GOLD])
     for text in found:
-        for item in (*text.mentions, *text.relations):
+        for item in (*text.spans, *text.relations):
             assert 0.0 < item.probability <= 1.0 + 1e-9
     # a town of the list is a place for certain
-    towns = [m for t in found for m in t.mentions if t.text_of(m) in ("Ely", "Hull")]
+    towns = [m for t in found for m in t.spans if m.text in ("Ely", "Hull")]
     assert towns
-    assert all(m.type == "Loc" and m.probability == pytest.approx(1.0) for m in towns)
+    assert all(m.label == "Loc" and m.probability == pytest.approx(1.0) for m in towns)
 
 
 def test_explanations_name_the_rule_that_changed_something(relater):
     # "lives in" a firm: the words say Live_In, the rule of places, or the types, must give way
-    text = RelatedText(("Ann", "lives", "in", "Acme", "Ltd", "."), (Mention(0, 1), Mention(3, 5)), None)
-    odd = RelatedText(("Hull", "works", "for", "Bolt", "Ltd", "."), (Mention(0, 1), Mention(3, 5)), None)
+    text = Document(("Ann", "lives", "in", "Acme", "Ltd", "."), spans=(Span(None, 0, 1), Span(None, 3, 5)))
+    odd = Document(("Hull", "works", "for", "Bolt", "Ltd", "."), spans=(Span(None, 0, 1), Span(None, 3, 5)))
     changes = relater.explain([text, odd])
     plain = relater.predict([text, odd], constrained=False)
     held = relater.predict([text, odd])
-    differ = sum(a.type != b.type for p, h in pairs(plain, held) for a, b in pairs(p.mentions, h.mentions))
+    differ = sum(a.label != b.label for p, h in pairs(plain, held) for a, b in pairs(p.spans, h.spans))
     assert sum(len(c.what) == 1 for c in changes) == differ
     known = {c.name for c in relater.constraints_}
     assert all(set(c.rules) <= known for c in changes)
@@ -128,7 +128,7 @@ def test_explanations_name_the_rule_that_changed_something(relater):
 def test_an_explanation_tells_the_rule_and_what_follows_from_it():
     rules = RULES.replace('towns = ["Ely", "Hull"]', 'towns = ["Ann"]')
     made = Relater(rules, min_count=1, method="supervised", finder=False).fit(FEW)
-    text = RelatedText(("Ann", "lives", "in", "Ely", "."), (Mention(0, 1), Mention(3, 4)), None)
+    text = Document(("Ann", "lives", "in", "Ely", "."), spans=(Span(None, 0, 1), Span(None, 3, 4)))
     told = {c.what: (c.before, c.after, set(c.rules)) for c in made.explain([text])}
     assert told[0,] == ("Peop", "Loc", {"towns"})
     before, after, why = told[0, 1]
@@ -139,16 +139,16 @@ def test_an_explanation_tells_the_rule_and_what_follows_from_it():
 def test_saved_and_loaded_it_predicts_the_same_bits(relater, tmp_path):
     relater.save(tmp_path / "m.trellis")
     again = load_model(tmp_path / "m.trellis")
-    texts = [bare(t) for t in GOLD[:8]] + [RelatedText(GOLD[0].tokens)]
+    texts = [bare(t) for t in GOLD[:8]] + [Document(GOLD[0].tokens)]
     for one, other in zip(relater.predict(texts), again.predict(texts), strict=True):
         assert one == other
-        assert [m.probability for m in one.mentions] == [m.probability for m in other.mentions]
+        assert [m.probability for m in one.spans] == [m.probability for m in other.spans]
 
 
 def test_counts_of_few_labels_have_wide_bands_also_after_loading(tmp_path):
     rules = RULES.replace("within = 0.2", "")
     made = Relater(rules, method="supervised", min_count=1, finder=False).fit(FEW)
-    n = {name: sum(r.type == name for t in FEW for r in t.relations) for name in ("Live_In", "Work_For")}
+    n = {name: sum(r.label == name for t in FEW for r in t.relations) for name in ("Live_In", "Work_For")}
     assert min(n.values()) < 25  # else 20 % is the wider band
     made.save(tmp_path / "m.trellis")
     for relater in (made, load_model(tmp_path / "m.trellis")):
@@ -162,21 +162,21 @@ def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_p
 
     def tagged(text):
         named = (tags.get(w, "PUNCT" if w == "." else "PROPN") for w in text.tokens)
-        return replace(text, tags=tuple(named))
+        return replace(text, columns={"tag": tuple(named)})
 
-    tagger = Tagger(min_count=1).fit([Document(t.tokens, tagged(t).tags) for t in FEW])
+    tagger = Tagger(min_count=1).fit([Document(t.tokens, tagged(t).columns["tag"]) for t in FEW])
     settings = {"min_count": 1, "method": "supervised"}
     given = Relater(RULES, **settings).fit([tagged(t) for t in FEW])
     made = Relater(RULES, tagger=tagger, **settings).fit(FEW)
     assert made.model_._features[0].names == given.model_._features[0].names
     made.save(tmp_path / "m.trellis")
     again = load_model(tmp_path / "m.trellis")
-    texts = [bare(t) for t in GOLD[:6]] + [RelatedText(GOLD[0].tokens)]
+    texts = [bare(t) for t in GOLD[:6]] + [Document(GOLD[0].tokens)]
     assert made.predict(texts) == again.predict(texts) == given.predict([tagged(t) for t in texts])
     with pytest.raises(DataError, match="sentence 0 has no tags, but tags were learned from"):
         given.predict(texts)
-    with pytest.raises(DataError, match="2 tags but 5 tokens"):
-        RelatedText(GOLD[0].tokens[:5], tags=("A", "B"))
+    with pytest.raises(DataError, match="5 tokens but 2 entries in column 'tag'"):
+        Document(GOLD[0].tokens[:5], columns={"tag": ("A", "B")})
 
 
 def test_engines_give_the_same_bits():
@@ -187,15 +187,13 @@ def test_engines_give_the_same_bits():
 
 
 def test_mentions_are_found_where_none_are_given(relater):
-    found = relater.predict([RelatedText(t.tokens) for t in GOLD])
-    spans = [{(m.start, m.end) for m in t.mentions} for t in found]
-    gold = [{(m.start, m.end) for m in t.mentions} for t in GOLD]
+    found = relater.predict([Document(t.tokens) for t in GOLD])
+    spans = [{(m.first, m.last) for m in t.spans} for t in found]
+    gold = [{(m.first, m.last) for m in t.spans} for t in GOLD]
     right = sum(len(a & b) for a, b in pairs(spans, gold))
     assert 2 * right / (sum(map(len, spans)) + sum(map(len, gold))) > 0.8
     with pytest.raises(DataError, match="none were learned to be found"):
-        Relater(RULES, min_count=1, max_iter=1, finder=False, method="supervised").fit(FEW).predict(
-            [RelatedText(("a",))]
-        )
+        Relater(RULES, min_count=1, max_iter=1, finder=False, method="supervised").fit(FEW).predict([Document(("a",))])
 
 
 def test_sentences_are_given_as_json_has_them_and_as_strings(relater, tmp_path):
@@ -203,8 +201,8 @@ def test_sentences_are_given_as_json_has_them_and_as_strings(relater, tmp_path):
     few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
     settings = {"min_count": 1, "max_iter": 1}
     one = Relater(RULES, **settings).fit(few, unlabelled=[" ".join(t.tokens) for t in MANY[:4]])
-    other = Relater(RULES, **settings).fit(FEW, unlabelled=[RelatedText(t.tokens) for t in MANY[:4]])
-    assert one.predict(["Ann lives in Ely ."]) == other.predict([RelatedText(("Ann", "lives", "in", "Ely", "."))])
+    other = Relater(RULES, **settings).fit(FEW, unlabelled=[Document(t.tokens) for t in MANY[:4]])
+    assert one.predict(["Ann lives in Ely ."]) == other.predict([Document(("Ann", "lives", "in", "Ely", "."))])
     with pytest.raises(DataError, match="put it in brackets"):
         relater.predict("Ann lives in Ely .")
     with pytest.raises(DataError, match="expected the key 'tokens'") as told:
@@ -216,7 +214,7 @@ def test_lines_without_columns_are_raw_text(tmp_path):
     (tmp_path / "raw.txt").write_text("Ann lives in Ely.\n\nBob saw Hull.\n")
     found = list(read_related(tmp_path / "raw.txt"))
     assert [t.tokens for t in found] == [("Ann", "lives", "in", "Ely", "."), (), ("Bob", "saw", "Hull", ".")]
-    assert [(t.line, t.mentions) for t in found] == [(1, None), (2, None), (3, None)]
+    assert [(t.line, t.spans) for t in found] == [(1, None), (2, None), (3, None)]
 
 
 def test_mistakes_are_told():
@@ -225,25 +223,25 @@ def test_mistakes_are_told():
     with pytest.raises(UnknownNameError, match="Liv_In"):
         Relater(RULES.replace('"Live_In", "Work_For"]\nthen', '"Liv_In"]\nthen')).fit(FEW)
     with pytest.raises(UnknownNameError, match="Town"):
-        Relater(RULES).fit([RelatedText(("a", "b"), (Mention(0, 1, "Town"), Mention(1, 2, "Loc")), ()), *FEW])
+        Relater(RULES).fit([Document(("a", "b"), spans=(Span("Town", 0, 1), Span("Loc", 1, 2)), relations=()), *FEW])
     with pytest.raises(UnknownNameError, match="method"):
         Relater(RULES, method="emm").fit(FEW)
     for rule in ('if_word = "May"\nthen_label = "DATE"', 'dictionary = {May = "Peop"}'):  # rules of an extractor
         with pytest.raises(ConstraintError, match="speaks of labels of tokens"):
             Relater(f"{RULES}\n[[rule]]\n{rule}", finder=False).fit(FEW)
-    with pytest.raises(DataError, match="two relations from mention 0 to mention 1"):
-        RelatedText(("a", "b"), (Mention(0, 1), Mention(1, 2)), (Relation(0, 1, "x"), Relation(0, 1, "y")))
+    with pytest.raises(DataError, match="two relations hold between the same mentions"):
+        Relater(RULES).fit([replace(FEW[0], relations=(Relation(0, 1, "x"), Relation(0, 1, "y")))])
 
 
 def test_scores_count_tokens_types_and_relations():
-    gold = [RelatedText(("a", "b"), (Mention(0, 1, "P"), Mention(1, 2, "L")), (Relation(0, 1, "in"),))]
-    wrong = [RelatedText(("a", "b"), (Mention(0, 1, "P"), Mention(1, 2, "O")), (Relation(0, 1, "in"),))]
+    gold = [Document(("a", "b"), spans=(Span("P", 0, 1), Span("L", 1, 2)), relations=(Relation(0, 1, "in"),))]
+    wrong = [Document(("a", "b"), spans=(Span("P", 0, 1), Span("O", 1, 2)), relations=(Relation(0, 1, "in"),))]
     scores = score_relations(gold, wrong)
     assert scores.entities.total.f1 == 0.5
     assert scores.relations.mean_f1 == 1.0
     assert scores.strict.total.f1 == 0.0
     with pytest.raises(DataError, match="not the same in both"):
-        score_relations(gold, [RelatedText(("a", "c"), (), ())])
+        score_relations(gold, [Document(("a", "c"), spans=(), relations=())])
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.txt"])
@@ -305,8 +303,8 @@ def test_counts_like_labelled_need_labelled_data(relater):
 
 def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeypatch):
     monkeypatch.setattr("trellis.apps.relate.mentions.MentionFinder.find", lambda finder, texts: list(texts))
-    [found] = relater.predict([RelatedText(("and", "then", ","))])
-    assert (found.mentions, found.relations) == ((), ())
+    [found] = relater.predict([Document(("and", "then", ","))])
+    assert (found.spans, found.relations) == ((), ())
 
 
 @pytest.mark.parametrize("method", ["pr", "codl", "supervised"])
@@ -315,15 +313,15 @@ def test_a_gamma_that_the_method_does_not_read_is_refused(method):
         Relater(RULES, method=method, gamma=0.3).fit(FEW)
 
 
-def long_sentence(n: int) -> RelatedText:
+def long_sentence(n: int) -> Document:
     """So many mentions, in sentences that are written in one line."""
     tokens: list[str] = []
-    mentions: list[Mention] = []
+    mentions: list[Span] = []
     for text in itertools.cycle(GOLD):
-        mentions += [Mention(m.start + len(tokens), m.end + len(tokens)) for m in text.mentions or ()]
+        mentions += [Span(None, m.first + len(tokens), m.last + len(tokens)) for m in text.spans or ()]
         tokens += text.tokens
         if len(mentions) >= n:
-            return RelatedText(tuple(tokens), tuple(mentions[:n]))
+            return Document(tuple(tokens), spans=tuple(mentions[:n]))
     raise AssertionError
 
 
@@ -333,26 +331,26 @@ def test_a_sentence_with_too_many_mentions_is_read_in_runs_and_the_others_as_eve
     with pytest.warns(UserWarning, match=r"sentence 1 has 12 mentions.*runs of 5 mentions"):
         found = relater.predict([short[0], long, *short[1:]])
     assert [found[0], *found[2:]] == relater.predict(short)
-    assert [(m.start, m.end) for m in found[1].mentions] == [(m.start, m.end) for m in long.mentions]
-    assert all(m.type is not None and 0.0 < m.probability <= 1.0 for m in found[1].mentions)
+    assert [(m.first, m.last) for m in found[1].spans] == [(m.first, m.last) for m in long.spans]
+    assert all(m.label is not None and 0.0 < m.probability <= 1.0 for m in found[1].spans)
     assert found[1].relations
     assert all(r.first // 5 == r.second // 5 for r in found[1].relations)
-    runs = [replace(long, mentions=long.mentions[a : a + 5]) for a in (0, 5, 10)]
+    runs = [replace(long, spans=long.spans[a : a + 5]) for a in (0, 5, 10)]
     alone = [
-        (5 * i + r.first, 5 * i + r.second, r.type)
+        (5 * i + r.first, 5 * i + r.second, r.label)
         for i, text in enumerate(relater.predict(runs))
         for r in text.relations
     ]
-    assert [(r.first, r.second, r.type) for r in found[1].relations] == alone
+    assert [(r.first, r.second, r.label) for r in found[1].relations] == alone
 
 
 def test_an_explanation_of_too_many_mentions_is_that_of_its_runs(monkeypatch):
     rules = RULES.replace('towns = ["Ely", "Hull"]', 'towns = ["Ann"]')
     made = Relater(rules, min_count=1, method="supervised", finder=False).fit(FEW)
     words = ("Ann", "lives", "in", "Ely", ".") * 3
-    mentions = tuple(Mention(5 * i + a, 5 * i + a + 1) for i in range(3) for a in (0, 3))
-    short, long = RelatedText(words[:5], mentions[:2], None), RelatedText(words, mentions, None)
-    runs = [replace(long, mentions=mentions[a : a + 4]) for a in (0, 4)]
+    mentions = tuple(Span(None, 5 * i + a, 5 * i + a + 1) for i in range(3) for a in (0, 3))
+    short, long = Document(words[:5], spans=mentions[:2]), Document(words, spans=mentions)
+    runs = [replace(long, spans=mentions[a : a + 4]) for a in (0, 4)]
     alone = made.explain(runs)
     assert {c.sentence for c in alone} == {0, 1}
     monkeypatch.setattr(relate, "MOST_MENTIONS", 4)

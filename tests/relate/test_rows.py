@@ -21,7 +21,7 @@ from trellis.constraints import (
     word,
 )
 from trellis.constraints.expression import read_constraints, write_constraints
-from trellis.data.related import Mention, RelatedText
+from trellis.data.document import Document, Span
 from trellis.errors import ConstraintError, UnknownNameError
 from trellis.models.model import rows_of
 from trellis.models.relation_model import RelationModel
@@ -40,7 +40,7 @@ OBSERVED = word.isin("m0").implies(entity("Loc"))
 def case(counts, tied=0, both_ways=False, seed=0, scale=1.5):
     """A model of no features worth mentioning, with random scores."""
     texts = [
-        RelatedText(tuple(f"m{i}" for i in range(n)), tuple(Mention(i, i + 1) for i in range(n)), None) for n in counts
+        Document(tuple(f"m{i}" for i in range(n)), spans=tuple(Span(None, i, i + 1) for i in range(n))) for n in counts
     ]
     model = RelationModel(TYPES, TIES, min_count=1, tied=tied, both_ways=both_ways)
     batch = model.encode(texts, fit=True)
@@ -247,5 +247,5 @@ def test_a_rules_file_says_the_same():
     assert codes["one lives in a place"] == "relation('Live_In').implies(second(entity('Loc')))"
     assert codes["towns"] == "word.isin('Ely', 'Hull').implies(entity('Loc'))"
     shares = next(c for c in rules if c.name == "as many as in labelled text").of(sentences(12)).shares
-    pairs = sum(len(t.mentions) * (len(t.mentions) - 1) for t in sentences(12))
-    assert shares["Live_In"] == sum(r.type == "Live_In" for t in sentences(12) for r in t.relations) / pairs
+    pairs = sum(len(t.spans) * (len(t.spans) - 1) for t in sentences(12))
+    assert shares["Live_In"] == sum(r.label == "Live_In" for t in sentences(12) for r in t.relations) / pairs

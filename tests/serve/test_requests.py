@@ -56,7 +56,7 @@ def test_malformed_bodies(server, body, said):
         ("tagger", {"tokens": "ab"}, "expected strings that are not empty in 'tokens'"),
         ("parser", "a cat", "expected an object with 'tokens' or 'tags'"),
         ("parser", {"tokens": ["a"], "tags": []}, "there are 1 tokens but 0 tags"),
-        ("relater", {"tokens": ["a"], "mentions": [{"start": 0, "end": 2}]}, "mention 0 covers tokens 0..1"),
+        ("relater", {"tokens": ["a"], "mentions": [{"start": 0, "end": 2}]}, "span 0 covers tokens 0..1"),
         ("relater", {}, "expected the key 'tokens'"),
         ("matcher", ["a"], "expected an object with 'left' or 'right' but found a list"),
         ("matcher", ["a", ""], "the right side must be a text that is not empty"),

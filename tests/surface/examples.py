@@ -264,19 +264,19 @@ RELATED_FORMS: dict[str, Make] = {
 
 
 def related_record(text: Any) -> dict[str, Any]:
-    mentions = [{"start": m.start, "end": m.end} for m in text.mentions]
+    mentions = [{"start": m.first, "end": m.last} for m in text.spans]
     return {"tokens": list(text.tokens), "mentions": mentions}
 
 
 def related(estimator: Any, X: Any) -> Any:
     return [
-        (t.tokens, [(m.start, m.type, m.probability) for m in t.mentions], [(r.first, r.type) for r in t.relations])
+        (t.tokens, [(m.first, m.label, m.probability) for m in t.spans], [(r.first, r.label) for r in t.relations])
         for t in estimator.predict(X)
     ]
 
 
 def with_mentions(estimator: Any, X: Any) -> Any:
-    return [(t.tokens, t.mentions) for t in estimator.with_mentions(X)]
+    return [(t.tokens, t.spans) for t in estimator.with_mentions(X)]
 
 
 def types_and_relations(estimator: Any, X: Any) -> Any:
@@ -392,13 +392,13 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Relater": Example(
         lambda: trellis.Relater(sample.RULES, min_count=1, max_iter=1),
-        (RELATED,), BARE, trellis.RelatedText(()), RELATED_FORMS,
+        (RELATED,), BARE, trellis.Document(()), RELATED_FORMS,
         {"predict": related, "with_mentions": with_mentions, "infer": inferred},
         {"explain": method("explain"), "score": method("score")},
     ),
     "RelationModel": Example(
-        lambda: trellis.RelationModel(min_count=1, max_iter=10), (RELATED,), BARE, trellis.RelatedText((), (), ()),
-        OUTER, {"encode and decode": types_and_relations},
+        lambda: trellis.RelationModel(min_count=1, max_iter=10), (RELATED,), BARE,
+        trellis.Document((), spans=(), relations=()), OUTER, {"encode and decode": types_and_relations},
     ),
     "MaxEnt": rows(lambda: trellis.MaxEnt(l2=0.1)),
     "NaiveBayes": rows(lambda: trellis.NaiveBayes()),

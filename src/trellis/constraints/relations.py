@@ -373,8 +373,8 @@ class CountsLike(Constraint):
         pairs = 0
         for sentence in labelled:
             if sentence.relations is not None:
-                pairs += len(sentence.mentions) * (len(sentence.mentions) - 1)
-                count.update(r.type for r in sentence.relations)
+                pairs += len(sentence.spans) * (len(sentence.spans) - 1)
+                count.update(r.label for r in sentence.relations)
         if not pairs:
             raise ConstraintError(f"{self.name!r}: no two mentions are labelled, so there are no counts to be like")
         within = self.within

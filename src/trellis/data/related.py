@@ -16,104 +16,37 @@ import ast
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from trellis.data.checks import check_list
 from trellis.data.columns import blocks
+from trellis.data.document import Document, Relation, Span
 from trellis.data.files import STANDARD, FilePath, numbered_lines, shown, writing
 from trellis.data.jsonlines import is_json_lines, json_lines
-from trellis.data.tokens import tokenise
+from trellis.data.tokens import WORDS, tokenise
 from trellis.errors import DataError, did_you_mean
 
 NO_RELATION = "N"
 
 
-@dataclass(frozen=True)
-class Mention:
-    """Tokens start..end−1, of a type that is known or None."""
-
-    start: int
-    end: int
-    type: str | None = None
-    probability: float | None = field(default=None, compare=False)
+def is_labelled(document: Document) -> bool:
+    """Whether the types of all mentions and all relations are known."""
+    spans = document.spans
+    return spans is not None and document.relations is not None and all(span.label is not None for span in spans)
 
 
-@dataclass(frozen=True)
-class Relation:
-    """Mention ``first`` stands in a relation to mention ``second``, by their places in the sentence's list."""
-
-    first: int
-    second: int
-    type: str
-    probability: float | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class RelatedText:
-    """Tokens with mentions and relations.
-
-    Parameters
-    ----------
-    tokens : tuple of str
-        Tokens.
-    mentions : tuple of Mention or None, default=None
-        Mentions; None if they are to be found.
-    relations : tuple of Relation or None, default=None
-        Relations; None if unknown.
-    path : str or None, default=None
-        File the text was read from.
-    line : int or None, default=None
-        Line the text was read from.
-    tags : tuple of str or None, default=None
-        Part-of-speech tags.
-
-    Examples
-    --------
-    >>> text = RelatedText(("Ann", "of", "Ely"), (Mention(0, 1, "Peop"), Mention(2, 3)), None)
-    >>> text.labelled, [text.text_of(m) for m in text.mentions]
-    (False, ['Ann', 'Ely'])
-    """
-
-    tokens: tuple[str, ...]
-    mentions: tuple[Mention, ...] | None = None
-    relations: tuple[Relation, ...] | None = None
-    path: str | None = field(default=None, compare=False)
-    line: int | None = field(default=None, compare=False)
-    tags: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        def refuse(message: str) -> DataError:
-            return DataError(message, path=self.path, line=self.line)
-
-        if self.tags is not None and len(self.tags) != len(self.tokens):
-            raise refuse(f"there are {len(self.tags)} tags but {len(self.tokens)} tokens")
-        for number, m in enumerate(self.mentions or ()):
-            if not 0 <= m.start < m.end <= len(self.tokens):
-                raise refuse(f"mention {number} covers tokens {m.start}..{m.end - 1}, but there are {len(self.tokens)}")
-        if len({(m.start, m.end) for m in self.mentions or ()}) < len(self.mentions or ()):
-            raise refuse("two mentions cover the same tokens")
-        seen = set()
-        for r in self.relations or ():
-            n = len(self.mentions or ())
-            if not (0 <= r.first < n and 0 <= r.second < n) or r.first == r.second:
-                raise refuse(f"a relation from mention {r.first} to mention {r.second}, but there are {n} mentions")
-            if (r.first, r.second) in seen:
-                raise refuse(f"two relations from mention {r.first} to mention {r.second}: there can be one")
-            seen.add((r.first, r.second))
-
-    @property
-    def labelled(self) -> bool:
-        """Whether everything is known of it."""
-        return (
-            self.mentions is not None and self.relations is not None and all(m.type is not None for m in self.mentions)
-        )
-
-    def text_of(self, mention: Mention) -> str:
-        return " ".join(self.tokens[mention.start : mention.end])
+def checked(document: Document) -> Document:
+    """The document; two spans over the same tokens, and two relations between the same spans, are refused."""
+    for what, places in (
+        ("mentions cover the same tokens", [(m.first, m.last) for m in document.spans or ()]),
+        ("relations hold between the same mentions", [(r.first, r.second) for r in document.relations or ()]),
+    ):
+        if len(set(places)) < len(places):
+            raise DataError(f"two {what}: there can be one", path=document.path, line=document.line)
+    return document
 
 
-def read_related(path: FilePath) -> Iterator[RelatedText]:
+def read_related(path: FilePath) -> Iterator[Document]:
     """Sentences of a file, by its name: ``.jsonl`` is JSON lines, others are CoNLL04 columns or raw text."""
     if is_json_lines(path) or shown(path).lower().removesuffix(".gz").endswith(".json") or path == STANDARD:
         yield from _lines(path)
@@ -122,30 +55,30 @@ def read_related(path: FilePath) -> Iterator[RelatedText]:
     raw = "\t" not in first and not first.startswith("#doc")
     if raw:
         for number, line in numbered_lines(path):
-            yield RelatedText(tokenise(line).tokens, path=shown(path), line=number)
+            yield WORDS.cut(line, path=shown(path), line=number)
     else:
         yield from _columns(path)
 
 
-SentenceLike = RelatedText | Mapping[str, Any] | str
+SentenceLike = Document | Mapping[str, Any] | str
 """A sentence, the object of a JSON line, or a string that is cut into words."""
 
 
-def as_related(texts: Iterable[SentenceLike]) -> list[RelatedText]:
+def as_related(texts: Iterable[SentenceLike]) -> list[Document]:
     """Sentences in any of their forms.
 
     >>> one, two = as_related(["Ann lives in Ely.", {"tokens": ["Ely"], "mentions": []}])
-    >>> one.tokens, two.mentions
+    >>> one.tokens, two.spans
     (('Ann', 'lives', 'in', 'Ely', '.'), ())
     """
     return [_as_related(text, number) for number, text in enumerate(check_list(texts, "sentences"))]
 
 
-def _as_related(text: SentenceLike, number: int) -> RelatedText:
-    if isinstance(text, RelatedText):
-        return text
+def _as_related(text: SentenceLike, number: int) -> Document:
+    if isinstance(text, Document):
+        return checked(text)
     if isinstance(text, str):
-        return RelatedText(tokenise(text).tokens)
+        return tokenise(text)
     try:
         return related_of(text)
     except DataError as error:
@@ -153,7 +86,7 @@ def _as_related(text: SentenceLike, number: int) -> RelatedText:
         raise
 
 
-def related_of(record: Any, *, path: str | None = None, line: int | None = None) -> RelatedText:
+def related_of(record: Any, *, path: str | None = None, line: int | None = None) -> Document:
     """A sentence of a JSON object."""
 
     def refuse(message: str) -> DataError:
@@ -169,10 +102,10 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
     mentions, relations, tags = record.get("mentions"), record.get("relations"), record.get("tags")
     if tags is not None and not (isinstance(tags, list) and all(isinstance(t, str) for t in tags)):
         raise refuse("expected strings in 'tags', a list with one for each token")
-    made: tuple[Mention, ...] | None = None
+    made: tuple[Span, ...] | None = None
     if mentions is not None:
         made = tuple(
-            Mention(_whole(m, "start", "mention", refuse), _whole(m, "end", "mention", refuse), _type(m, refuse))
+            Span(_type(m, refuse), _whole(m, "start", "mention", refuse), _whole(m, "end", "mention", refuse))
             for m in _listed(mentions, "mentions", refuse)
         )
     if relations is not None and made is None:
@@ -188,7 +121,8 @@ def related_of(record: Any, *, path: str | None = None, line: int | None = None)
                 Relation(_whole(r, "first", "relation", refuse), _whole(r, "second", "relation", refuse), kind)
             )
         tied = tuple(found)
-    return RelatedText(tuple(tokens), made, tied, path, line, None if tags is None else tuple(tags))
+    columns = {} if tags is None else {"tag": tuple(tags)}
+    return checked(Document(tuple(tokens), columns=columns, spans=made, relations=tied, path=path, line=line))
 
 
 def _listed(value: Any, key: str, refuse: Any) -> list[Mapping[str, Any]]:
@@ -213,12 +147,12 @@ def _type(record: Mapping[str, Any], refuse: Any) -> str | None:
     return value
 
 
-def _lines(path: FilePath) -> Iterator[RelatedText]:
+def _lines(path: FilePath) -> Iterator[Document]:
     for number, record in json_lines(path):
         yield related_of(record, path=shown(path), line=number)
 
 
-def _columns(path: FilePath) -> Iterator[RelatedText]:
+def _columns(path: FilePath) -> Iterator[Document]:
     name = shown(path)
     for block in blocks(path, separator="\t", comment="#doc"):
         if not block.rows:
@@ -230,7 +164,7 @@ def _columns(path: FilePath) -> Iterator[RelatedText]:
                 raise DataError(message, path=name, line=line)
         mentions, ends = _mentions([cells[2] for cells in rows]), dict[int, int]()
         for number, m in enumerate(mentions):
-            ends[m.end - 1] = number
+            ends[m.last - 1] = number
         relations = []
         for at, (cells, line) in enumerate(zip(rows, numbers, strict=True)):
             kinds, heads = _cell(cells[3], str, name, line), _cell(cells[4], int, name, line)
@@ -240,18 +174,20 @@ def _columns(path: FilePath) -> Iterator[RelatedText]:
                 # a few lines of the corpus have relations that no mention ends at: they hold between nothing
                 if kind != NO_RELATION and at in ends and head in ends and at != head:
                     relations.append(Relation(ends[at], ends[head], kind))
-        yield RelatedText(tuple(cells[1] for cells in rows), mentions, tuple(relations), name, numbers[0])
+        yield Document(
+            tuple(cells[1] for cells in rows), spans=mentions, relations=tuple(relations), path=name, line=numbers[0]
+        )
 
 
-def _mentions(labels: list[str]) -> tuple[Mention, ...]:
+def _mentions(labels: list[str]) -> tuple[Span, ...]:
     """Mentions of BIO labels; an I that continues nothing begins one."""
-    found: list[Mention] = []
+    found: list[Span] = []
     for at, label in enumerate(labels):
         sign, _, kind = label.partition("-")
-        if sign == "I" and found and found[-1].end == at and found[-1].type == kind:
-            found[-1] = Mention(found[-1].start, at + 1, kind)
+        if sign == "I" and found and found[-1].last == at and found[-1].label == kind:
+            found[-1] = Span(kind, found[-1].first, at + 1)
         elif sign in ("B", "I"):
-            found.append(Mention(at, at + 1, kind or None))
+            found.append(Span(kind or None, at, at + 1))
     return tuple(found)
 
 
@@ -267,7 +203,7 @@ def _cell(text: str, kind: type, path: str, line: int) -> list[Any]:
     return value
 
 
-def write_related(path: FilePath, texts: Iterable[RelatedText], *, columns: bool | None = None) -> None:
+def write_related(path: FilePath, texts: Iterable[Document], *, columns: bool | None = None) -> None:
     """Write sentences with the probabilities that they have, or as CoNLL04 columns.
 
     columns : None: where the name ends in .txt, .tsv or .conll
@@ -279,36 +215,36 @@ def write_related(path: FilePath, texts: Iterable[RelatedText], *, columns: bool
             out.write(_as_columns(text, number) if columns else json.dumps(record_of(text), ensure_ascii=False) + "\n")
 
 
-def record_of(text: RelatedText) -> dict[str, Any]:
+def record_of(text: Document) -> dict[str, Any]:
     """The JSON object of a sentence, the inverse of :func:`related_of`."""
     record: dict[str, Any] = {"tokens": text.tokens}
-    if text.tags is not None:
-        record["tags"] = text.tags
-    if text.mentions is not None:
-        record["mentions"] = [_bare({"start": m.start, "end": m.end}, m) for m in text.mentions]
+    if "tag" in text.columns:
+        record["tags"] = text.columns["tag"]
+    if text.spans is not None:
+        record["mentions"] = [_bare({"start": m.first, "end": m.last}, m) for m in text.spans]
     if text.relations is not None:
         record["relations"] = [_bare({"first": r.first, "second": r.second}, r) for r in text.relations]
     return record
 
 
-def _bare(record: dict[str, Any], item: Mention | Relation) -> dict[str, Any]:
-    if item.type is not None:
-        record["type"] = item.type
+def _bare(record: dict[str, Any], item: Span | Relation) -> dict[str, Any]:
+    if item.label is not None:
+        record["type"] = item.label
     if item.probability is not None:
         record["probability"] = round(item.probability, 6)
     return record
 
 
-def _as_columns(text: RelatedText, number: int) -> str:
-    labels, mentions = ["O"] * len(text.tokens), text.mentions or ()
+def _as_columns(text: Document, number: int) -> str:
+    labels, mentions = ["O"] * len(text.tokens), text.spans or ()
     for m in mentions:
-        for at in range(m.start, m.end):
-            labels[at] = f"{'B' if at == m.start else 'I'}-{m.type or 'None'}"
+        for at in range(m.first, m.last):
+            labels[at] = f"{'B' if at == m.first else 'I'}-{m.label or 'None'}"
     kinds: list[list[str]] = [[] for _ in text.tokens]
     heads: list[list[int]] = [[] for _ in text.tokens]
     for r in text.relations or ():
-        kinds[mentions[r.first].end - 1].append(r.type)
-        heads[mentions[r.first].end - 1].append(mentions[r.second].end - 1)
+        kinds[mentions[r.first].last - 1].append(r.label)
+        heads[mentions[r.first].last - 1].append(mentions[r.second].last - 1)
     rows = (
         f"{i}\t{token}\t{labels[i]}\t{kinds[i] or [NO_RELATION]}\t{heads[i] or [i]}\n"
         for i, token in enumerate(text.tokens)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trellis.data.related import RelatedText
+from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.metrics.fields import FieldScore
 
@@ -43,7 +43,7 @@ class RelationScores:
     strict: Scores
 
 
-def score_relations(gold: Sequence[RelatedText], found: Sequence[RelatedText]) -> RelationScores:
+def score_relations(gold: Sequence[Document], found: Sequence[Document]) -> RelationScores:
     """Scores of sentences against the same sentences in gold."""
     if len(gold) != len(found):
         raise DataError(f"gold has {len(gold)} sentences but the output has {len(found)}")
@@ -54,16 +54,16 @@ def score_relations(gold: Sequence[RelatedText], found: Sequence[RelatedText]) -
     return RelationScores(*(_scores([(a[kind], b[kind]) for a, b in pairs]) for kind in range(3)))
 
 
-def _items(text: RelatedText) -> tuple[set[tuple[object, ...]], ...]:
+def _items(text: Document) -> tuple[set[tuple[object, ...]], ...]:
     """Entities, relations and strict relations, the type of each first."""
-    mentions = text.mentions or ()
-    entities: set[tuple[object, ...]] = {(m.type, m.start, m.end) for m in mentions if m.type is not None}
+    mentions = text.spans or ()
+    entities: set[tuple[object, ...]] = {(m.label, m.first, m.last) for m in mentions if m.label is not None}
     relations: set[tuple[object, ...]] = set()
     strict: set[tuple[object, ...]] = set()
     for r in text.relations or ():
         one, two = mentions[r.first], mentions[r.second]
-        relations.add((r.type, one.start, one.end, two.start, two.end))
-        strict.add((r.type, one, two))
+        relations.add((r.label, one.first, one.last, two.first, two.last))
+        strict.add((r.label, one, two))
     return entities, relations, strict
 
 

@@ -21,8 +21,9 @@ from scipy import sparse
 from trellis.constraints.relations import ENTITY, NONE, RELATION
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import UNKNOWN, Batch
+from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
-from trellis.data.related import RelatedText, as_related
+from trellis.data.related import as_related, is_labelled
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
@@ -153,16 +154,16 @@ class RelationModel(SavedEstimator):
 
     # batches
 
-    def described(self, text: RelatedText) -> tuple[list[list[str]], list[list[str]]]:
+    def described(self, text: Document) -> tuple[list[list[str]], list[list[str]]]:
         """Features of every mention and of every ordered pair."""
-        spans = [(m.start, m.end) for m in text.mentions or ()]
+        spans = [(m.first, m.last) for m in text.spans or ()]
         ends, topic = range(len(spans)), topic_features(text.tokens)
         return (
-            [mention_features(text.tokens, span, text.tags) for span in spans],
+            [mention_features(text.tokens, span, text.columns.get("tag")) for span in spans],
             [[*pair_features(text.tokens, spans, i, j), *topic] for i in ends for j in ends if i != j],
         )
 
-    def encode(self, X: Iterable[RelatedText], y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
+    def encode(self, X: Iterable[Document], y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
         """Sentences as a batch: the slots of one are its mentions, and then its ordered pairs of mentions.
 
         What is known of types and relations stands in the sentences; with ``fit`` types and features are learned.
@@ -173,9 +174,9 @@ class RelationModel(SavedEstimator):
             self._check_fitted()
         texts = as_related(X)
         for number, text in enumerate(texts):
-            if text.mentions is None:
+            if text.spans is None:
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
-            if not fit and text.tags is None and self.tagged:
+            if not fit and "tag" not in text.columns and self.tagged:
                 raise DataError(
                     f"sentence {number} has no tags, but tags were learned from: give them, or learn with a tagger",
                     path=text.path,
@@ -202,27 +203,27 @@ class RelationModel(SavedEstimator):
             matrices = tuple(feature_matrix(rows(kind), self._features[kind]) for kind in (0, 1))
         return batch_of(texts, matrices, [self._known(text) for text in texts], weights)
 
-    def _learn_types(self, texts: Sequence[RelatedText]) -> None:
+    def _learn_types(self, texts: Sequence[Document]) -> None:
         entities, relations = self.entities, self.relations
         if entities is None:
-            entities = sorted({m.type for text in texts for m in text.mentions or () if m.type})
+            entities = sorted({m.label for text in texts for m in text.spans or () if m.label})
         if relations is None:
-            relations = sorted({r.type for text in texts for r in text.relations or ()})
+            relations = sorted({r.label for text in texts for r in text.relations or ()})
         if not entities or not relations:
             what = "relations" if entities else "types of mentions"
             raise DataError(f"there are no {what}: give labelled sentences, or name them")
         self.types_ = (tuple(entities), (NONE, *(name for name in relations if name != NONE)))
 
-    def _known(self, text: RelatedText) -> tuple[list[int], list[int]]:
+    def _known(self, text: Document) -> tuple[list[int], list[int]]:
         numbers = [{name: n for n, name in enumerate(own)} for own in self.types_]
-        mentions = [UNKNOWN if m.type is None else self._number(0, m.type, numbers, text) for m in text.mentions or ()]
+        mentions = [UNKNOWN if m.label is None else self._number(0, m.label, numbers, text) for m in text.spans or ()]
         n = len(mentions)
         if text.relations is None:
             return mentions, [UNKNOWN] * (n * (n - 1))
-        named = {(r.first, r.second): self._number(1, r.type, numbers, text) for r in text.relations}
+        named = {(r.first, r.second): self._number(1, r.label, numbers, text) for r in text.relations}
         return mentions, [named.get((i, j), 0) for i in range(n) for j in range(n) if i != j]
 
-    def _number(self, kind: int, name: str, numbers: list[dict[str, int]], text: RelatedText) -> int:
+    def _number(self, kind: int, name: str, numbers: list[dict[str, int]], text: Document) -> int:
         if name not in numbers[kind]:
             what = ("type of a mention", "relation")[kind]
             raise UnknownNameError(what, name, self.types_[kind], path=text.path, line=text.line)
@@ -300,14 +301,14 @@ class RelationModel(SavedEstimator):
         for kind, side in zip(KINDS, self.sides_, strict=True):
             side.set_parameters({"weights": parameters[kind]})
 
-    def fit(self, X: Iterable[RelatedText], y: Any = None) -> Self:
+    def fit(self, X: Iterable[Document], y: Any = None) -> Self:
         """Supervised training on the sentences of which everything is known."""
         self._check_types()
         from trellis.engine import SerialEngine, place_batch
 
         if y is not None:
             raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
-        texts = [text for text in as_related(X) if text.labelled]
+        texts = [text for text in as_related(X) if is_labelled(text)]
         if not texts:
             raise DataError("no sentence has all its types and relations known, and fit trains on such alone")
         batch = self.encode(texts, fit=True)

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from trellis.constraints.relations import ENTITY, RELATION, opposite_pairs
 from trellis.data.batch import Batch, Column
+from trellis.data.document import Document
 from trellis.data.ragged import IntArray, offsets_of, owners
-from trellis.data.related import RelatedText
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.structures import Factors, Variables, factors_over
@@ -39,18 +39,18 @@ def variables_of(batch: Batch, types: tuple[tuple[str, ...], tuple[str, ...]]) -
 
 
 def batch_of(
-    texts: Sequence[RelatedText], matrices: Sequence[Any], known: Sequence[tuple[list[int], list[int]]], weights: Any
+    texts: Sequence[Document], matrices: Sequence[Any], known: Sequence[tuple[list[int], list[int]]], weights: Any
 ) -> Batch:
     """Slots of sentences: mentions and then pairs, features of the first in the first columns."""
-    counts = [len(text.mentions or ()) for text in texts]
+    counts = [len(text.spans or ()) for text in texts]
     labels = np.array([y for own in known for kind in own for y in kind], np.int32)
     word, between = list[str](), list[str]()
     first, second, order = list[int](), list[int](), list[int]()
     mention = pair = 0
     n_mentions = sum(counts)
     for text, n in zip(texts, counts, strict=True):
-        spans = text.mentions or ()
-        word += [text.text_of(m) for m in spans]
+        spans = text.spans or ()
+        word += [" ".join(text.tokens[m.first : m.last]) for m in spans]
         between += [""] * n
         first += [-1] * n
         second += [-1] * n
@@ -59,7 +59,7 @@ def batch_of(
         for i in range(n):
             for j in range(n):
                 if i != j:
-                    low, high = sorted((spans[i], spans[j]), key=lambda m: m.start)
+                    low, high = sorted((spans[i], spans[j]), key=lambda m: m.first)
                     between.append(" ".join(text.tokens[low.end : high.start]))
                     word.append("")
                     first.append(i)

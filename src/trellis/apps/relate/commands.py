@@ -31,7 +31,7 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.apps.relate.relater import Relater
-    from trellis.data.related import RelatedText
+    from trellis.data.document import Document
 
 
 SETTINGS = FieldOptions(
@@ -144,7 +144,7 @@ def explain(
     lines += ["", f"{len(changes)} changes in {len({c.sentence for c in changes})} of {len(texts)} sentences"]
     for change in changes:
         own = texts[change.sentence]
-        what = " , ".join(own.text_of((own.mentions or ())[m]) for m in change.what)
+        what = " , ".join((own.spans or ())[m].text for m in change.what)
         why = ", ".join(change.rules) or "follows from the others"
         lines.append(f"sentence {change.sentence + 1}: {what}: {change.before} -> {change.after}  ({why})")
     print_lines(output, [visible(line) for line in lines])
@@ -156,7 +156,7 @@ def _load(path: str, threads: int | None) -> Relater:
     return Relater.load(path, n_jobs=jobs(threads))
 
 
-def _read(paths: list[str] | tuple[()]) -> list[RelatedText]:
+def _read(paths: list[str] | tuple[()]) -> list[Document]:
     from trellis.data.related import read_related
 
     return [text for path in paths for text in read_related(path)]

@@ -16,8 +16,8 @@ import numpy as np
 from trellis.constraints import Constraint
 from trellis.constraints.rows import Rows
 from trellis.data.batch import Batch
+from trellis.data.document import Document
 from trellis.data.ragged import IntArray, LabelArray
-from trellis.data.related import RelatedText
 from trellis.engine import Engine
 from trellis.models.inference import OUTPUTS, POSTERIORS, BestOutputs, Inference
 from trellis.models.model import rows_of
@@ -92,12 +92,12 @@ class Change:
     rules: tuple[str, ...]
 
 
-def changes_of_whole(changes: Sequence[Change], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[Change]:
+def changes_of_whole(changes: Sequence[Change], pieces: Sequence[Document], owner: Sequence[int]) -> list[Change]:
     """Changes in sentences from those in their runs of mentions."""
     firsts, n_mentions = [], dict.fromkeys(owner, 0)
     for piece, number in zip(pieces, owner, strict=True):
         firsts.append(n_mentions[number])
-        n_mentions[number] += len(piece.mentions or ())
+        n_mentions[number] += len(piece.spans or ())
     return [
         replace(c, sentence=owner[c.sentence], what=tuple(firsts[c.sentence] + place for place in c.what))
         for c in changes

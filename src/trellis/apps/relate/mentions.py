@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from trellis.data.related import Mention, RelatedText
+from trellis.data.document import Document, Span
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.relation_features import shape
@@ -34,7 +34,7 @@ class MentionFinder:
         made.crf_ = crf
         return made
 
-    def fit(self, texts: Sequence[RelatedText]) -> Self:
+    def fit(self, texts: Sequence[Document]) -> Self:
         """Learn from sentences with mentions."""
         crf = CRF(
             [BEGIN, INSIDE, OUTSIDE], min_count=self.min_count, l2=self.l2, max_iter=self.max_iter, tol=1e-5
@@ -43,10 +43,10 @@ class MentionFinder:
         self.crf_ = crf
         return self
 
-    def find(self, texts: Sequence[RelatedText]) -> list[RelatedText]:
+    def find(self, texts: Sequence[Document]) -> list[Document]:
         """The sentences with the mentions that are found."""
         labels = self.crf_.predict([described(text.tokens) for text in texts])
-        return [replace(text, mentions=_mentions(own), relations=None) for text, own in zip(texts, labels, strict=True)]
+        return [replace(text, spans=_mentions(own), relations=None) for text, own in zip(texts, labels, strict=True)]
 
 
 def described(tokens: Sequence[str]) -> list[list[str]]:
@@ -67,19 +67,19 @@ def described(tokens: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def _labels(text: RelatedText) -> list[str]:
+def _labels(text: Document) -> list[str]:
     labels = [OUTSIDE] * len(text.tokens)
-    for m in text.mentions or ():
-        labels[m.start : m.end] = [BEGIN] + [INSIDE] * (m.end - m.start - 1)
+    for m in text.spans or ():
+        labels[m.first : m.last] = [BEGIN] + [INSIDE] * (m.last - m.first - 1)
     return labels
 
 
-def _mentions(labels: Sequence[str]) -> tuple[Mention, ...]:
+def _mentions(labels: Sequence[str]) -> tuple[Span, ...]:
     """An I that continues nothing begins a mention."""
-    found: list[Mention] = []
+    found: list[Span] = []
     for at, label in enumerate(labels):
-        if label == INSIDE and found and found[-1].end == at:
-            found[-1] = Mention(found[-1].start, at + 1)
+        if label == INSIDE and found and found[-1].last == at:
+            found[-1] = Span(None, found[-1].first, at + 1)
         elif label != OUTSIDE:
-            found.append(Mention(at, at + 1))
+            found.append(Span(None, at, at + 1))
     return tuple(found)

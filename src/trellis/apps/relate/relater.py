@@ -1,6 +1,6 @@
 """Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out.
 
->>> from trellis.data.related import Mention, RelatedText, Relation
+>>> from trellis import Document, Relation, Span
 >>> from trellis.apps.relate.relater import Relater
 >>> rules = '''
 ... [[rule]]
@@ -10,14 +10,14 @@
 ... then_second = "Loc"
 ... '''
 >>> def said(text, *mentions, relations=()):
-...     return RelatedText(tuple(text.split()), mentions, tuple(relations))
+...     return Document(tuple(text.split()), spans=mentions, relations=relations)
 >>> few = [
-...     said("Ann lives in Ely", Mention(0, 1, "Peop"), Mention(3, 4, "Loc"), relations=[Relation(0, 1, "Live_In")]),
-...     said("Bob left Hull", Mention(0, 1, "Peop"), Mention(2, 3, "Loc")),
+...     said("Ann lives in Ely", Span("Peop", 0, 1), Span("Loc", 3, 4), relations=[Relation(0, 1, "Live_In")]),
+...     said("Bob left Hull", Span("Peop", 0, 1), Span("Loc", 2, 3)),
 ... ]
 >>> relater = Relater(rules, min_count=1, max_iter=1, finder=False).fit(few)
->>> found = relater.predict([said("Cy lives in Ware", Mention(0, 1), Mention(3, 4))])[0]
->>> [m.type for m in found.mentions], [(r.first, r.second, r.type) for r in found.relations]
+>>> found = relater.predict([said("Cy lives in Ware", Span(None, 0, 1), Span(None, 3, 4))])[0]
+>>> [m.label for m in found.spans], [(r.first, r.second, r.label) for r in found.relations]
 (['Peop', 'Loc'], [(0, 1, 'Live_In')])
 """
 
@@ -38,9 +38,9 @@ from trellis.apps.relate.mentions import MentionFinder
 from trellis.constraints import Constraint, RulesFile, parse_rules
 from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
 from trellis.data.batch import Batch
-from trellis.data.document import Document
+from trellis.data.document import Document, Relation, Span
 from trellis.data.files import FilePath, text_of
-from trellis.data.related import Mention, RelatedText, Relation, SentenceLike, as_related
+from trellis.data.related import SentenceLike, as_related, is_labelled
 from trellis.engine import engine_for, threads_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
@@ -120,7 +120,7 @@ class Relater(SavedEstimator):
     ... }
     >>> relater = Relater(rules, finder=False, min_count=1).fit([text])
     >>> [found] = relater.predict([text])
-    >>> [mention.type for mention in found.mentions]
+    >>> [mention.label for mention in found.spans]
     ['Peop', 'Loc']
     """
 
@@ -159,7 +159,7 @@ class Relater(SavedEstimator):
 
         X : labelled sentences, which bring their mentions and relations;  unlabelled : the others
 
-        Sentences are objects as in the files (docs/relations.md), :class:`RelatedText`, or of the others plain strings.
+        Sentences are documents, objects as in the files (docs/relations.md), or of the others plain strings.
         """
         self._check_types()
         self._check_settings()
@@ -167,7 +167,7 @@ class Relater(SavedEstimator):
             raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
         rules = parse_rules(self.rules, self.rules_path, self.files)
         few = _with_tags([text for text in as_related(X) if text.tokens], self.tagger)
-        whole = [text for text in few if text.labelled]
+        whole = [text for text in few if is_labelled(text)]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
         compile_ahead("relate")
@@ -212,7 +212,7 @@ class Relater(SavedEstimator):
 
     # prediction
 
-    def predict(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> list[RelatedText]:
+    def predict(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> list[Document]:
         """Sentences with the type of every mention and the relations that hold, and how probable each is.
 
         The best output under the rules; those that count over a corpus are left out. Mentions are found where a
@@ -233,7 +233,7 @@ class Relater(SavedEstimator):
             self.model_, batch, threads_for(self.n_jobs), self.constraints_ if constrained else None
         )
 
-    def with_mentions(self, texts: Iterable[SentenceLike]) -> list[RelatedText]:
+    def with_mentions(self, texts: Iterable[SentenceLike]) -> list[Document]:
         """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
         a tagger."""
         self._check_fitted()
@@ -254,7 +254,7 @@ class Relater(SavedEstimator):
         plain = RelationInference(self.model_, ruled.batch, ruled.engine, None)
         return changes_of_whole(changes(ruled, plain.outputs), pieces, owner)
 
-    def _batch(self, texts: Sequence[RelatedText]) -> Batch:
+    def _batch(self, texts: Sequence[Document]) -> Batch:
         """The sentences with nothing known."""
         bare = [_bare(text) for text in texts]
         return self.model_.encode(bare)
@@ -317,15 +317,15 @@ def _both_ways(constraints: Sequence[Constraint]) -> bool:
     return any(isinstance(c, OnePerPair) for c in constraints)
 
 
-def _bare(text: RelatedText) -> RelatedText:
+def _bare(text: Document) -> Document:
     """Its mentions, of which nothing is known."""
-    mentions = tuple(Mention(m.start, m.end) for m in text.mentions or ())
-    return replace(text, mentions=mentions, relations=None)
+    mentions = tuple(Span(None, m.first, m.last) for m in text.spans or ())
+    return replace(text, spans=mentions, relations=None)
 
 
-def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -> list[RelatedText]:
+def _with_mentions(texts: Sequence[Document], finder: MentionFinder | None) -> list[Document]:
     """The sentences, those without mentions with the ones that are found."""
-    without = [number for number, text in enumerate(texts) if text.mentions is None]
+    without = [number for number, text in enumerate(texts) if text.spans is None]
     if without and finder is None:
         text = texts[without[0]]
         raise DataError(
@@ -341,25 +341,25 @@ def _with_mentions(texts: Sequence[RelatedText], finder: MentionFinder | None) -
     return made
 
 
-def _with_tags(texts: Sequence[RelatedText], tagger: Tagger | None) -> list[RelatedText]:
+def _with_tags(texts: Sequence[Document], tagger: Tagger | None) -> list[Document]:
     """The sentences, those without tags with the tagger's."""
     if tagger is None:
         return list(texts)
-    without = [text for text in texts if text.tags is None]
+    without = [text for text in texts if "tag" not in text.columns]
     found = iter(tagger.predict(Document(text.tokens) for text in without))
-    return [text if text.tags is not None else _tagged_by(text, next(found)) for text in texts]
+    return [text if "tag" in text.columns else _tagged_by(text, next(found)) for text in texts]
 
 
-def _tagged_by(text: RelatedText, found: Document) -> RelatedText:
-    return replace(text, tags=tuple(map(str, found.labels or ())))
+def _tagged_by(text: Document, found: Document) -> Document:
+    return replace(text, columns={**text.columns, "tag": tuple(map(str, found.labels or ()))})
 
 
-def _split_long(texts: Sequence[RelatedText]) -> tuple[list[RelatedText], list[int]]:
+def _split_long(texts: Sequence[Document]) -> tuple[list[Document], list[int]]:
     """Sentences, those with too many mentions as several with a run of these each; and the number of each one's own."""
-    pieces: list[RelatedText] = []
+    pieces: list[Document] = []
     owner: list[int] = []
     for number, text in enumerate(texts):
-        mentions = text.mentions or ()
+        mentions = text.spans or ()
         runs = [mentions[a : a + MOST_MENTIONS] for a in range(0, len(mentions), MOST_MENTIONS)] or [mentions]
         if len(runs) > 1:
             where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
@@ -370,37 +370,38 @@ def _split_long(texts: Sequence[RelatedText]) -> tuple[list[RelatedText], list[i
                 stacklevel=3,
             )
         for run in runs:
-            pieces.append(replace(text, mentions=run, relations=None) if len(runs) > 1 else text)
+            pieces.append(replace(text, spans=run, relations=None) if len(runs) > 1 else text)
             owner.append(number)
     return pieces, owner
 
 
-def _joined(texts: Sequence[RelatedText], pieces: Sequence[RelatedText], owner: Sequence[int]) -> list[RelatedText]:
+def _joined(texts: Sequence[Document], pieces: Sequence[Document], owner: Sequence[int]) -> list[Document]:
     """The answer of each sentence from those of its runs of mentions."""
     if len(pieces) == len(texts):
         return list(pieces)
-    mentions: list[list[Mention]] = [[] for _ in texts]
+    mentions: list[list[Span]] = [[] for _ in texts]
     relations: list[list[Relation]] = [[] for _ in texts]
     for piece, number in zip(pieces, owner, strict=True):
         first = len(mentions[number])
-        mentions[number] += piece.mentions or ()
+        mentions[number] += piece.spans or ()
         relations[number] += [replace(r, first=r.first + first, second=r.second + first) for r in piece.relations or ()]
     return [
-        replace(text, mentions=tuple(found), relations=tuple(ties))
+        replace(text, spans=tuple(found), relations=tuple(ties))
         for text, found, ties in zip(texts, mentions, relations, strict=True)
     ]
 
 
-def _answers(model: RelationModel, texts: Sequence[RelatedText], found: RelationInference) -> list[RelatedText]:
+def _answers(model: RelationModel, texts: Sequence[Document], found: RelationInference) -> list[Document]:
     batch = found.batch
     shares, made = model.confidence(batch, found.outputs, found.posterior), []
     for i, (text, (types, ties)) in enumerate(zip(texts, found.labels, strict=True)):
         n, own = len(types), shares[batch.offsets[i] : batch.offsets[i + 1]]
         mentions = tuple(
-            Mention(m.start, m.end, kind, float(p)) for m, kind, p in zip(text.mentions or (), types, own, strict=False)
+            Span(kind, m.first, m.last, probability=float(p))
+            for m, kind, p in zip(text.spans or (), types, own, strict=False)
         )
         relations = tuple(
             Relation(a, b, kind, float(own[n + a * (n - 1) + b - (b > a)])) for (a, b), kind in ties.items()
         )
-        made.append(replace(text, mentions=mentions, relations=relations))
+        made.append(replace(text, spans=mentions, relations=relations))
     return made

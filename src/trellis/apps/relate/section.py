@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trellis.apps.relate.relater import Relater
-from trellis.data.related import RelatedText
+from trellis.data.document import Document
+from trellis.data.related import is_labelled
 from trellis.metrics.relations import score_relations
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, table, text
@@ -15,10 +16,10 @@ MOST = 15
 """Changes and errors that are listed."""
 
 
-def relations_page(relater: Relater, texts: Sequence[RelatedText], _: Any) -> Page:
+def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     ways = {"model alone": relater.predict(texts, constrained=False), "under the rules": relater.predict(texts)}
-    known = [n for n, t in enumerate(texts) if t.labelled]
+    known = [n for n, t in enumerate(texts) if is_labelled(t)]
     page = Page("Entities and relations", f"{len(texts)} sentences, {len(known)} of them with labels")
     gold = [texts[n] for n in known]
     if known:
@@ -57,26 +58,26 @@ def relations_page(relater: Relater, texts: Sequence[RelatedText], _: Any) -> Pa
     return page
 
 
-def _mention(sentence: RelatedText, number: int) -> str:
-    return sentence.text_of(sentence.mentions[number]) if sentence.mentions else str(number)
+def _mention(sentence: Document, number: int) -> str:
+    return sentence.spans[number].text if sentence.spans else str(number)
 
 
-def _relations(sentence: RelatedText) -> set[tuple[str, str, str]]:
+def _relations(sentence: Document) -> set[tuple[str, str, str]]:
     return {
-        (_mention(sentence, r.first), r.type, _mention(sentence, r.second)) for r in sentence.relations or ()
+        (_mention(sentence, r.first), r.label, _mention(sentence, r.second)) for r in sentence.relations or ()
     }  # fmt: skip
 
 
-def _judged(gold: Sequence[RelatedText], found: Sequence[RelatedText]) -> Judged:
+def _judged(gold: Sequence[Document], found: Sequence[Document]) -> Judged:
     pairs = [
-        (r.probability or 0.0, (_mention(own, r.first), r.type, _mention(own, r.second)) in _relations(true))
+        (r.probability or 0.0, (_mention(own, r.first), r.label, _mention(own, r.second)) in _relations(true))
         for true, own in zip(gold, found, strict=True)
         for r in own.relations or ()
     ]
     return Judged.of(pairs, sum(len(_relations(true)) for true in gold))
 
 
-def _errors(gold: Sequence[RelatedText], found: Sequence[RelatedText]) -> str:
+def _errors(gold: Sequence[Document], found: Sequence[Document]) -> str:
     rows = []
     for true, own in zip(gold, found, strict=True):
         missed, wrong = _relations(true) - _relations(own), _relations(own) - _relations(true)
