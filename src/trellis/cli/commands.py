@@ -59,10 +59,11 @@ def add_command(
     settings: FieldOptions | None = None,
     translate: Translation | None = None,
     bare: str = "",
+    name: str | None = None,
     former: str | None = None,
     inner: Sequence[Callable[..., None]] = (),
 ) -> F:
-    """Add a function to a group as a command of its name.
+    """Add a function to a group as a command of its name, or of another one.
 
     settings : fields of an estimator that are options too; the function takes them as ``**settings``
     answers, translate, bare : see :func:`trellis.cli.habits.answering`
@@ -74,10 +75,10 @@ def add_command(
     if former is not None:
         text += f"\n\nThis is the former name of `trellis {former}`, which the next version will not have."
 
-    def nothing() -> None:
+    def empty() -> None:
         """In the place of the function, whose arguments are not looked at yet."""
 
-    group.command(_name(function), cls=kind, help=text, hidden=former is not None)(nothing)
+    group.command(name or _name(function), cls=kind, help=text, hidden=former is not None)(empty)
     return function
 
 
