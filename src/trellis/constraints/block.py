@@ -43,6 +43,10 @@ class Block:
         return len(self.bound)
 
 
+RowsOrImplicit = Block | Sparsity | LinkRows
+"""What a constraint compiles to: rows, or an l1/linf block or rows about links, which stay implicit."""
+
+
 @dataclass(frozen=True)
 class Units:
     """What a constraint has one row for: every token, every instance, the corpus, or every key.
@@ -114,17 +118,3 @@ def merge(
     if not kept.all():
         row, part, coefficient = row[kept], part[kept], coefficient[kept]
     return row, part, coefficient
-
-
-@dataclass(frozen=True)
-class SparsityBlock:
-    """An l1/linf block, which stays implicit."""
-
-    sparsity: Sparsity
-
-
-@dataclass(frozen=True)
-class LinkBlock:
-    """Rows about links, which stay implicit."""
-
-    rows: LinkRows

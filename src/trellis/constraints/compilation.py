@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trellis.constraints.block import Block, LinkBlock, SparsityBlock
+from trellis.constraints.block import RowsOrImplicit
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.dead_slots import refuse_dead_slots
@@ -127,12 +127,12 @@ class _Assembly:
         self.sparsity: list[Sparsity] = []
         self.implicit: list[LinkRows] = []
 
-    def add(self, number: int, constraint: Constraint, block: Block | SparsityBlock | LinkBlock) -> None:
-        if isinstance(block, SparsityBlock):
-            self.sparsity.append(replace(block.sparsity, name=self.names[number]))
+    def add(self, number: int, constraint: Constraint, block: RowsOrImplicit) -> None:
+        if isinstance(block, Sparsity):
+            self.sparsity.append(replace(block, name=self.names[number]))
             return
-        if isinstance(block, LinkBlock):
-            self.implicit.append(replace(block.rows, constraint=number))
+        if isinstance(block, LinkRows):
+            self.implicit.append(replace(block, constraint=number))
             return
         reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
         kept = reduced.keep[block.row]

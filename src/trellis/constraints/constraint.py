@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from trellis.constraints.amounts import is_text
-from trellis.constraints.block import Block, LinkBlock, SparsityBlock
+from trellis.constraints.block import Block, RowsOrImplicit
 from trellis.constraints.context import Context
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.constraints.tested import Outputs, Places, joined
@@ -96,7 +96,7 @@ class Constraint(ABC):
         """The expression as one would write it."""
 
     @abstractmethod
-    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
+    def blocks(self, context: Context) -> Sequence[RowsOrImplicit]:
         """Its rows over the parts of a batch."""
 
     def tested(self, outputs: Outputs) -> Places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trellis.constraints.block import Block, LinkBlock, SparsityBlock
+from trellis.constraints.block import RowsOrImplicit
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.labels import label_names
@@ -51,7 +51,7 @@ class EachLabel(Constraint):
         context.label_set(self.labels)
         return [self._of(name) for name in self.labels or context.labels.names if name not in self.but]
 
-    def blocks(self, context: Context) -> Sequence[Block | SparsityBlock | LinkBlock]:
+    def blocks(self, context: Context) -> Sequence[RowsOrImplicit]:
         return [block for one in self._each(context) for block in one.blocks(context)]
 
     def tested(self, outputs: Outputs) -> Places:

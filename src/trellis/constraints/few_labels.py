@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.amounts import is_number, is_whole, number
-from trellis.constraints.block import SparsityBlock
 from trellis.constraints.condition import Key, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
@@ -48,15 +47,14 @@ class FewLabels(Constraint):
         text = self.statement()
         return f"{text[0].upper()}{text[1:]}, with a penalty of {self.strength.amount:g} per label (L1/L∞)."
 
-    def blocks(self, context: Context) -> Sequence[SparsityBlock]:
+    def blocks(self, context: Context) -> Sequence[Sparsity]:
         codes, strings = self.key.types(context)
         occurs = np.bincount(codes, weights=context.slot_weights, minlength=len(strings))
         often = occurs >= self.min_count if len(occurs) else np.zeros(0, dtype=np.bool_)
         slots = np.flatnonzero(often[codes])
         keys, number = np.unique(codes[slots], return_inverse=True)
         first = context.parts.label(slots, 0)
-        block = Sparsity(self.name, first, context.n_labels, number.astype(np.int64), len(keys), self.strength.amount)
-        return [SparsityBlock(block)]
+        return [Sparsity(self.name, first, context.n_labels, number.astype(np.int64), len(keys), self.strength.amount)]
 
 
 def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> FewLabels:

@@ -28,16 +28,6 @@ class Unit(IntEnum):
 
 
 @dataclass(frozen=True)
-class Written:
-    """Rows in compressed form; instance : (n_rows,)."""
-
-    start: IntArray
-    part: IntArray
-    coefficient: FloatArray
-    instance: IntArray
-
-
-@dataclass(frozen=True)
 class LinkRows:
     """Rows of one constraint; the rows of an instance are a norm group.
 
@@ -64,8 +54,8 @@ class LinkRows:
         over = np.bincount(row, total, minlength=n_rows) - self.bound
         return np.asarray(np.abs(over) if self.equality else np.maximum(over, 0.0))
 
-    def written(self, parts: Parts) -> Written:
-        """As ordinary rows."""
+    def written(self, parts: Parts) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+        """As ordinary rows in compressed form: start, part, coefficient, and the instance of each row."""
         _, links = self._links(parts)
         row, n_rows, example = self._units(parts)
         rows = np.concatenate([row for _ in self.terms])
@@ -73,7 +63,7 @@ class LinkRows:
         coefficient = np.repeat([sign for _, sign in self.terms], len(links))
         order = np.lexsort((part, rows))
         start = offsets_of(np.bincount(rows, minlength=n_rows))
-        return Written(start, part[order], coefficient[order], parts.instance_of(part[: len(links)][example]))
+        return start, part[order], coefficient[order], parts.instance_of(part[: len(links)][example])
 
     def shard(self, parts: Parts, first: int, last: int) -> LinkRows:
         """What of it concerns instances first..last−1, in the part numbers of that shard."""

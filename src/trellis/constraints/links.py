@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from trellis.constraints.amounts import is_number, number
-from trellis.constraints.block import Block, LinkBlock
+from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
 from trellis.constraints.link_rows import LinkRows, Unit
@@ -148,7 +148,7 @@ class LinkComparison(Constraint):
         right = self.right.english() if isinstance(self.right, LinkCount) else f"{self.right:g}"
         return f"{self.left.where()} {self.left.english()} is {compared} {right}"
 
-    def blocks(self, context: Context) -> Sequence[Block | LinkBlock]:
+    def blocks(self, context: Context) -> Sequence[Block | LinkRows]:
         factor = -1.0 if self.sign == ">=" else 1.0
         terms: tuple[tuple[int | None, float], ...] = ((self.left.member, factor),)
         bound = 0.0
@@ -159,7 +159,7 @@ class LinkComparison(Constraint):
         if isinstance(self.left.scope, Unit):
             rows = LinkRows(0, terms, self.left.scope, bound, self.sign == "==", self.strength)
             rows.written(context.parts.shard(0, 0))  # parts without links refuse now
-            return [LinkBlock(rows)]
+            return [rows]
         return [self._counted(context, terms, bound)]
 
     def _counted(self, context: Context, terms: tuple[tuple[int | None, float], ...], bound: float) -> Block:
@@ -204,14 +204,12 @@ class TrustedLinks(Constraint):
     def statement(self) -> str:
         return f"for every word with given links the probability that one of them holds is at least {self.at_least:g}"
 
-    def blocks(self, context: Context) -> Sequence[LinkBlock]:
+    def blocks(self, context: Context) -> Sequence[LinkRows]:
         chosen = self._links(context)
-        made = []
-        for member, unit in ((0, Unit.TARGET), (1, Unit.SOURCE)):
-            made.append(
-                LinkBlock(LinkRows(0, ((member, -1.0),), unit, -self.at_least, False, self.strength, chosen))
-            )  # fmt: skip
-        return made
+        return [
+            LinkRows(0, ((member, -1.0),), unit, -self.at_least, False, self.strength, chosen)
+            for member, unit in ((0, Unit.TARGET), (1, Unit.SOURCE))
+        ]
 
     def _links(self, context: Context) -> IntArray:
         parts, _ = context.parts.member(0)

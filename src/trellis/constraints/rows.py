@@ -254,12 +254,12 @@ class Rows:
             return self
         made = []
         for one in self.implicit:
-            rows, s = one.written(self.parts), one.strength
-            n, (present, group) = len(rows.instance), np.unique(rows.instance, return_inverse=True)
+            (start, part, coefficient, instance), s = one.written(self.parts), one.strength
+            n, (present, group) = len(instance), np.unique(instance, return_inverse=True)
             made.append(
                 Rows(
-                    self.parts, self.names, rows.start, rows.part, rows.coefficient, np.full(n, one.bound),
-                    np.full(n, one.equality), rows.instance, group, np.full(n, one.constraint), np.arange(n),
+                    self.parts, self.names, start, part, coefficient, np.full(n, one.bound),
+                    np.full(n, one.equality), instance, group, np.full(n, one.constraint), np.arange(n),
                     Groups.alike(len(present), s.kind, s.norm, s.amount),
                 )
             )  # fmt: skip
