@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import and_
 
-from trellis.constraints.condition import ColumnKey, Key, following, position, preceding, word
+from trellis.constraints.condition import column, following, position, preceding, word
 from trellis.constraints.labels import label, previous
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.section import Section
 
 _Reader = Callable[[Section, str, bool], Rule]
+
+
+def joined(rules: Iterable[Rule]) -> Rule | None:
+    """All of the rules joined by "and", or None where there are none."""
+    found = list(rules)
+    return reduce(and_, found) if found else None
 
 
 def _is(section: Section, key: str, fold: bool) -> Rule:
@@ -24,17 +32,12 @@ def _matches(section: Section, key: str, fold: bool) -> Rule:
     return word.matches(section.text(key), ignore_case=fold)
 
 
-def _column(section: Section, key: str, fold: bool) -> Rule:
+def column_values(section: Section, key: str, fold: bool) -> Rule:
     """{ pos = "VERB", shape = ["X", "Xx"] }: each of the columns is one of its values."""
     inner = section.inner(key)
     if not inner.values:
         section.fail(f'{key} must name a column, for instance {{ pos = "VERB" }}', key)
-    rule: Rule | None = None
-    for name in inner.values:
-        column: Key = ColumnKey(name)
-        one = column.isin(*inner.texts(name), ignore_case=fold)
-        rule = one if rule is None else rule & one
-    return rule if rule is not None else section.fail(f"{key} names no column", key)
+    return reduce(and_, (column(name).isin(*inner.texts(name), ignore_case=fold) for name in inner.values))
 
 
 def _place(section: Section, key: str, fold: bool) -> Rule:
@@ -53,7 +56,7 @@ _OBSERVED: dict[str, _Reader] = {
     "next_word_in": lambda s, k, f: following(_in_list(s, k, f)),
     "next_word_matches": lambda s, k, f: following(_matches(s, k, f)),
     "token": _place,
-    "column": _column,
+    "column": column_values,
 }
 _LABELLED: dict[str, _Reader] = {
     "label": lambda s, k, f: label(*s.label_names(k)),
@@ -68,12 +71,8 @@ def condition_of(section: Section, *, with_labels: bool = True) -> Rule | None:
     """All conditions of a rule joined by "and", or None where it has none."""
     fold = section.flag("ignore_case")
     readers = {**_OBSERVED, **_LABELLED} if with_labels else _OBSERVED
-    joined: Rule | None = None
-    for sign in ("if", "unless"):
-        for name, reader in readers.items():
-            key = f"{sign}_{name}"
-            if key in section:
-                one = reader(section, key, fold)
-                one = one if sign == "if" else ~one
-                joined = one if joined is None else joined & one
-    return joined
+    found = [reader(section, f"if_{name}", fold) for name, reader in readers.items() if f"if_{name}" in section]
+    found += [
+        ~reader(section, f"unless_{name}", fold) for name, reader in readers.items() if f"unless_{name}" in section
+    ]
+    return joined(found)

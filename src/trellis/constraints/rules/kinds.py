@@ -1,4 +1,8 @@
-"""The kinds of rules, each told by the key that says what it is about."""
+"""The kinds of rules, each identified by the key that says what it is about.
+
+Rules about entities and relations are those of :mod:`trellis.constraints.relations`, rules about arcs of dependency
+trees those of :mod:`trellis.constraints.arcs`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trellis.constraints.arcs import DIRECTIONS, arcs, root
 from trellis.constraints.comparison import at_most, band, compare, exists
 from trellis.constraints.condition import Key, column, word
 from trellis.constraints.constraint import Constraint
@@ -16,19 +21,19 @@ from trellis.constraints.few_labels import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import label, previous
 from trellis.constraints.linear_count import Count
-from trellis.constraints.rule import Rule
-from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, condition_of
-from trellis.constraints.rules.relation_rules import (
-    ARGUMENT_KEYS,
-    counted,
-    implied_entity,
-    implied_relation,
-    implied_types,
-    like_labelled,
-    one_per_pair,
+from trellis.constraints.relations import (
+    counts_like,
+    entities,
+    entity,
+    first,
+    one_relation_per_pair,
+    relation,
+    relations,
+    second,
 )
+from trellis.constraints.rule import Rule
+from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, column_values, condition_of, joined
 from trellis.constraints.rules.section import Section
-from trellis.constraints.rules.tree_rules import ARC_KEYS, arcs_of
 from trellis.constraints.targets import targets_of
 from trellis.data.bio import NO_FIELD
 from trellis.errors import DataError, UnknownNameError
@@ -37,6 +42,10 @@ STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
 BOUND_KEYS = ("at_least", "at_most", "exactly", "between")
 SCOPE_KEYS = ("per", "per_column")
 SCOPES = ("token", "sentence", "corpus", "word")
+END_KEYS = ("head_word", "head_column", "head_root", "child_word", "child_column")
+ARC_KEYS = (*END_KEYS, "direction", "distance", "given_heads", "ignore_case")
+ARGUMENT_KEYS = ("then_first", "then_second")
+SIGNS = {"at_least": ">=", "at_most": "<=", "exactly": "=="}
 EVERY = "*"
 """In place of a label: every label there is."""
 
@@ -56,8 +65,7 @@ def bounded(section: Section, counted: Count) -> Constraint:
             section.fail("between must be two numbers, [lowest, highest]", key)
         ends = [replace(section, values={key: end}).number(key) for end in pair]
         return band(counted, *ends)
-    sign = {"at_least": ">=", "at_most": "<=", "exactly": "=="}[key]
-    return compare(counted, sign, _bound(section, key))
+    return compare(counted, SIGNS[key], _bound(section, key))
 
 
 def _bound(section: Section, key: str) -> Count:
@@ -74,18 +82,20 @@ def _bound(section: Section, key: str) -> Count:
     return counted * factor
 
 
-def scoped(section: Section, counted: Count) -> Count:
-    """The count in the rule's scope."""
+def _bounded_in_scope(section: Section, counted: Count) -> Constraint:
+    """The count in the rule's scope, within its bounds."""
     if "per" in section and "per_column" in section:
         section.fail("a rule has per or per_column, not both", "per_column")
     if "per_column" in section:
-        return counted.per(column(section.text("per_column")))
-    if "per" not in section:
-        return counted
-    scope = section.choice("per", SCOPES)
-    if scope == "word":
-        return counted.per(word)
-    return counted.per("instance" if scope == "sentence" else scope)
+        counted = counted.per(column(section.text("per_column")))
+    elif "per" in section:
+        scope = section.choice("per", SCOPES)
+        counted = counted.per(word if scope == "word" else "instance" if scope == "sentence" else scope)
+    return bounded(section, counted)
+
+
+def _implied(condition: Rule | None, wanted: Rule) -> Constraint:
+    return (wanted if condition is None else condition.implies(wanted)).constraint()
 
 
 def _token_rule(section: Section) -> Constraint:
@@ -95,23 +105,18 @@ def _token_rule(section: Section) -> Constraint:
         "then_previous_label": lambda names: previous(*names),
     }
     condition = condition_of(section)
-    wanted: Rule | None = None
-    for key, make in makers.items():
-        if key in section:
-            one = make(section.label_names(key))
-            wanted = one if wanted is None else wanted & one
-    if wanted is None:  # the table of kinds has seen one of the keys
-        section.fail("the rule says of no label what it should be")
-    return (wanted if condition is None else condition.implies(wanted)).constraint()
+    wanted = joined(make(section.label_names(key)) for key, make in makers.items() if key in section)
+    assert wanted is not None  # the table of kinds has seen one of the keys
+    return _implied(condition, wanted)
 
 
 def _count(section: Section) -> Constraint:
-    return bounded(section, scoped(section, count(*section.label_names("count"), where=condition_of(section))))
+    return _bounded_in_scope(section, count(*section.label_names("count"), where=condition_of(section)))
 
 
 def _share(section: Section) -> Constraint:
     counted = share(*section.label_names("share"), where=condition_of(section, with_labels=False))
-    return bounded(section, scoped(section, counted))
+    return _bounded_in_scope(section, counted)
 
 
 def _appears(section: Section) -> Constraint:
@@ -119,7 +124,7 @@ def _appears(section: Section) -> Constraint:
     if len(keys) > 1:
         section.fail(f"{keys[0]} and {keys[1]} must be two rules", keys[1])
     n = section.whole(keys[0])
-    sign = {"appears_at_most": "<=", "appears_at_least": ">=", "appears_exactly": "=="}[keys[0]]
+    sign = SIGNS[keys[0].removeprefix("appears_")]
 
     def of(name: str) -> Constraint:
         return compare(starts(name), sign, Count((), float(n)))
@@ -132,14 +137,13 @@ def _appears(section: Section) -> Constraint:
 
 
 def _transitions(section: Section) -> Constraint:
-    if not section.flag("transitions"):
-        section.fail("transitions = true is the only value with a meaning; leave the rule out otherwise", "transitions")
+    section.check_on("transitions")
     counted = transitions(
         where=condition_of(section, with_labels=False),
         from_=section.label_names("from_label") if "from_label" in section else None,
         to=section.label_names("to_label") if "to_label" in section else None,
     )
-    return bounded(section, scoped(section, counted))
+    return _bounded_in_scope(section, counted)
 
 
 def _dictionary(section: Section) -> Constraint:
@@ -204,7 +208,91 @@ def _trusted(section: Section) -> Constraint:
 
 
 def _arcs(section: Section) -> Constraint:
-    return bounded(section, scoped(section, arcs_of(section)))
+    """The count or the share of arcs that ``arcs = "count"`` or ``arcs = "share"`` begins."""
+    counted = section.choice("arcs", ("count", "share"))
+    head = _end(section, "head")
+    if section.flag("head_root"):
+        if head is not None:
+            section.fail("head_root = true says what the head is: leave out head_word and head_column", "head_root")
+        head = root
+    direction = section.choice("direction", DIRECTIONS) if "direction" in section else None
+    if head is root and (direction is not None or "distance" in section):
+        section.fail("arcs from the root have no direction and no distance", "head_root")
+    chosen = arcs(
+        column(section.text("given_heads")) if "given_heads" in section else None,
+        head=head,
+        child=_end(section, "child"),
+        direction=direction,
+        distance=_distance(section),
+        share=counted == "share",
+    )
+    return _bounded_in_scope(section, chosen)
+
+
+def _end(section: Section, end: str) -> Rule | None:
+    """The conditions on the head or on the child, joined by "and"."""
+    fold, found = section.flag("ignore_case"), list[Rule]()
+    if f"{end}_word" in section:
+        found.append(word.isin(*section.texts(f"{end}_word"), ignore_case=fold))
+    if f"{end}_column" in section:
+        found.append(column_values(section, f"{end}_column", fold))
+    return joined(found)
+
+
+def _distance(section: Section) -> tuple[int, int] | None:
+    if "distance" not in section:
+        return None
+    value = section.values["distance"]
+    if not isinstance(value, list):
+        n = section.whole("distance", low=1)
+        return n, n
+    whole = len(value) == 2 and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+    if not whole or not 1 <= value[0] <= value[1]:
+        section.fail("distance must be a number of words from 1, or [least, most]", "distance")
+    return value[0], value[1]
+
+
+def _argument_types(section: Section) -> Constraint:
+    """if_relation, then_first and then_second."""
+    sides = zip(ARGUMENT_KEYS, (first, second), strict=True)
+    wanted = joined(side(entity(*section.type_names(key, "entities"))) for key, side in sides if key in section)
+    if "if_relation" not in section or wanted is None:
+        section.fail("the rule needs if_relation, and then_first or then_second")
+    return _implied(relation(*section.type_names("if_relation", "relations")), wanted)
+
+
+def _entity(section: Section) -> Constraint:
+    """What the text of a mention says of its type: a gazetteer."""
+    condition = condition_of(section, with_labels=False)
+    return _implied(condition, entity(*section.type_names("then_entity", "entities")))
+
+
+def _relation(section: Section) -> Constraint:
+    """What stands between two mentions says of their relation."""
+    condition = condition_of(section, with_labels=False)
+    return _implied(condition, relation(*section.type_names("then_relation", "relations")))
+
+
+def _relation_count(section: Section) -> Constraint:
+    """How many relations, or mentions, of some types there are, or their share of all pairs."""
+    if "relation_count" in section:
+        counted = relations(*section.type_names("relation_count", "relations"))
+    elif "relation_share" in section:
+        counted = relations(*section.type_names("relation_share", "relations"), share=True)
+    else:
+        counted = entities(*section.type_names("entity_count", "entities"))
+    return _bounded_in_scope(section, counted)
+
+
+def _counts_like(section: Section) -> Constraint:
+    """Shares of relations as in labelled sentences, which come later."""
+    section.check_on("counts_like_labelled")
+    return counts_like(None, section.number("within", low=0.0, high=1.0) if "within" in section else None)
+
+
+def _one_per_pair(section: Section) -> Constraint:
+    section.check_on("one_relation_per_pair")
+    return one_relation_per_pair()
 
 
 def _statement(section: Section) -> Constraint:
@@ -260,16 +348,16 @@ KINDS: tuple[RuleKind, ...] = (
         ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
         _statement,
     ),
-    RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), implied_types),
-    RuleKind(("then_entity",), OBSERVED_KEYS + STRENGTH_KEYS, implied_entity),
-    RuleKind(("then_relation",), OBSERVED_KEYS + STRENGTH_KEYS, implied_relation),
+    RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), _argument_types),
+    RuleKind(("then_entity",), OBSERVED_KEYS + STRENGTH_KEYS, _entity),
+    RuleKind(("then_relation",), OBSERVED_KEYS + STRENGTH_KEYS, _relation),
     RuleKind(
         ("relation_count", "relation_share", "entity_count"),
         BOUND_KEYS + ("per",) + STRENGTH_KEYS,
-        lambda section: bounded(section, scoped(section, counted(section))),
+        _relation_count,
     ),
-    RuleKind(("counts_like_labelled",), ("within", *STRENGTH_KEYS), like_labelled),
-    RuleKind(("one_relation_per_pair",), STRENGTH_KEYS, one_per_pair),
+    RuleKind(("counts_like_labelled",), ("within", *STRENGTH_KEYS), _counts_like),
+    RuleKind(("one_relation_per_pair",), STRENGTH_KEYS, _one_per_pair),
 )
 ALL_KEYS = tuple(dict.fromkeys(key for kind in KINDS for key in kind.keys))
 

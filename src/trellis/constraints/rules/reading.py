@@ -11,9 +11,8 @@ from typing import Any
 
 from trellis.constraints.constraint import Constraint, Origin
 from trellis.constraints.rules.features import TextFeature, read_features
-from trellis.constraints.rules.files import NamedFiles
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
-from trellis.constraints.rules.section import Section
+from trellis.constraints.rules.section import NamedFiles, Section
 from trellis.constraints.rules.source import scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.data.files import FilePath, shown, text_of

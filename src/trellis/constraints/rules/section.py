@@ -1,15 +1,41 @@
-"""One table of a rules file, read key by key; every mistake is told with its line."""
+"""One table of a rules file, read key by key, and the files that it names; errors give the line."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from trellis.constraints.rules.files import NamedFiles
 from trellis.constraints.rules.source import Place, Source
+from trellis.data.files import numbered_lines
 from trellis.errors import DataError, UnknownNameError
+
+
+class NamedFiles:
+    """Lines of files by the names that rules give them; ``contents`` holds whatever was asked for.
+
+    folder : where names are looked for;  given : name -> content, and then no file is opened
+    """
+
+    def __init__(self, folder: str, given: Mapping[str, str] | None = None) -> None:
+        self.folder, self.given = folder, given
+        self.contents: dict[str, str] = {}
+
+    def path(self, name: str) -> str:
+        """What messages call the file."""
+        return os.path.join(self.folder, name)
+
+    def lines(self, name: str) -> Iterator[tuple[int, str]]:
+        """Numbered lines of a file."""
+        if self.given is None:
+            self.contents[name] = "\n".join(line for _, line in numbered_lines(self.path(name)))
+        elif name in self.given:
+            self.contents[name] = self.given[name]
+        else:
+            raise DataError(f"the rules name the file {name!r}, but what was given with them holds {list(self.given)}")
+        return enumerate(self.contents[name].split("\n"), 1)
 
 
 @dataclass(frozen=True)
@@ -116,6 +142,11 @@ class Section:
         if not isinstance(value, bool):
             self.fail(f"{key} must be true or false, got {_shown(value)}", key)
         return value
+
+    def check_on(self, key: str) -> None:
+        """Refuse a key that has a meaning only where it is true."""
+        if not self.flag(key):
+            self.fail(f"{key} = true is the only value with a meaning; leave the rule out otherwise", key)
 
     def inner(self, key: str) -> Section:
         """The table under a key."""
