@@ -23,8 +23,7 @@ from _small import arguments
 from trellis.data.columns import read_columns
 from trellis.engine import Piece, SerialEngine, shards_of
 from trellis.models import CRF
-from trellis.models.crf_objective import CRFObjective
-from trellis.models.gaussian import minimise_penalised
+from trellis.models.lbfgs import minimise_penalised
 
 C2 = 1.0
 
@@ -83,7 +82,7 @@ def train_trellis(X: list[list[list[str]]], y: list[list[str]], rounds: int) -> 
     batch = crf.encode(X, y, fit=True)
     shards = [shard.of(batch) for shard in shards_of(batch)]
     counts = sum_of([crf.given_counts(shard) for shard in shards])
-    objective = CRFObjective([SerialEngine().place([Piece(shard) for shard in shards])], counts, crf.layout_)
+    objective = crf._objective(counts, [SerialEngine().place([Piece(shard) for shard in shards])])
     times = [time.perf_counter()]
     found = minimise_penalised(
         objective, crf.weights_, l2=crf.l2, max_iter=rounds, tol=crf.tol,

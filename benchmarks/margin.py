@@ -25,8 +25,7 @@ from crf import data_folder, features, read
 from trellis.engine import engine_for, place_batch
 from trellis.learn.margin import MIRA, SSVM, Perceptron
 from trellis.models import CRF
-from trellis.models.crf_objective import CRFObjective
-from trellis.models.gaussian import minimise_penalised
+from trellis.models.lbfgs import minimise_penalised
 
 Tagged = tuple[list[Any], list[list[str]]]
 SETTINGS = {"Perceptron": {}, "MIRA": {"C": 0.01}, "SSVM": {"C": 0.1}, "CRF": {"l2": 0.5}}
@@ -133,7 +132,7 @@ def train_crf(settings: dict[str, Any], data: Tagged, rounds: int, measure: Any)
     crf = CRF(ends=False, **settings)
     batch = crf.encode(*data, fit=True)
     placed = place_batch(engine_for(2), batch)
-    objective = CRFObjective([placed], crf.given_counts(batch), crf.layout_)
+    objective = crf._objective(crf.given_counts(batch), [placed])
 
     def after(weights: Any) -> None:
         crf.set_parameters({"weights": weights})

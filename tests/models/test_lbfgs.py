@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from trellis.models.gaussian import AdaGrad, minimise_penalised
-from trellis.models.lbfgs import minimise
+from trellis.models.lbfgs import AdaGrad, minimise, minimise_penalised
 
 
 def quadratic(seed, n, condition):

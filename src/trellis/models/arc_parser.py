@@ -147,13 +147,10 @@ class ArcParser(TreeModel, LogLinearModel):
 
     def scores(self, batch: Batch) -> Arcs:
         """Log-potentials of p(y | x) over the arcs of the batch."""
-        return self._scores(batch, self.weights_)
-
-    def _scores(self, batch: Batch, weights: FloatArray) -> Arcs:
         tell_if_compiling(arc_features.score_arcs)
         flat = self.uniform(batch)
         arc = np.zeros(flat.parts.n_parts)
-        arc_features.score_arcs(self._text(batch), weights, arc)
+        arc_features.score_arcs(self._text(batch), self.weights_, arc)
         return flat.apply(arc)
 
     def _text(self, batch: Batch) -> Any:

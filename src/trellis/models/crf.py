@@ -26,10 +26,9 @@ from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
-from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
-from trellis.models.crf_objective import CRFObjective, CRFStatistics, Layout, features_of
+from trellis.models.crf_objective import CRFStatistics, Layout, features_of
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.fitting import Dev
@@ -227,9 +226,6 @@ class CRF(LogLinearModel, SequenceModel):
     def phi(self, batch: Batch, outputs: LabelArray) -> Any:
         """Counts of features with labels, of label pairs, and of first and last labels: a sparse row per sentence."""
         return self.layout_.phi(batch, outputs)
-
-    def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> CRFObjective:
-        return CRFObjective(shards, counts, self.layout_)
 
     def _vector(self, statistics: CRFStatistics) -> FloatArray:
         return statistics.vector(self.layout_)

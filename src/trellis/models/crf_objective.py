@@ -1,4 +1,4 @@
-"""The log-likelihood of a CRF and its gradient, shard by shard.
+"""What the log-likelihood of a CRF and its gradient are made of, shard by shard.
 
     score(y) = Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + start[y_1] + stop[y_n]
     edge_t   = edge + Σ_f value(t, f) v[f]                                with features of label pairs; else edge alone
@@ -10,7 +10,6 @@ The counts c are fixed during an M-step, so a round looks at features and at log
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +21,7 @@ from scipy import sparse
 
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
-from trellis.engine import Additive, Piece, Placed
+from trellis.engine import Additive
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
 from trellis.models.row_counts import RowCounts
@@ -258,25 +257,3 @@ def checked_features(batch: Batch, layout: Layout) -> Any:
 def features_of(batch: Batch, layout: Layout) -> Any:
     """The batch's features under a layout, prepared once."""
     return batch.remembered(("features", layout.key), lambda: layout.prepared(batch))
-
-
-def expectations(given: tuple[Layout, FloatArray], item: Piece, state: Any) -> tuple[Any, Any]:
-    """Expected counts of a shard under the model itself, at given weights."""
-    own = features_of(item.data, given[0])
-    return own.collect(own.scores(given[1]).infer(weights=item.data.weights)), state
-
-
-class CRFObjective:
-    """f(w) and its gradient over placed shards, for a minimiser."""
-
-    def __init__(self, shards: Sequence[Placed[Any]], counts: FloatArray, layout: Layout) -> None:
-        self.shards, self.counts, self.layout = shards, counts, layout
-
-    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        total: Any = None
-        for placed in self.shards:
-            for found in placed.run(expectations, (self.layout, weights)):
-                total = found if total is None else total + found
-        if total is None:
-            return -float(self.counts @ weights), -self.counts
-        return total.log_partition - float(self.counts @ weights), total.vector(self.layout) - self.counts

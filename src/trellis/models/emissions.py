@@ -20,7 +20,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.blas import blas_at_one_thread
 from trellis.models.features import feature_matrix, learn_features, named_values
-from trellis.models.gaussian import minimise_penalised
+from trellis.models.lbfgs import minimise_penalised
 
 WordDescription = Callable[[str], Any]
 """word -> its features, in one of the forms of :mod:`trellis.models.features`."""

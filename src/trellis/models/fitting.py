@@ -18,8 +18,7 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Piece, threads_for
 from trellis.errors import DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
-from trellis.models.gaussian import AdaGrad
-from trellis.models.lbfgs import Descent, Objective, descend
+from trellis.models.lbfgs import AdaGrad, Descent, Objective, descend
 
 if TYPE_CHECKING:
     from trellis.models.log_linear import LogLinearModel

@@ -38,8 +38,8 @@ from trellis.models.documentation import documented
 from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
 from trellis.models.free_weights import FreeWeights
-from trellis.models.gaussian import check_l2
 from trellis.models.kernels import counting
+from trellis.models.lbfgs import check_l2
 from trellis.models.lexicon import (
     TagDictionary,
     first_unknown,

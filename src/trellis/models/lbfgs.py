@@ -1,4 +1,9 @@
-"""L-BFGS (Nocedal 1980; Nocedal & Wright 2006, algorithms 7.4, 3.5 and 3.6) for many weights.
+"""Minimising a smooth function of many weights: L-BFGS and AdaGrad, under a Gaussian prior where there is one.
+
+    minimise   f(w) + (l2 / 2) ‖w‖²,      l2 = 1 / σ²
+
+L-BFGS (Nocedal 1980; Nocedal & Wright 2006, algorithms 7.4, 3.5 and 3.6) looks at all data in a round. AdaGrad (Duchi
+et al. 2011) looks at a mini-batch in a step: w ← w − rate · g / √(Σ g²), entry by entry.
 
 Why not SciPy's: on the 457,000 weights of a chunking CRF its L-BFGS-B spends 160 ms a round on bounds that are not
 there, beside 260 ms for the objective; the two loops below take 7 ms.
@@ -222,3 +227,57 @@ def _between(low: _Point, high: _Point) -> float:
             if bottom != 0.0:
                 share = 1.0 - (high.slope + root - steepness) / bottom
     return low.step + width * float(np.clip(share if np.isfinite(share) else 0.5, 0.1, 0.9))
+
+
+def check_l2(l2: object) -> float:
+    """The strength of the prior."""
+    if isinstance(l2, bool) or not isinstance(l2, int | float) or not np.isfinite(l2) or l2 < 0:
+        raise DataError(f"l2 must be a number, 0 or more, got {l2!r}")
+    return float(l2)
+
+
+def minimise_penalised(
+    objective: Objective,
+    weights: FloatArray,
+    *,
+    l2: float,
+    max_iter: int,
+    tol: float,
+    free: slice = slice(0, 0),
+    callback: Callable[[FloatArray], None] | None = None,
+) -> Descent:
+    """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on, by L-BFGS.
+
+    objective : w -> f(w) and its gradient, the prior not included
+    free : weights that the prior leaves alone
+    """
+    return minimise(penalised(objective, l2, free), weights, max_iter=max_iter, tol=tol, callback=callback)
+
+
+def penalised(objective: Objective, l2: float, free: slice = slice(0, 0)) -> Objective:
+    """The objective with the prior; ``free`` are weights that it leaves alone."""
+
+    def with_prior(w: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective(w)
+        pull = l2 * w
+        pull[free] = 0.0
+        return value + 0.5 * float(w @ pull), gradient + pull
+
+    return with_prior
+
+
+class AdaGrad:
+    """Stochastic steps.
+
+    squares : (n_weights,) the sum of squared gradients so far
+    """
+
+    def __init__(self, squares: FloatArray, rate: float) -> None:
+        if not (np.isfinite(rate) and rate > 0):
+            raise DataError(f"learning_rate must be a positive number, got {rate!r}")
+        self.rate, self.squares = rate, squares
+
+    def step(self, weights: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The weights after one step down the gradient."""
+        self.squares = self.squares + gradient * gradient
+        return weights - self.rate * gradient / np.sqrt(self.squares + 1e-12)

@@ -18,10 +18,8 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.loop import Loop, Step
 from trellis.loop.checkpoint import Checkpoint
 from trellis.models.fitting import AdaGradStep, DescentStep, Dev, loop_of
-from trellis.models.gaussian import check_l2, penalised
-from trellis.models.lbfgs import Descent, Objective, minimise
+from trellis.models.lbfgs import Descent, Objective, check_l2, minimise, penalised
 from trellis.models.saving import SavedEstimator
-from trellis.structures import Structure
 
 SOLVERS = ("lbfgs", "adagrad")
 
@@ -86,19 +84,16 @@ class LogLinearModel(SavedEstimator):
         """Σ_i weight_i phi(x_i, y_i) of labels that are all known (n_weights,)."""
         return np.asarray(self.phi(batch, batch.labels).T @ batch.weights)
 
-    def _scores(self, batch: Batch, weights: FloatArray) -> Structure:
-        """Log-potentials of p(y | x) at given weights."""
+    def scores(self, batch: Batch) -> Any:
         raise NotImplementedError
 
     def _objective(self, counts: FloatArray, shards: Sequence[Placed[Any]]) -> Objective:
         """w -> Σ_i weight_i log Z_i(w) − counts · w, and its gradient."""
-        bare = self.bare()
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            given = (bare, weights)
-            total: Any = None
+            model, total = self.at(weights), None
             for placed in shards:
-                for found in placed.run(_expectations, given):
+                for found in placed.run(_expectations, model):
                     total = found if total is None else total + found
             if total is None:
                 return -float(counts @ weights), -counts
@@ -211,10 +206,9 @@ class LogLinearModel(SavedEstimator):
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
 
 
-def _expectations(given: tuple[LogLinearModel, FloatArray], item: Piece, state: Any) -> tuple[Any, Any]:
-    """Expected counts of a shard under the model itself, at given weights."""
-    model, weights = given
-    return model.collect(item.data, model._scores(item.data, weights).infer()), state
+def _expectations(model: LogLinearModel, item: Piece, state: Any) -> tuple[Any, Any]:
+    """Expected counts of a shard under the model itself."""
+    return model.collect(item.data, model.scores(item.data).infer(weights=item.data.weights)), state
 
 
 def _count_given(model: LogLinearModel, item: Piece, state: Any) -> tuple[FloatArray, Any]:

@@ -95,7 +95,8 @@ class MaxEnt(LogLinearModel, TabularModel):
 
     def scores(self, batch: Batch) -> Categorical:
         """Log-potentials of p(y | x), (n_rows, K)."""
-        return self._scores(batch, self.weights_)
+        feature, intercept = self._split(self.weights_)
+        return Categorical(self._features(batch) @ feature + intercept, batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> MaxEntStatistics:
         """Expected counts of features with labels and of labels."""
@@ -103,10 +104,6 @@ class MaxEnt(LogLinearModel, TabularModel):
         return MaxEntStatistics(
             np.asarray(batch.features.T @ weighted), weighted.sum(axis=0), float(batch.weights @ q.log_partition)
         )
-
-    def _scores(self, batch: Batch, weights: FloatArray) -> Categorical:
-        feature, intercept = self._split(weights)
-        return Categorical(self._features(batch) @ feature + intercept, batch.first)
 
     def phi(self, batch: Batch, outputs: LabelArray) -> Any:
         """(n_rows, n_weights): the features of each row, at the places of its label."""

@@ -25,11 +25,11 @@ from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.related import as_related, is_labelled
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Engine, Placed
+from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.documentation import documented
 from trellis.models.features import feature_matrix, learn_matrix
-from trellis.models.gaussian import check_l2
+from trellis.models.lbfgs import check_l2
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
 from trellis.models.relation_slots import batch_of, mentions_of, slots_of, ties_of, variables_of
@@ -67,8 +67,8 @@ class SlotMaxEnt(MaxEnt):
         super().__init__(labels, l2=l2, max_iter=max_iter, tol=tol)
         self.kind = kind
 
-    def _scores(self, batch: Batch, weights: FloatArray) -> Categorical:
-        return super()._scores(self._rows(batch), weights)
+    def scores(self, batch: Batch) -> Categorical:
+        return super().scores(self._rows(batch))
 
     def collect(self, batch: Batch, q: LabelPosterior) -> MaxEntStatistics:
         return super().collect(self._rows(batch), q)
@@ -87,18 +87,11 @@ class SlotMaxEnt(MaxEnt):
 
 
 @dataclass(frozen=True)
-class RelationStatistics:
+class RelationStatistics(Additive):
     """Expected counts of both classifiers."""
 
-    sides: tuple[MaxEntStatistics, MaxEntStatistics]
-
-    def __add__(self, other: RelationStatistics) -> RelationStatistics:
-        one, two = (a + b for a, b in zip(self.sides, other.sides, strict=True))
-        return RelationStatistics((one, two))
-
-    def __mul__(self, factor: float) -> RelationStatistics:
-        one, two = (a * factor for a in self.sides)
-        return RelationStatistics((one, two))
+    mentions: MaxEntStatistics
+    pairs: MaxEntStatistics
 
 
 @documented
@@ -256,7 +249,7 @@ class RelationModel(SavedEstimator):
         return GraphParts(variables, ties_of(variables, self.tied, both_ways=self.both_ways) if self.tied else ())
 
     def scores(self, batch: Batch) -> Graph:
-        return self._graph(batch, [side._scores(batch, side.weights_).node for side in self.sides_])
+        return self._graph(batch, [side.scores(batch).node for side in self.sides_])
 
     def uniform(self, batch: Batch) -> Graph:
         return self.parts(batch).zeros()
@@ -273,13 +266,13 @@ class RelationModel(SavedEstimator):
         for kind, side in enumerate(self.sides_):
             node = q.marginal[starts[kind] : starts[kind + 1]].reshape(-1, len(self.types_[kind]))
             found.append(side.collect(batch, LabelPosterior(node, np.zeros(len(node)))))
-        return RelationStatistics((found[0], found[1]))
+        return RelationStatistics(*found)
 
     def update(
         self, statistics: RelationStatistics, *, shards: Sequence[Placed[Any]] | None = None,
         engine: Engine | None = None,
     ) -> None:  # fmt: skip
-        for side, own in zip(self.sides_, statistics.sides, strict=True):
+        for side, own in zip(self.sides_, (statistics.mentions, statistics.pairs), strict=True):
             side.update(own, shards=shards, engine=engine)
 
     def log_prior(self) -> float:
