@@ -79,7 +79,7 @@ class Comparison(Constraint):
 
     def blocks(self, context: Context) -> list[Block]:
         if self.rule is not None and context.parts.has_variables:
-            from trellis.constraints.relations import rule_blocks
+            from trellis.constraints.relation_rows import rule_blocks
 
             return rule_blocks(self.rule, context)
         sides = [(self.high, +1)] if self.high is not None else []

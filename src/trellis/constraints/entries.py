@@ -42,7 +42,7 @@ def entries_of(rule: Rule, context: Context) -> Entries:
         nothing = np.zeros(0, dtype=np.int64)
         return Entries(nothing, nothing, np.zeros(0), rule.holds(context).astype(np.float64))
     if context.parts.has_variables:
-        from trellis.constraints.relations import variable_entries
+        from trellis.constraints.relation_rows import variable_entries
 
         return variable_entries(rule, context)
     if not context.parts.has_labels:

@@ -35,13 +35,17 @@ class Patterns:
 
     value : leaf -> (P,) its code in each pattern
     is_first : (P,) whether slots of the pattern are the first of their instance
-    again : asked of boundaries between two fields of one label, which only some structures have
+    again : for boundaries between two fields of one label, which only some structures have
+    sizes, axes : where slots are variables: labels of the variables that a rule sees; role -> its axis, and the names
+        of its labels
     """
 
     context: Context
     value: Mapping[int, IntArray]
     is_first: BoolArray
     again: bool = field(default=False, kw_only=True)
+    sizes: tuple[int, ...] = field(default=(), kw_only=True)
+    axes: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict, kw_only=True)
 
     def of(self, leaf: Rule) -> IntArray:
         return self.value[id(leaf)]

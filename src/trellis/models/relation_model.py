@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from trellis.constraints.relations import ENTITY, NONE, RELATION
+from trellis.constraints.relation_rows import ENTITY, RELATION
+from trellis.constraints.relations import NONE
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import UNKNOWN, Batch
 from trellis.data.document import Document

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from trellis.constraints.relations import ENTITY, RELATION, opposite_pairs
+from trellis.constraints.relation_rows import ENTITY, RELATION, opposite_pairs
 from trellis.data.batch import Batch, Column
 from trellis.data.document import Document
 from trellis.data.ragged import IntArray, offsets_of, owners
