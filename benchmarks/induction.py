@@ -28,9 +28,19 @@ from _small import arguments, scratch_folder
 from scipy.stats import ttest_rel
 
 from trellis.apps.induce.inducer import Inducer
-from trellis.apps.induce.state_features import tag_with_states, train_tagger
 from trellis.data.columns import read_columns
 from trellis.metrics.induction import score_induction
+from trellis.models import CRF
+
+
+def token_features(words: list[str], states: list[list[str]]) -> list[list[str]]:
+    """Names of the features of each token: the word, its last two and three letters, and the states of each model."""
+    return [
+        [f"word={word}", f"suffix={word[-2:]}", f"suffix={word[-3:]}"]
+        + [f"state{number}={given[t]}" for number, given in enumerate(states)]
+        for t, word in enumerate(words)
+    ]
+
 
 REDUCTION = {
     "ADJ": "$ # CD JJ JJR JJS PRP$",
@@ -261,13 +271,12 @@ def part_features(corpora: list[Corpus], args) -> None:
                 for sample in range(args.samples):
                     order = np.random.default_rng([n, sample]).permutation(len(corpus.words))
                     train, test = order[:n].tolist(), order[n : n + 1000].tolist()
-                    tagger = train_tagger(
-                        [corpus.words[i] for i in train], [corpus.tags[i] for i in train],
-                        [[model[i] for i in train] for model in models], n_jobs=args.threads,
-                    )  # fmt: skip
-                    predicted = tag_with_states(
-                        tagger, [corpus.words[i] for i in test], [[model[i] for i in test] for model in models]
+                    known, new = (
+                        [token_features(corpus.words[i], [model[i] for model in models]) for i in some]
+                        for some in (train, test)
                     )
+                    tagger = CRF(l2=0.1, n_jobs=args.threads).fit(known, [corpus.tags[i] for i in train])
+                    predicted = tagger.predict(new)
                     gold = [t for i in test for t in corpus.tags[i]]
                     found.append(np.mean([a == b for a, b in zip(gold, chain.from_iterable(predicted), strict=True)]))
                 curves[kind].append(100 * float(np.mean(found)))

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from trellis.apps.induce.inducer import Inducer, closed_dictionary, tag_text
-from trellis.apps.induce.state_features import tag_with_states, train_tagger
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.metrics.induction import score_induction
-from trellis.models import HMM, load_model
+from trellis.models import CRF, HMM, load_model
 
 from .toy import WORDS, sentences
 
@@ -131,8 +130,11 @@ def test_states_help_a_tagger_that_saw_few_sentences():
     unseen = list(range(50, 150))
     accuracy = []
     for states in ([], induced):
-        tagger = train_tagger(TEXT[:2], TAGS[:2], [model[:2] for model in states])
-        predicted = tag_with_states(tagger, [TEXT[i] for i in unseen], [[m[i] for i in unseen] for m in states])
+        rows = [
+            [{"word": w, "states": [f"{m}={s[i][t]}" for m, s in enumerate(states)]} for t, w in enumerate(words)]
+            for i, words in enumerate(TEXT)
+        ]
+        predicted = CRF(l2=0.1).fit(rows[:2], TAGS[:2]).predict([rows[i] for i in unseen])
         accuracy.append(
             np.mean(
                 [p == t for row, i in zip(predicted, unseen, strict=True) for p, t in zip(row, TAGS[i], strict=True)]
