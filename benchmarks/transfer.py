@@ -31,9 +31,8 @@ from _small import arguments
 from _trees import attachment, data, plain, treebank
 
 from trellis.apps.align.aligner import Aligner
-from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import Parser
-from trellis.apps.parse.projected_arcs import projected
+from trellis.apps.parse.projected_arcs import ETAS, conserved, loosest, projected
 from trellis.apps.parse.tagger import Tagger
 from trellis.apps.parse.transfer import Transfer, usable_pairs
 from trellis.learn import UEM

@@ -8,9 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import Parser, tagged
-from trellis.apps.parse.projected_arcs import SentencePair, coverage, is_fragment, left_headed_names, projected
+from trellis.apps.parse.projected_arcs import (
+    ETAS,
+    SentencePair,
+    conserved,
+    coverage,
+    is_fragment,
+    left_headed_names,
+    loosest,
+    projected,
+)
 from trellis.apps.parse.transfer import Transfer, usable_pairs
 from trellis.apps.parse.tree_text import strip
 from trellis.cli.app import main

@@ -21,14 +21,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from trellis.apps.parse.conserved import ETAS, conserved, loosest
 from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.projected_arcs import (
+    ETAS,
     Link,
     SentencePair,
+    conserved,
     coverage,
     is_fragment,
     left_headed_names,
+    loosest,
     projected,
     strip_pair,
 )
