@@ -1,4 +1,7 @@
-"""The page of a learner of labels: constraints, label posteriors before and after them, labels against gold."""
+"""The pages of learners of labels: constraints, label posteriors before and after them, labels against gold.
+
+Views that agree show what each says by itself too, learners of margins their best labels with and without constraints.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ import numpy as np
 from trellis.constraints.penalties import with_penalties
 from trellis.data.document import Document
 from trellis.data.ragged import FloatArray
+from trellis.errors import DataError
 from trellis.loop.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
-from trellis.report.page import Page, heats, largest, percent, table
+from trellis.report.page import Page, heats, largest, percent, table, text
 
 SHOWN = 3
 LONGEST = 14
@@ -36,6 +40,58 @@ def tags_page(tagger: Any, sentences: Sequence[Any], _: Any) -> Page:
     """Of a tagger, whose CRF sees words by its own features."""
     _, words, truth = instances(sentences, None)
     return page_of_labels(tagger.crf_, [tagger.described(own) for own in words], words, truth, (), 1.0)
+
+
+def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
+    """See :func:`trellis.report.pages.report`; sentences are given to every view, rows as a list of what each sees."""
+    if learner.maps is not None:
+        raise DataError("views with labels of their own have no page: ask predict(X, by=number) for each")
+    n_views = len(learner.models_)
+    if isinstance(data[0], Document):
+        inputs, words, truth = instances(data, gold)
+        inputs = [inputs] * n_views
+    else:
+        _, words, truth = instances(data[0], gold)
+        inputs = data
+    page = page_of_labels(
+        learner.model_, inputs, words, truth, list(learner.constraints), learner.gamma_ * learner.model_.copies
+    )
+    page.title = "Views that agree"
+    page.about = (
+        f"{len(words)} instances; {n_views} views; {len(learner.constraints)} constraints; γ = {learner.gamma_:g}"
+    )
+    _compare_views(page, learner, inputs, words, truth)
+    return page
+
+
+def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
+    """See :func:`trellis.report.pages.report`."""
+    inputs, words, truth = instances(data, gold)
+    rules = constraints_of(learner)
+    ways = {"the weights alone": False, "under the constraints": True} if rules else {"best labels": True}
+    found = {way: _names(learner.best_structures(inputs, constrained=ruled)) for way, ruled in ways.items()}
+    page = Page("Margins", f"{len(words)} instances; {len(rules)} constraints; {type(learner).__name__}")
+    rows = []
+    for way, labels in found.items():
+        pairs = [
+            pair
+            for own, y in zip(labels, truth, strict=True)
+            for pair in zip(own, y, strict=True)
+            if pair[1] is not None
+        ]
+        if pairs:
+            rows.append((way, len(pairs), percent(sum(a == b for a, b in pairs) / len(pairs))))
+    if rows:
+        page.add("Labels against gold", table(("", "labels", "right"), rows))
+    if rules:
+        said = text("Prediction obeys these, or pays for what it breaks.")
+        page.add(
+            "Constraints", said, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1))
+        )
+    last = found[way]
+    page.add("Words of each label", words_table(words, last))
+    page.add("Worst errors", *confusions(words, truth, last))
+    return page
 
 
 def instances(data: Sequence[Any], gold: Any) -> tuple[Any, list[list[str]], list[list[str | None]]]:
@@ -141,3 +197,32 @@ def confusions(words: Any, gold: Any, found: Any) -> list[str]:
 def _context(words: Sequence[str], at: int) -> str:
     before, after = " ".join(words[max(at - 6, 0) : at]), " ".join(words[at + 1 : at + 7])
     return f"{escape(before)} <mark>{escape(words[at])}</mark> {escape(after)}"
+
+
+def _compare_views(page: Page, learner: Any, inputs: Any, words: Sequence[Sequence[str]], gold: Any) -> None:
+    names = [str(name) for name in learner.model_.label_names_]
+    ways = {f"view {k}": slots(learner.predict_proba(inputs, by=k)) for k in range(len(learner.models_))}
+    ways["agreed"] = slots(learner.predict_proba(inputs))
+    best = {way: np.concatenate([own.argmax(axis=1) for own in found]) for way, found in ways.items()}
+    flat = [y for own in gold for y in own]
+    known = [n for n, y in enumerate(flat) if y in names]
+    rows = []
+    for way, labels in best.items():
+        right = percent(float(np.mean([names[labels[n]] == flat[n] for n in known]))) if known else ""
+        rows.append((way, right, percent(float(np.mean(labels == best["agreed"])))))
+    views = list(ways.values())[:-1]
+    apart = [
+        (max(float(np.abs(one[n] - other[n]).sum()) for one in views for other in views), n)
+        for n, own in enumerate(words)
+        if len(own) <= LONGEST
+    ]
+    pieces = []
+    for _, n in largest([one for one in apart if one[0] > 0], SHOWN):
+        pieces += heats(names, words[n], {way: own[n] for way, own in ways.items()}, 0.05)
+    page.add("What each view says", table(("", "right", "as agreed"), rows))
+    page.add("Where views differ most", *pieces)
+
+
+def _names(found: Any) -> list[list[str]]:
+    """Labels by name, of sentences or of rows."""
+    return [[str(y) for y in own] if isinstance(own, list | tuple) else [str(own)] for own in found]

@@ -36,11 +36,10 @@ NEXT = {
     "UEM": "Next: weaken constraints that the labels violate; strengthen those without effect.",
 }
 """What to do after reading the page, by class."""
-_LABELS, _MARGINS = "trellis.report.labels_page:labels_page", "trellis.report.margins_page:margins_page"
 SECTIONS = {
-    **dict.fromkeys(("UEM", "CCM", "CoDL", "HMM", "CRF", "GE"), _LABELS),
-    **dict.fromkeys(("SSVM", "LatentSSVM", "JLIS", "Perceptron", "MIRA"), _MARGINS),
-    "MultiView": "trellis.report.views_page:views_page",
+    **dict.fromkeys(("UEM", "CCM", "CoDL", "HMM", "CRF", "GE"), "trellis.report.labels_page:labels_page"),
+    **dict.fromkeys(("SSVM", "LatentSSVM", "JLIS", "Perceptron", "MIRA"), "trellis.report.labels_page:margins_page"),
+    "MultiView": "trellis.report.labels_page:views_page",
 }
 """Class -> function that makes its page, of the library's own learners; applications declare theirs."""
 
