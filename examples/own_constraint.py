@@ -15,8 +15,7 @@ import numpy as np
 
 from trellis import HMM, UEM, count
 from trellis.constraints import Constraint
-from trellis.constraints.block import Block
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -79,14 +79,14 @@ _EXPORTS = {
     "count": "trellis.constraints.count",
     "counts_like": "trellis.constraints.relations",
     "decode": "trellis.search.decode",
-    "dictionary": "trellis.constraints.dictionary",
+    "dictionary": "trellis.constraints.labels",
     "each": "trellis.constraints.links",
     "each_label": "trellis.constraints.each_label",
     "entity": "trellis.constraints.relations",
     "exactly": "trellis.constraints.comparison",
     "exists": "trellis.constraints.comparison",
     "feature": "trellis.constraints.condition",
-    "few_labels_per": "trellis.constraints.few_labels",
+    "few_labels_per": "trellis.constraints.each_label",
     "first": "trellis.constraints.relations",
     "following": "trellis.constraints.condition",
     "forward": "trellis.constraints.links",
@@ -100,7 +100,7 @@ _EXPORTS = {
     "propose_features": "trellis.apps.extract.propose",
     "propose_targets": "trellis.apps.extract.propose",
     "project": "trellis.projection.projector",
-    "read_targets": "trellis.constraints.targets",
+    "read_targets": "trellis.constraints.shares",
     "read_rules": "trellis.constraints.rules.reading",
     "relation": "trellis.constraints.relations",
     "second": "trellis.constraints.relations",
@@ -111,7 +111,7 @@ _EXPORTS = {
     "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
     "word": "trellis.constraints.condition",
-    "write_targets": "trellis.constraints.targets",
+    "write_targets": "trellis.constraints.shares",
 }
 
 # subpackages that ``trellis.<name>`` finds without an import statement of its own
@@ -172,12 +172,12 @@ if TYPE_CHECKING:
     from trellis.constraints.count import share as share
     from trellis.constraints.count import starts as starts
     from trellis.constraints.count import transitions as transitions
-    from trellis.constraints.dictionary import dictionary as dictionary
     from trellis.constraints.each_label import each_label as each_label
-    from trellis.constraints.few_labels import few_labels_per as few_labels_per
+    from trellis.constraints.each_label import few_labels_per as few_labels_per
     from trellis.constraints.given import given as given
     from trellis.constraints.given import trusted as trusted
     from trellis.constraints.labels import changed as changed
+    from trellis.constraints.labels import dictionary as dictionary
     from trellis.constraints.labels import label as label
     from trellis.constraints.labels import previous as previous
     from trellis.constraints.links import backward as backward
@@ -190,9 +190,9 @@ if TYPE_CHECKING:
     from trellis.constraints.relations import relation as relation
     from trellis.constraints.relations import second as second
     from trellis.constraints.rules.reading import read_rules as read_rules
+    from trellis.constraints.shares import read_targets as read_targets
     from trellis.constraints.shares import shares as shares
-    from trellis.constraints.targets import read_targets as read_targets
-    from trellis.constraints.targets import write_targets as write_targets
+    from trellis.constraints.shares import write_targets as write_targets
     from trellis.data.batch import Batch as Batch
     from trellis.data.document import Document as Document
     from trellis.data.document import Relation as Relation

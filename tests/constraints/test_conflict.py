@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trellis.constraints.conflict import Conflict, find_conflict, forbidden_as_rows, strict_rows
-from trellis.constraints.forbidden import Forbidden
+from trellis.constraints.implicit import Forbidden
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.structures import CategoricalParts

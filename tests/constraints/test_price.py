@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis.constraints import Strength, count, hard, learned, penalty, slack
-from trellis.constraints.price import expected_price, price
 from trellis.constraints.rows import COUPLING
+from trellis.constraints.violations import expected_price, price
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 

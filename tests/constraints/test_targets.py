@@ -11,7 +11,7 @@ import pytest
 from trellis import GE, MaxEnt, propose_features, propose_targets, read_targets, write_targets
 from trellis.cli.app import main
 from trellis.constraints import parse_rules
-from trellis.constraints.targets import Target
+from trellis.constraints.shares import Target
 from trellis.errors import DataError, UnknownNameError
 
 TEXTS = [["the", "dog"], ["the", "cat"], ["a", "dog"], ["the", "dog"], ["a", "cat", "sleeps"]]

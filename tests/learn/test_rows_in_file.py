@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trellis.constraints import compilation as of_rows
 from trellis.constraints import count, each_label, exists, few_labels_per, label, shares, starts, transitions, word
-from trellis.constraints import rows_in_file as of_rows
+from trellis.constraints.compilation import rows_in_file
 from trellis.constraints.rows import Rows
-from trellis.constraints.rows_in_file import rows_in_file
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.errors import InfeasibleError
 from trellis.learn import CCM

@@ -15,8 +15,7 @@ import pytest
 from structures.subsets import SubsetParts, Subsets
 
 from trellis.constraints import Constraint
-from trellis.constraints.block import Block
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context
 from trellis.constraints.rows import COUPLING
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary

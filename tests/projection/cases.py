@@ -15,9 +15,8 @@ from structures.segment_twin import SegmentCase
 from structures.subsets import Subsets
 from structures.tree_twin import TreeCase
 
-from trellis.constraints.forbidden import Forbidden
+from trellis.constraints.implicit import Forbidden, Sparsity
 from trellis.constraints.rows import COUPLING, Groups, Rows
-from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts, Joint, JointParts
 

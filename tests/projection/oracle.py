@@ -21,8 +21,8 @@ import cvxpy as cp
 import numpy as np
 from hypothesis import reject
 
+from trellis.constraints.implicit import Sparsity
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind, Norm
 
 PRECISIONS = (1e-11, 1e-10, 1e-9)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
+from trellis.constraints.implicit import Sparsity
 from trellis.constraints.rows import Rows
-from trellis.constraints.sparsity import Sparsity
 from trellis.engine import ThreadEngine
 from trellis.errors import ConvergenceWarning, DataError
 from trellis.projection import project

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trellis.constraints.implicit import Sparsity
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.sparsity import Sparsity
 from trellis.engine import engine_for
 from trellis.projection import CorpusProjection, Duals, Projector, project
 

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from structures.subsets import Subsets
 
-from trellis.constraints.forbidden import Forbidden
+from trellis.constraints.implicit import Forbidden
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.structures import Alignment, Categorical, Chain, Joint, Parts, Structure

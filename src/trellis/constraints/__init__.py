@@ -6,11 +6,9 @@ from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.condition import column, feature, following, position, preceding, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, starts, transitions
-from trellis.constraints.dictionary import dictionary
-from trellis.constraints.each_label import each_label
-from trellis.constraints.few_labels import few_labels_per
+from trellis.constraints.each_label import each_label, few_labels_per
 from trellis.constraints.given import given, trusted
-from trellis.constraints.labels import changed, label, previous
+from trellis.constraints.labels import changed, dictionary, label, previous
 from trellis.constraints.links import backward, each, forward, links
 from trellis.constraints.relations import (
     counts_like,

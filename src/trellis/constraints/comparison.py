@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.amounts import is_whole
-from trellis.constraints.block import Block
 from trellis.constraints.condition import Key
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context
 from trellis.constraints.count import count
 from trellis.constraints.linear_count import Count, as_count
+from trellis.constraints.reduction import Outputs, Places, merged
 from trellis.constraints.rule import Implies, Rule
-from trellis.constraints.tested import Outputs, Places, merged
 from trellis.errors import ConstraintError
 
 

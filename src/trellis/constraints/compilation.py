@@ -1,25 +1,24 @@
-"""compile_constraints: constraints over a batch become rows over its parts."""
+"""compile_constraints: constraints over a batch become rows over its parts, in memory or on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
-from trellis.constraints.block import RowsOrImplicit
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
-from trellis.constraints.forbidden import Forbidden
-from trellis.constraints.link_rows import LinkRows
+from trellis.constraints.context import Context, RowsOrImplicit
+from trellis.constraints.implicit import Forbidden, LinkRows, Sparsity
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
-from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Strength
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, take_rows
+from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError, UnknownNameError
 from trellis.structures.part_set import PartSet
@@ -258,3 +257,42 @@ def _least_slack(forbids: BoolArray) -> float:
         b_eq=[1.0],
     )
     return float(found.fun)
+
+
+T = TypeVar("T")
+
+ENTRY_BYTES = 24
+"""Of an entry of a row, and of what is made of it."""
+MANY_ENTRIES = 1_000
+"""Of a slot. Where so many fit into memory, it is not looked how many there are."""
+
+
+def rows_in_file(
+    constraints: Sequence[Constraint | Rule],
+    parts: Sequence[Batch],
+    rows_of: Callable[[Batch], Rows],
+    memory: object,
+    make: Callable[[Rows], T],
+) -> tuple[list[Rows], Sequence[T]] | None:
+    """The heads of the rows of each shard, and what ``make`` makes of these rows, in a file; None: memory suffices.
+
+    rows_of : compiles the constraints over a shard
+    memory : what the run may use, of which rows have a quarter; how many they are is guessed from the first shard
+    Constraints that tie instances together need all instances at once, and stay in memory.
+    """
+    budget, n_slots = SHARE * bytes_of(memory), sum(part.n_slots for part in parts)
+    if len(parts) < 2 or ENTRY_BYTES * MANY_ENTRIES * n_slots <= budget:
+        return None
+    if not constraints or any(one.ties_instances for one in named(constraints)):
+        return None
+    if ENTRY_BYTES * len(rows_of(parts[0]).part) * (n_slots / parts[0].n_slots) <= budget:
+        return None
+    heads: list[Rows] = []
+
+    def each() -> Iterator[T]:
+        for part in parts:
+            rows = rows_of(part).canonical()
+            heads.append(rows.head())
+            yield make(rows)
+
+    return heads, Spilled(each())

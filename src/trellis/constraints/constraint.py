@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from trellis.constraints.amounts import is_text
-from trellis.constraints.block import Block, RowsOrImplicit
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context, RowsOrImplicit
+from trellis.constraints.reduction import Outputs, Places, joined
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
-from trellis.constraints.tested import Outputs, Places, joined
 from trellis.errors import ConstraintError
 
 

@@ -34,7 +34,7 @@ from typing import Any, NoReturn, TypedDict
 from trellis.constraints.amounts import is_number
 from trellis.constraints.compilation import named
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.dictionary import WHOLE
+from trellis.constraints.labels import WHOLE
 from trellis.constraints.linear_count import Count
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Norm, Strength

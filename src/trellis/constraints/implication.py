@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.block import Block, instance_units, merge
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context, instance_units, merge
 from trellis.constraints.entries import Entries, entries_of
-from trellis.constraints.reduction import extremes
+from trellis.constraints.reduction import Outputs, Places, extremes, joined, merged
 from trellis.constraints.rule import Rule
-from trellis.constraints.tested import Outputs, Places, joined, merged
 from trellis.data.ragged import FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.errors import ConstraintError
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from trellis.constraints.amounts import is_number, number
-from trellis.constraints.block import Units, corpus_units, instance_units, key_units, merge, token_units
 from trellis.constraints.condition import Key, word
-from trellis.constraints.context import Context
+from trellis.constraints.context import Context, Units, corpus_units, instance_units, key_units, merge, token_units
 from trellis.constraints.entries import entries_of
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule

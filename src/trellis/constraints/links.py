@@ -20,10 +20,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from trellis.constraints.amounts import is_number, number
-from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
-from trellis.constraints.link_rows import LinkRows, Unit
+from trellis.constraints.context import Block, Context
+from trellis.constraints.implicit import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.strength import penalty, slack
 from trellis.data.ragged import IntArray

@@ -3,7 +3,7 @@
     P(Ψ_k) = (broken_k + n p) / (places_k + n),   n = 20 s        (Chang 2011, eq. 3.10, algorithm 7; s: smoothing)
     ρ_k    = − log( P(Ψ_k) / (1 − P(Ψ_k)) ),   at least 0         (eq. 3.8)
 
-A place is where the labels put the constraint to the test (:mod:`trellis.constraints.tested`): a token at which the
+A place is where the labels put the constraint to the test (:mod:`trellis.constraints.reduction`): a token at which the
 condition of an implication holds, a sentence that must have a label, a token at which a forbidden transition could be.
 The thesis counts every token as a place, whatever a constraint is about; then one that is broken at 15 of 15 places
 among 300 tokens still costs log(285 / 15).
@@ -24,11 +24,11 @@ import numpy as np
 from trellis.constraints.compilation import compile_constraints
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.few_labels import FewLabels
+from trellis.constraints.each_label import FewLabels
+from trellis.constraints.reduction import Outputs
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Norm, Strength, learned
-from trellis.constraints.tested import Outputs
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.data.vocabulary import Vocabulary

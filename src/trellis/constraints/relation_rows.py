@@ -15,8 +15,7 @@ from math import prod
 
 import numpy as np
 
-from trellis.constraints.block import Block, merge
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context, merge
 from trellis.constraints.entries import Entries, patterns_of
 from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray

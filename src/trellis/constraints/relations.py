@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints.amounts import is_number, number
-from trellis.constraints.block import Block
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context
+from trellis.constraints.context import Block, Context
 from trellis.constraints.labels import some_names
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.relation_rows import ENTITY, RELATION, Among, IsPair, RowsOfInstances, opposite_pairs

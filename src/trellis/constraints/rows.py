@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.forbidden import Forbidden
-from trellis.constraints.link_rows import LinkRows
-from trellis.constraints.sparsity import Sparsity
+from trellis.constraints.implicit import Forbidden, LinkRows, Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.structures.functionals import Functionals

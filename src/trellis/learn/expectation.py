@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.price import expected_price
+from trellis.constraints.compilation import rows_in_file
 from trellis.constraints.rows import Rows
-from trellis.constraints.rows_in_file import rows_in_file
+from trellis.constraints.violations import expected_price
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Placed
 from trellis.errors import DataError, InfeasibleError

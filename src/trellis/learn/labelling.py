@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
+from trellis.constraints.compilation import rows_in_file
 from trellis.constraints.penalties import count_tests, is_learned, penalty_of
-from trellis.constraints.rows_in_file import rows_in_file
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from trellis.constraints.forbidden import Forbidden
-from trellis.constraints.linear_violations import LinearViolations, first_curved
+from trellis.constraints.implicit import Forbidden
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.violations import LinearViolations, first_curved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, InfeasibleError
 from trellis.projection.marginals import add_from_marginals

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from trellis.constraints import Constraint, Rule, compile_constraints, learned
-from trellis.constraints.few_labels import FewLabels
+from trellis.constraints.each_label import FewLabels
+from trellis.constraints.implicit import Sparsity
 from trellis.constraints.penalties import as_constraint
 from trellis.constraints.rows import Rows
-from trellis.constraints.sparsity import Sparsity
 from trellis.constraints.strength import Kind
 from trellis.data.ragged import FloatArray
 from trellis.models.model import rows_of

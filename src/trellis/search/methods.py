@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.constraints.linear_violations import first_curved
+from trellis.constraints.violations import first_curved
 from trellis.data.ragged import IntArray
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, UnknownNameError
 from trellis.search import ilp

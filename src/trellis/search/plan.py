@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.forbidden import Forbidden
-from trellis.constraints.price import group_prices
+from trellis.constraints.implicit import Forbidden
 from trellis.constraints.rows import Rows
+from trellis.constraints.violations import group_prices
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.search.kernels import fast_path
 from trellis.search.prices import Priced, Pricing

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.price import TOLERANCE, price
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.violations import TOLERANCE, price
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, DataError
 from trellis.structures.structure import Structure

@@ -5,7 +5,7 @@
     outputs         matrix · x = bound,  cost −score             of the structure's :class:`Polytope`
     rows            (coefficients · use) · x − ξ ≤ bound         (≥ as well for an equality)
 
-Violations ξ (:mod:`trellis.constraints.linear_violations`) are any numbers from 0; where the ``whole`` variables are 0
+Violations ξ (:mod:`trellis.constraints.violations`) are any numbers from 0; where the ``whole`` variables are 0
 or 1, so are all that make up the output.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.linear_violations import LinearViolations, first_curved
 from trellis.constraints.rows import Rows
+from trellis.constraints.violations import LinearViolations, first_curved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError
 from trellis.structures.polytope import Polytope

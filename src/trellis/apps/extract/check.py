@@ -2,7 +2,7 @@
 
 A rule applies at a token where its condition holds, or in a text whose labels it counts
 (:mod:`trellis.apps.extract.rule_places`). Labels test it at the places from which penalties are learned
-(:mod:`trellis.constraints.tested`).
+(:mod:`trellis.constraints.reduction`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from trellis.apps.extract.rule_places import RulePlaces
 from trellis.constraints import Constraint, RulesFile
+from trellis.constraints.reduction import NO_SLOT, Places, joined
 from trellis.constraints.rows import COUPLING
-from trellis.constraints.tested import NO_SLOT, Places, joined
 from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
 from trellis.data.document import Document, excerpt

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from trellis.constraints.targets import FEATURE, WORD, Target
+from trellis.constraints.shares import FEATURE, WORD, Target
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import DataError, UnknownNameError
 

@@ -1,7 +1,7 @@
 """Where constraints apply in texts, whatever their labels are, and where labels test and break them.
 
 A constraint applies in a row: a token, a pair, a text, the corpus, or for few_labels_per a token whose word is counted.
-Labels test it at the places of :mod:`trellis.constraints.tested`; these two kinds are counted here:
+Labels test it at the places of :mod:`trellis.constraints.reduction`; these two kinds are counted here:
 
 kind of rule            a place                             broken by
 over the whole corpus   the corpus                          1 where the bound does not hold
@@ -19,11 +19,11 @@ import numpy as np
 
 from trellis.constraints import Constraint
 from trellis.constraints.context import Context
-from trellis.constraints.few_labels import FewLabels
+from trellis.constraints.each_label import FewLabels
+from trellis.constraints.implicit import Sparsity
 from trellis.constraints.penalties import loosened
+from trellis.constraints.reduction import NO_SLOT, Outputs, Places
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.sparsity import Sparsity
-from trellis.constraints.tested import NO_SLOT, Outputs, Places
 from trellis.data.batch import Batch
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary

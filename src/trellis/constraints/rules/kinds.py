@@ -15,11 +15,9 @@ from trellis.constraints.comparison import at_most, band, compare, exists
 from trellis.constraints.condition import Key, column, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, starts, transitions
-from trellis.constraints.dictionary import dictionary
-from trellis.constraints.each_label import each_label
-from trellis.constraints.few_labels import few_labels_per
+from trellis.constraints.each_label import each_label, few_labels_per
 from trellis.constraints.given import given, trusted
-from trellis.constraints.labels import label, previous
+from trellis.constraints.labels import dictionary, label, previous
 from trellis.constraints.linear_count import Count
 from trellis.constraints.relations import (
     counts_like,
@@ -34,7 +32,7 @@ from trellis.constraints.relations import (
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, column_values, condition_of, joined
 from trellis.constraints.rules.section import Section
-from trellis.constraints.targets import targets_of
+from trellis.constraints.shares import targets_of
 from trellis.data.bio import NO_FIELD
 from trellis.errors import DataError, UnknownNameError
 

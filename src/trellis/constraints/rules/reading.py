@@ -12,8 +12,7 @@ from typing import Any
 from trellis.constraints.constraint import Constraint, Origin
 from trellis.constraints.rules.features import TextFeature, read_features
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
-from trellis.constraints.rules.section import NamedFiles, Section
-from trellis.constraints.rules.source import scan
+from trellis.constraints.rules.section import NamedFiles, Section, scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.data.files import FilePath, shown, text_of
 from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser

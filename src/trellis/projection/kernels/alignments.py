@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints.link_rows import LinkRows, Unit
+from trellis.constraints.implicit import LinkRows, Unit
 from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.data.ragged import FloatArray, IntArray

@@ -48,7 +48,7 @@ def propose(
     from json import dumps
 
     from trellis.apps.extract.propose import propose_targets
-    from trellis.constraints.targets import write_targets
+    from trellis.constraints.shares import write_targets
     from trellis.data.files import numbered_lines, writing
     from trellis.data.text_files import read_labelled, read_texts
 
