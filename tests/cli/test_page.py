@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.tree import COMMANDS, SERVERS, TRAIN, flags
-from trellis.cli.habits import pieces
+from trellis.cli.commands import pieces
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")

@@ -11,8 +11,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models import load_model
 from trellis.models.arc_keys import text_of
-from trellis.models.arc_parser import ArcParser
-from trellis.models.arc_pass import FIRST_SQUARE, step_towards
+from trellis.models.arc_parser import FIRST_SQUARE, ArcParser, step_towards
 from trellis.models.kernels import arc_features
 
 from .toy import pairs, treebank

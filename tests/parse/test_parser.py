@@ -14,7 +14,7 @@ from trellis.data.conllu import TREE, read_conllu, write_conllu
 from trellis.data.document import Document
 from trellis.errors import DataError
 from trellis.metrics.attachment import Tree, compare_trees, score_trees
-from trellis.models import load_model, tree_pieces
+from trellis.models import load_model, tree_model
 from trellis.models.dmv import DMV
 
 from .toy import treebank
@@ -103,8 +103,8 @@ def test_attachment_counts_words_without_punctuation_and_by_length():
 @pytest.fixture
 def small_bound(monkeypatch):
     """Sentences of more than 12 words are parsed in pieces of 6."""
-    monkeypatch.setattr(tree_pieces, "LONGEST", 12)
-    monkeypatch.setattr(tree_pieces, "PIECE", 6)
+    monkeypatch.setattr(tree_model, "LONGEST", 12)
+    monkeypatch.setattr(tree_model, "PIECE", 6)
 
 
 def long_line(n: int, **place: object) -> Document:

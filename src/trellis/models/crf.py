@@ -31,9 +31,8 @@ from trellis.errors import DataError
 from trellis.models.crf_objective import CRFStatistics, Layout, features_of
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
-from trellis.models.fitting import Dev
 from trellis.models.kernels import log_linear
-from trellis.models.log_linear import LogLinearModel
+from trellis.models.log_linear import Dev, LogLinearModel
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.structures import Chain, LabelPosterior

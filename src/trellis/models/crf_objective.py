@@ -24,7 +24,7 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.engine import Additive
 from trellis.errors import DataError
 from trellis.models.kernels import log_linear
-from trellis.models.row_counts import RowCounts
+from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
 
 

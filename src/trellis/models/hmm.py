@@ -33,24 +33,24 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
-from trellis.models.back_off import Forms, transitions_after
 from trellis.models.documentation import documented
-from trellis.models.emissions import LogLinearEmissions, WordDescription, word_features
+from trellis.models.emissions import FreeWeights, LogLinearEmissions, WordDescription, word_features
 from trellis.models.estimator import generator
-from trellis.models.free_weights import FreeWeights
 from trellis.models.kernels import counting
 from trellis.models.lbfgs import check_l2
 from trellis.models.lexicon import (
+    Forms,
     TagDictionary,
     first_unknown,
     learn_small,
     learn_symbols,
     symbol_column,
+    transitions_after,
     with_small,
 )
-from trellis.models.row_counts import RowCounts
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels, streamed
+from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 

@@ -20,8 +20,7 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Additive
 from trellis.models.documentation import documented
-from trellis.models.fitting import Dev
-from trellis.models.log_linear import LogLinearModel
+from trellis.models.log_linear import Dev, LogLinearModel
 from trellis.models.tabular import TabularModel
 from trellis.structures import Categorical, LabelPosterior
 

@@ -32,8 +32,17 @@ from trellis.models.documentation import documented
 from trellis.models.features import feature_matrix, learn_matrix
 from trellis.models.lbfgs import check_l2
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
-from trellis.models.relation_features import TAGS, mention_features, pair_features, topic_features
-from trellis.models.relation_slots import batch_of, mentions_of, slots_of, ties_of, variables_of
+from trellis.models.relation_features import (
+    TAGS,
+    batch_of,
+    mention_features,
+    mentions_of,
+    pair_features,
+    slots_of,
+    ties_of,
+    topic_features,
+    variables_of,
+)
 from trellis.models.saving import SavedEstimator
 from trellis.structures import (
     Categorical,

@@ -39,8 +39,8 @@ from trellis.models.crf_objective import Layout, RowFeatures, checked_features
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, named_values
 from trellis.models.kernels import log_linear
-from trellis.models.row_counts import RowCounts
 from trellis.models.sequence import Labels
+from trellis.models.statistics import RowCounts
 from trellis.structures import SegmentParts, SegmentPosterior, Segments
 
 BEGINS, ENDS, WHOLE = "begins: ", "ends: ", " tokens: "

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 
-from trellis.cli.habits import Answers
+from trellis.cli.commands import Answers
 
 TAKEN = "dovr"
 """The letters above, which may stand behind one dash together."""

@@ -24,7 +24,7 @@ from trellis.models.arc_parser import ArcParser
 from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
-from trellis.models.tree_pieces import warn_of_long
+from trellis.models.tree_model import TreeModel, warn_of_long
 
 
 class ScoresTrees:
@@ -112,7 +112,7 @@ class Parser(ScoresTrees, SavedEstimator):
         relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
         if self.label_passes and any(r is not None for own in relations if own for r in own):
             labeller = ArcLabeller(max_iter=self.label_passes, random_state=self.random_state, verbose=self.verbose)
-            self.labeller_ = labeller.fit(arcs._encode_again(text, heads), relations, arcs.word_names_)
+            self.labeller_ = labeller.fit(TreeModel.encode(arcs, text, heads), relations, arcs.word_names_)
         self.arcs_ = arcs
         return self
 

@@ -34,8 +34,7 @@ from trellis.apps.parse.projected_arcs import (
     projected,
     strip_pair,
 )
-from trellis.apps.parse.transferred_relations import learn_relations
-from trellis.apps.parse.tree_task import TreeTask
+from trellis.apps.parse.tree_task import TreeTask, learn_relations
 from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
