@@ -23,8 +23,7 @@ is gone here and new there, nor that it has become another word which is there a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
@@ -38,7 +37,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
-from trellis.models.matching.word_pairs import LIKENESS, Commonness, Relations, SentenceGraph, bigram_likeness
+from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph
 from trellis.models.matching.wordnet import WordNet, find_wordnet
 from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import GraphMatch, GraphMatchParts, GraphPair
@@ -46,8 +45,6 @@ from trellis.structures.flat import chosen
 
 MOST = 400
 """Longer texts are no sentences: their programs would take minutes."""
-FAR = 0.5
-"""Function words whose places differ by more than this share of their sentences are not mapped."""
 N_COMMON = 150
 """So many of the commonest words have features of their own."""
 WORDNETS = ("auto", "none")
@@ -59,8 +56,6 @@ OF_GUESS = "guessed "
 
 AGAINST = ("deleted", "pair apart")
 """How the names of features begin that a good alignment has little of."""
-
-Named = list[tuple[str, float]]
 
 
 @dataclass(frozen=True)
@@ -154,7 +149,7 @@ class GraphPairs(PairModel):
         graphs, named, closed = [], list[Named](), list[BoolArray]()
         for pair in pairs:
             mapped = self._relations.candidates(pair[0].lower, pair[1].lower)
-            described = _Described(pair, self._common, own, mapped)
+            described = PairDescription(pair, self._common, own, mapped)
             graphs.append(described.graph)
             named.extend(described.features())
             closed.append(described.closed())
@@ -330,134 +325,3 @@ def _sentences(number: int, pair: Any) -> tuple[SentenceGraph, SentenceGraph]:
             raise DataError(f"pair {number}: a sentence {what}")
         made.append(sentence)
     return made[0], made[1]
-
-
-class _Described:
-    """Two sentences with the features of all parts of their alignments."""
-
-    def __init__(
-        self,
-        pair: tuple[SentenceGraph, SentenceGraph],
-        common: Commonness,
-        own: frozenset[str],
-        mapped: list[tuple[int, int, str]],
-    ) -> None:
-        self.pair, self.own = pair, own
-        self.kinds = [[common.kind(side, at) for at in range(len(side.words))] for side in pair]
-        self.rarity = [[common.rarity(word) for word in side.lower] for side in pair]
-        n, m = (len(side.words) for side in pair)
-        near = [
-            (i, j, abs(i / n - j / m), relation)
-            for i, j, relation in mapped
-            if self.kinds[0][i] != "function" or abs(i / n - j / m) <= FAR
-        ]
-        self.shared = self._shared([(i, j) for i, j, _, relation in near if relation == "same"])
-        self.mapped = [
-            one for one in near if one[3] == "same" or not (one[0] in self.shared[0] or one[1] in self.shared[1])
-        ]
-        edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
-        self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
-
-    def _shared(self, same: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
-        """Places, in either sentence, of words that stand as often or more often in the other: each has a copy there.
-
-        Words with a copy that is too far away to be mapped are left out.
-        """
-        copies = [Counter(side.lower) for side in self.pair]
-        found: tuple[set[int], set[int]] = set(), set()
-        near = Counter(self.pair[0].lower[i] for i, _ in same)
-        for places in same:
-            word = self.pair[0].lower[places[0]]
-            often = [counted[word] for counted in copies]
-            if near[word] == often[0] * often[1]:
-                for side in (0, 1):
-                    if often[side] <= often[1 - side]:
-                        found[side].add(places[side])
-        return found
-
-    def closed(self) -> BoolArray:
-        """(n_parts,): the deletion of words that have a copy in the other sentence."""
-        closed = np.zeros(sum(self.graph.sizes), np.bool_)
-        for side, places in enumerate(self.shared):
-            closed[len(self.mapped) + side * self.graph.words[0] + np.array(sorted(places), np.int64)] = True
-        return closed
-
-    def features(self) -> Iterator[Named]:
-        """Of every part, in their order."""
-        for i, j, apart, relation in self.mapped:
-            yield self._pair(i, j, apart, relation)
-        for side in (0, 1):
-            for at in range(len(self.pair[side].words)):
-                yield self._deleted(side, at)
-        for edges, ends in zip(self.graph.edge_pairs.tolist(), self.graph.ends.tolist(), strict=True):
-            yield self._edges(edges, ends)
-        for side in (0, 1):
-            relations = self._relations_of(side)
-            for edge, relation in zip(self.graph.edges[side].tolist(), relations, strict=True):
-                yield self._deleted_edge(side, edge, relation)
-
-    def _pair(self, i: int, j: int, apart: float, relation: str) -> Named:
-        one, two = self.pair
-        kind, rare = self.kinds[0][i], (self.rarity[0][i] + self.rarity[1][j]) / 2.0
-        named = [
-            ("likeness", LIKENESS[relation] * (0.3 + rare) - 0.05 * apart),
-            (f"pair {relation}", 1.0),
-            (f"pair {relation} {kind}", 1.0),
-            (f"pair rarity {relation}", rare),
-            ("pair apart", apart),
-            (f"pair apart {kind}", apart),
-        ]
-        if relation != "same":
-            named.append((f"pair {relation} {kind}-{self.kinds[1][j]}", 1.0))
-            named.append(("pair bigrams", bigram_likeness(one.lower[i], two.lower[j])))
-        if one.lower[i] in self.own:
-            named.append((f"pair word {one.lower[i]}", 1.0))
-        if one.tags and two.tags:
-            named.append((f"pair tags {one.tags[i]}-{two.tags[j]}", 1.0))
-        return named
-
-    def _deleted(self, side: int, at: int) -> Named:
-        sentence, kind, rare = self.pair[side], self.kinds[side][at], self.rarity[side][at]
-        named = [
-            (f"deleted {kind}", 1.0),
-            (f"deleted {side} {kind}", 1.0),
-            (f"deleted {side} rarity", rare),
-            (f"deleted rarity {kind}", rare),
-        ]
-        if sentence.lower[at] in self.own:
-            named.append((f"deleted word {sentence.lower[at]}", 1.0))
-        if at == 0:
-            named.append((f"deleted {side} first", 1.0))
-        if at == len(sentence.words) - 1:
-            named.append((f"deleted {side} last", 1.0))
-        if sentence.tags:
-            named.append((f"deleted {side} tag {sentence.tags[at]}", 1.0))
-        return named
-
-    def _edges(self, edges: Sequence[int], ends: Sequence[int]) -> Named:
-        head, child = (self.mapped[end] for end in ends)
-        named = [
-            ("edges", 1.0),
-            ("edges " + " ".join(sorted((head[3], child[3]))), 1.0),
-            (f"edges {self.kinds[0][head[0]]} {self.kinds[0][child[0]]}", 1.0),
-        ]
-        one, two = (self._relations_of(side) for side in (0, 1))
-        if self.pair[0].is_tree and self.pair[1].is_tree:
-            a, b = one[edges[0]], two[edges[1]]
-            named.append((f"edges relation {a if a == b else 'another'}", 1.0))
-        return named
-
-    def _deleted_edge(self, side: int, edge: Sequence[int], relation: str) -> Named:
-        head, child = (self.kinds[side][at] for at in edge)
-        named = [(f"deleted edge {side}", 1.0), (f"deleted edge {head} {child}", 1.0)]
-        if self.pair[side].is_tree:
-            named.append((f"deleted edge relation {relation}", 1.0))
-        return named
-
-    def _relations_of(self, side: int) -> list[str]:
-        """Relations of the graph's edges, which are sorted."""
-        sentence = self.pair[side]
-        if not sentence.is_tree:
-            return [""] * len(self.graph.edges[side])
-        known = dict(zip(sentence.edges, sentence.relations, strict=True))
-        return [known[edge] for edge in map(tuple, self.graph.edges[side].tolist())]

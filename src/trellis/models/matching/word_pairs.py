@@ -1,4 +1,4 @@
-"""Words of two sentences: which of them may be mapped to each other, and why.
+"""Words of two sentences: which of them may be mapped to each other, why, and the features of that.
 
 A pair of words may be mapped where there is something between them: they are the same, one is the other with another
 ending, they are spelled alike, both are numbers, or WordNet relates them. All other words can only be deleted, which
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
 
+import numpy as np
+
+from trellis.data.ragged import BoolArray
 from trellis.data.tokens import tokenise
 from trellis.models.matching.wordnet import WordNet
+from trellis.structures import GraphPair
 
 NEGATIONS = frozenset(("not", "no", "never", "nobody", "nothing", "neither", "nor", "none", "without", "cannot"))
 COMMON = 0.02
@@ -26,6 +28,11 @@ ALIKE = 0.74
 LIKENESS = {"same": 1.0, "ending": 0.8, "spelling": 0.7, "synonym": 0.7, "derived": 0.6, "kind of": 0.5,
             "contrary": 0.4, "beginning": 0.4, "numbers": 0.2}  # fmt: skip
 """How like two words are, for a first guess of alignments."""
+FAR = 0.5
+"""Function words whose places differ by more than this share of their sentences are not mapped."""
+
+Named = list[tuple[str, float]]
+"""Names and values of features."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +125,7 @@ class Relations:
     def __init__(self, wordnet: WordNet | None) -> None:
         self.wordnet = wordnet
         self._known: dict[tuple[str, str], str | None] = {}
-        self._keys = lru_cache(maxsize=1 << 16)(self._make_keys)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_keys"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._keys = lru_cache(maxsize=1 << 16)(self._make_keys)
+        self._keys_of: dict[str, tuple[object, ...]] = {}
 
     def candidates(self, one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int, str]]:
         """Pairs of places whose words are related, and how; only words that share a key are compared."""
@@ -162,11 +162,13 @@ class Relations:
         meaning = None if self.wordnet is None else self.wordnet.relation(one, other)
         return meaning or ("beginning" if shared >= 4 else None)
 
-    def _make_keys(self, word: str) -> tuple[object, ...]:
-        keys: list[object] = [word, "0" if any(c.isdigit() for c in word) else word[:3], word[1:4]]
-        if self.wordnet is not None:
-            keys += [synset for synsets in self.wordnet.means(word).values() for synset in synsets]
-        return tuple(dict.fromkeys(keys))
+    def _keys(self, word: str) -> tuple[object, ...]:
+        if word not in self._keys_of:
+            keys: list[object] = [word, "0" if any(c.isdigit() for c in word) else word[:3], word[1:4]]
+            if self.wordnet is not None:
+                keys += [synset for synsets in self.wordnet.means(word).values() for synset in synsets]
+            self._keys_of[word] = tuple(dict.fromkeys(keys))
+        return self._keys_of[word]
 
 
 def edit_distance(one: str, other: str) -> int:
@@ -187,3 +189,134 @@ def bigram_likeness(one: str, other: str) -> float:
     """Dice coefficient of the character bigrams of two words, ends included."""
     a, b = ({f"^{w}$"[k : k + 2] for k in range(len(w) + 1)} for w in (one, other))
     return 2.0 * len(a & b) / (len(a) + len(b))
+
+
+class PairDescription:
+    """Two sentences with the features of all parts of their alignments."""
+
+    def __init__(
+        self,
+        pair: tuple[SentenceGraph, SentenceGraph],
+        common: Commonness,
+        own: frozenset[str],
+        mapped: list[tuple[int, int, str]],
+    ) -> None:
+        self.pair, self.own = pair, own
+        self.kinds = [[common.kind(side, at) for at in range(len(side.words))] for side in pair]
+        self.rarity = [[common.rarity(word) for word in side.lower] for side in pair]
+        n, m = (len(side.words) for side in pair)
+        near = [
+            (i, j, abs(i / n - j / m), relation)
+            for i, j, relation in mapped
+            if self.kinds[0][i] != "function" or abs(i / n - j / m) <= FAR
+        ]
+        self.shared = self._shared([(i, j) for i, j, _, relation in near if relation == "same"])
+        self.mapped = [
+            one for one in near if one[3] == "same" or not (one[0] in self.shared[0] or one[1] in self.shared[1])
+        ]
+        edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
+        self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
+
+    def _shared(self, same: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
+        """Places, in either sentence, of words that stand as often or more often in the other: each has a copy there.
+
+        Words with a copy that is too far away to be mapped are left out.
+        """
+        copies = [Counter(side.lower) for side in self.pair]
+        found: tuple[set[int], set[int]] = set(), set()
+        near = Counter(self.pair[0].lower[i] for i, _ in same)
+        for places in same:
+            word = self.pair[0].lower[places[0]]
+            often = [counted[word] for counted in copies]
+            if near[word] == often[0] * often[1]:
+                for side in (0, 1):
+                    if often[side] <= often[1 - side]:
+                        found[side].add(places[side])
+        return found
+
+    def closed(self) -> BoolArray:
+        """(n_parts,): the deletion of words that have a copy in the other sentence."""
+        closed = np.zeros(sum(self.graph.sizes), np.bool_)
+        for side, places in enumerate(self.shared):
+            closed[len(self.mapped) + side * self.graph.words[0] + np.array(sorted(places), np.int64)] = True
+        return closed
+
+    def features(self) -> Iterator[Named]:
+        """Of every part, in their order."""
+        for i, j, apart, relation in self.mapped:
+            yield self._pair(i, j, apart, relation)
+        for side in (0, 1):
+            for at in range(len(self.pair[side].words)):
+                yield self._deleted(side, at)
+        for edges, ends in zip(self.graph.edge_pairs.tolist(), self.graph.ends.tolist(), strict=True):
+            yield self._edges(edges, ends)
+        for side in (0, 1):
+            relations = self._relations_of(side)
+            for edge, relation in zip(self.graph.edges[side].tolist(), relations, strict=True):
+                yield self._deleted_edge(side, edge, relation)
+
+    def _pair(self, i: int, j: int, apart: float, relation: str) -> Named:
+        one, two = self.pair
+        kind, rare = self.kinds[0][i], (self.rarity[0][i] + self.rarity[1][j]) / 2.0
+        named = [
+            ("likeness", LIKENESS[relation] * (0.3 + rare) - 0.05 * apart),
+            (f"pair {relation}", 1.0),
+            (f"pair {relation} {kind}", 1.0),
+            (f"pair rarity {relation}", rare),
+            ("pair apart", apart),
+            (f"pair apart {kind}", apart),
+        ]
+        if relation != "same":
+            named.append((f"pair {relation} {kind}-{self.kinds[1][j]}", 1.0))
+            named.append(("pair bigrams", bigram_likeness(one.lower[i], two.lower[j])))
+        if one.lower[i] in self.own:
+            named.append((f"pair word {one.lower[i]}", 1.0))
+        if one.tags and two.tags:
+            named.append((f"pair tags {one.tags[i]}-{two.tags[j]}", 1.0))
+        return named
+
+    def _deleted(self, side: int, at: int) -> Named:
+        sentence, kind, rare = self.pair[side], self.kinds[side][at], self.rarity[side][at]
+        named = [
+            (f"deleted {kind}", 1.0),
+            (f"deleted {side} {kind}", 1.0),
+            (f"deleted {side} rarity", rare),
+            (f"deleted rarity {kind}", rare),
+        ]
+        if sentence.lower[at] in self.own:
+            named.append((f"deleted word {sentence.lower[at]}", 1.0))
+        if at == 0:
+            named.append((f"deleted {side} first", 1.0))
+        if at == len(sentence.words) - 1:
+            named.append((f"deleted {side} last", 1.0))
+        if sentence.tags:
+            named.append((f"deleted {side} tag {sentence.tags[at]}", 1.0))
+        return named
+
+    def _edges(self, edges: Sequence[int], ends: Sequence[int]) -> Named:
+        head, child = (self.mapped[end] for end in ends)
+        named = [
+            ("edges", 1.0),
+            ("edges " + " ".join(sorted((head[3], child[3]))), 1.0),
+            (f"edges {self.kinds[0][head[0]]} {self.kinds[0][child[0]]}", 1.0),
+        ]
+        one, two = (self._relations_of(side) for side in (0, 1))
+        if self.pair[0].is_tree and self.pair[1].is_tree:
+            a, b = one[edges[0]], two[edges[1]]
+            named.append((f"edges relation {a if a == b else 'another'}", 1.0))
+        return named
+
+    def _deleted_edge(self, side: int, edge: Sequence[int], relation: str) -> Named:
+        head, child = (self.kinds[side][at] for at in edge)
+        named = [(f"deleted edge {side}", 1.0), (f"deleted edge {head} {child}", 1.0)]
+        if self.pair[side].is_tree:
+            named.append((f"deleted edge relation {relation}", 1.0))
+        return named
+
+    def _relations_of(self, side: int) -> list[str]:
+        """Relations of the graph's edges, which are sorted."""
+        sentence = self.pair[side]
+        if not sentence.is_tree:
+            return [""] * len(self.graph.edges[side])
+        known = dict(zip(sentence.edges, sentence.relations, strict=True))
+        return [known[edge] for edge in map(tuple, self.graph.edges[side].tolist())]

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from trellis.errors import DataError
 
@@ -48,6 +46,7 @@ class WordNet:
         self._index: dict[str, dict[str, list[int]]] = {}
         self._data: dict[str, bytes] = {}
         self._irregular: dict[str, dict[str, list[str]]] = {}
+        self._means: dict[str, dict[str, frozenset[Synset]]] = {}
         for kind, name in KINDS.items():
             try:
                 index, irregular = (_lines(Path(folder, file)) for file in (f"index.{name}", f"{name}.exc"))
@@ -56,14 +55,6 @@ class WordNet:
                 raise DataError(f"{folder} does not hold WordNet's files: {error}") from error
             self._index[kind] = {line[0]: [int(x) for x in line[-int(line[2]) :]][:SENSES] for line in index}
             self._irregular[kind] = {line[0]: line[1:] for line in irregular}
-        self.means = lru_cache(maxsize=1 << 16)(self._means)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "means"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.means = lru_cache(maxsize=1 << 16)(self._means)
 
     def lemmas(self, word: str, kind: str) -> Iterator[str]:
         """Base forms of a word that WordNet has."""
@@ -73,9 +64,14 @@ class WordNet:
             if form in index:
                 yield form
 
-    def _means(self, word: str) -> dict[str, frozenset[Synset]]:
+    def means(self, word: str) -> dict[str, frozenset[Synset]]:
         """Synsets of a word in lower case ("same"), what these are kinds of ("more"), what is derived from them
         ("derived"), and what is contrary to them ("contrary")."""
+        if word not in self._means:
+            self._means[word] = self._find(word)
+        return self._means[word]
+
+    def _find(self, word: str) -> dict[str, frozenset[Synset]]:
         same = {
             (kind, offset) for kind in KINDS for form in self.lemmas(word, kind) for offset in self._index[kind][form]
         }
