@@ -40,7 +40,7 @@ from trellis.learn.codl import CoDL
 from trellis.learn.training import Training
 from trellis.metrics.relations import RelationScores, score_relations
 from trellis.models.model import rows_of
-from trellis.models.relation_model import RelationModel
+from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.search import decode
 
 RULES = """
@@ -158,7 +158,8 @@ class Draw:
         found = [judge.plain(), judge.constrained()]
         for relater in asked:
             relater.model_ = model
-            most, learner = relater._tied_in_training(), relater.learner(rules)
+            most = ANY_NUMBER if relater.method == "codl" else MOST_SUMMED if relater.exact else 0
+            learner = relater.learner(rules)
             if most not in trainings:
                 trainings[most] = Training(relater._tied(most), batch, engine_for(1, None))
             if isinstance(learner, CoDL):

@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from trellis.apps.induce.inducer import Inducer, closed_dictionary, tag_text
+from trellis.apps.induce.inducer import Inducer, tag_text
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.metrics.induction import score_induction
 from trellis.models import CRF, HMM, load_model
+from trellis.models.lexicon import closed_dictionary
 
 from .toy import WORDS, sentences
 

@@ -24,7 +24,7 @@ import numpy as np
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError
+from trellis.errors import DataError, UnknownNameError
 
 
 def learn_symbols(words: Column, min_count: int, unknown: str | None) -> Vocabulary:
@@ -98,6 +98,39 @@ def _label_set(where: str, labels: Sequence[str], label_names: Vocabulary) -> tu
     if not tags:
         raise DataError(f"the tag dictionary allows no label {where}")
     return tuple(sorted({int(n) for n in label_names.encode(tags)}))
+
+
+def closed_dictionary(
+    closed: Mapping[str, Sequence[str]],
+    labels: int | Sequence[str],
+    given: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """Label names, a dictionary of the closed classes (and of ``given``), and the labels of all other words.
+
+    Closed-class tags and words belong to each other alone (sec. 5.1).
+
+    >>> closed_dictionary({"the": ["DET"]}, 3)
+    (['DET', '0', '1'], {'the': ['DET']}, ['0', '1'])
+    """
+    tags = sorted({tag for own in closed.values() for tag in ([own] if isinstance(own, str) else own)})
+    if isinstance(labels, int):
+        if labels <= len(tags):
+            raise DataError(f"{labels} states leave none for open classes beside {len(tags)} closed tags")
+        names = [*tags, *map(str, range(labels - len(tags)))]
+    else:
+        names = list(labels)
+        missing = [tag for tag in tags if tag not in names]
+        if missing:
+            raise UnknownNameError("closed-class tag", missing[0], names)
+    open_labels = [name for name in names if name not in set(tags)]
+    dictionary = {}
+    for w, own in (given or {}).items():
+        if w not in closed:
+            dictionary[w] = [tag for tag in ([own] if isinstance(own, str) else own) if tag not in set(tags)]
+            if not dictionary[w]:
+                raise DataError(f"the tag dictionary gives {w!r} closed-class tags alone: add it to the closed classes")
+    dictionary |= {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
+    return names, dictionary, open_labels
 
 
 def learn_small(words: Column, firsts: IntArray, tags: TagDictionary | None = None) -> Vocabulary:

@@ -4,12 +4,6 @@ A first-order HMM is trained by EM, by variational Bayes, or by EM followed by p
 regularization in which every frequent word is to use few states (Graça et al. 2009; Ganchev et al. 2010, sec. 8).
 
     sparse:   max_θ max_q  E_q[log p_θ(x, y)] + γ H(q) − σ Σ_{w, k} max_{t: x_t = w} q(y_t = k)
-
->>> text = [["the", "dog", "barks"], ["the", "cat", "sleeps"], ["a", "dog", "sleeps"], ["a", "cat", "barks"]] * 3
->>> inducer = Inducer(3, frequent=3, strength=4.0, max_iter=20, em_iter=5, random_state=0)
->>> states = inducer.fit(text).states()
->>> states[0][0] == states[2][0], states[0][1] == states[1][1], states[0][0] == states[0][1]
-(True, True, False)
 """
 
 from __future__ import annotations
@@ -42,6 +36,7 @@ from trellis.models.documentation import documented
 from trellis.models.estimator import Estimator
 from trellis.models.hmm import HMMStatistics
 from trellis.models.inference import Inference
+from trellis.models.lexicon import closed_dictionary
 from trellis.models.sequence import check_sentences, streamed
 from trellis.projection import Duals, Item, KeyDuals, ShardAnswer
 
@@ -364,39 +359,6 @@ class _Read:
         found = np.zeros((len(words), self.n_labels))
         add_maxima(places, q.at(scores.parts.grid()), found)
         return states, words, found
-
-
-def closed_dictionary(
-    closed: Mapping[str, Sequence[str]],
-    labels: int | Sequence[str],
-    given: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[list[str], dict[str, list[str]], list[str]]:
-    """Label names, a dictionary of the closed classes (and of ``given``), and the labels of all other words.
-
-    Closed-class tags and words belong to each other alone (sec. 5.1).
-
-    >>> closed_dictionary({"the": ["DET"]}, 3)
-    (['DET', '0', '1'], {'the': ['DET']}, ['0', '1'])
-    """
-    tags = sorted({tag for own in closed.values() for tag in ([own] if isinstance(own, str) else own)})
-    if isinstance(labels, int):
-        if labels <= len(tags):
-            raise DataError(f"{labels} states leave none for open classes beside {len(tags)} closed tags")
-        names = [*tags, *map(str, range(labels - len(tags)))]
-    else:
-        names = list(labels)
-        missing = [tag for tag in tags if tag not in names]
-        if missing:
-            raise UnknownNameError("closed-class tag", missing[0], names)
-    open_labels = [name for name in names if name not in set(tags)]
-    dictionary = {}
-    for w, own in (given or {}).items():
-        if w not in closed:
-            dictionary[w] = [tag for tag in ([own] if isinstance(own, str) else own) if tag not in set(tags)]
-            if not dictionary[w]:
-                raise DataError(f"the tag dictionary gives {w!r} closed-class tags alone: add it to the closed classes")
-    dictionary |= {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
-    return names, dictionary, open_labels
 
 
 def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]:
