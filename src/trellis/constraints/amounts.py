@@ -1,4 +1,5 @@
-"""Numbers in expressions: which values count as such (those of Python and numpy, but not True and False), as text."""
+"""Numbers in expressions: which values count as such (those of Python and numpy, but not True and False); as text, and
+lists as text."""
 
 from __future__ import annotations
 
@@ -30,3 +31,14 @@ def number(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
+
+
+def any_of(items: list[str]) -> str:
+    """ "a", "a or b", "a, b or c".
+
+    >>> any_of(["a", "b", "c"])
+    'a, b or c'
+    """
+    if not items:
+        return "none at all"
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " or " + items[-1]

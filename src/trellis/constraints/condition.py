@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import regex
 
+from trellis.constraints.amounts import any_of
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Observed, Rule
 from trellis.data.ragged import BoolArray, IntArray
@@ -154,9 +155,8 @@ class IsIn(_StringTest):
         return f"{self.key.code()}.isin({', '.join(map(repr, self.strings))}{case})"
 
     def english(self, *, negated: bool = False) -> str:
-        verb = "is not" if negated else "is"
         case = " in any case" if self.ignore_case else ""
-        return f"the {self.key.english()} {verb} {any_of(list(map(repr, self.strings)))}{case}"
+        return f"the {self.key.english()} {'is not' if negated else 'is'} {any_of(list(map(repr, self.strings)))}{case}"
 
 
 class Matches(_StringTest):
@@ -211,7 +211,7 @@ class PositionTest(Observed):
 
     def holds(self, context: Context) -> BoolArray:
         place = context.from_end if self.from_end else context.from_start
-        return np.asarray(_COMPARE[self.sign](place, self.number), dtype=np.bool_)
+        return np.asarray(COMPARE[self.sign](place, self.number), dtype=np.bool_)
 
     def code(self) -> str:
         if self.sign == "==" and self.number == 0:
@@ -223,19 +223,14 @@ class PositionTest(Observed):
             return f"the token is {'not ' if negated else ''}the {'last' if self.from_end else 'first'}"
         sign = _NEGATED[self.sign] if negated else self.sign
         end = " from the end" if self.from_end else ""
-        return f"the token's position{end} (counted from 0) is {_SAID[sign]} {self.number}"
+        return f"the token's position{end} (counted from 0) is {_IN_WORDS[sign]} {self.number}"
 
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt, "!=": operator.ne,
+}  # fmt: skip
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_SAID = {"==": "", "!=": "not", "<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
+_IN_WORDS = {"==": "", "!=": "not", "<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
 
 
 class Position:
@@ -399,17 +394,6 @@ def following(condition: Rule) -> Rule:
         False at the last token.
     """
     return Shifted(condition, +1)
-
-
-def any_of(items: list[str]) -> str:
-    """ "a", "a or b", "a, b or c".
-
-    >>> any_of(["a", "b", "c"])
-    'a, b or c'
-    """
-    if not items:
-        return "none at all"
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " or " + items[-1]
 
 
 word = ColumnKey("word")

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from trellis.constraints.condition import any_of, preceding
+from trellis.constraints.amounts import any_of
+from trellis.constraints.condition import preceding
 from trellis.constraints.labels import GoesOn, Label, Previous, changed, label_names
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.rule import Always, Rule

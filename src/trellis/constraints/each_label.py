@@ -31,7 +31,7 @@ class EachLabel(Constraint):
     labels: tuple[str, ...]
     but: tuple[str, ...] = ()
 
-    def _of(self, label: str) -> Constraint:
+    def of(self, label: str) -> Constraint:
         made = self.function(label)
         constraint = made.constraint() if isinstance(made, Rule) else made
         if not isinstance(constraint, Constraint):
@@ -44,20 +44,20 @@ class EachLabel(Constraint):
 
     @property
     def ties_instances(self) -> bool:
-        return self._of("L").ties_instances
+        return self.of("L").ties_instances
 
     def code(self) -> str:
         which = "".join(f", {name!r}" for name in self.labels) + (f", but={list(self.but)!r}" if self.but else "")
-        return f"each_label(lambda L: {self._of('L').code().replace(repr('L'), 'L')}{which})"
+        return f"each_label(lambda L: {self.of('L').code().replace(repr('L'), 'L')}{which})"
 
     def statement(self) -> str:
         which = f" among {', '.join(self.labels)}" if self.labels else ""
         which += f" but {' and '.join(self.but)}" if self.but else ""
-        return f"for every label L{which}, {self._of('L').statement()}"
+        return f"for every label L{which}, {self.of('L').statement()}"
 
     def _each(self, context: Context) -> list[Constraint]:
         context.label_set(self.labels)
-        return [self._of(name) for name in self.labels or context.labels.names if name not in self.but]
+        return [self.of(name) for name in self.labels or context.labels.names if name not in self.but]
 
     def blocks(self, context: Context) -> Sequence[RowsOrImplicit]:
         return [block for one in self._each(context) for block in one.blocks(context)]

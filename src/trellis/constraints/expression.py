@@ -27,16 +27,19 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from functools import cache
 from types import FunctionType
 from typing import Any, NoReturn, TypedDict
 
 from trellis.constraints.amounts import is_number
 from trellis.constraints.compilation import named
+from trellis.constraints.condition import COMPARE
 from trellis.constraints.constraint import Constraint
+from trellis.constraints.each_label import EachLabel
 from trellis.constraints.labels import WHOLE
 from trellis.constraints.linear_count import Count
-from trellis.constraints.rule import Rule
+from trellis.constraints.rule import Always, Rule
 from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.errors import ConstraintError
 
@@ -62,9 +65,6 @@ NAMES = frozenset({
 LISTS = frozenset({"isin", "dictionary", "label", "previous", "count", "share", "entity", "relation", "between"})
 """Calls that hold their arguments once; others may copy their condition for each label that is named."""
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt, "!=": operator.ne,
-}  # fmt: skip
 _BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
     "|": (0, operator.or_), "&": (1, operator.and_), "+": (2, operator.add), "-": (2, operator.sub),
     "*": (3, operator.mul), "/": (3, operator.truediv),
@@ -109,10 +109,8 @@ def write_constraints(constraints: Sequence[Constraint | Rule], labels: Sequence
                 f"the constraint {one.name!r} cannot be written to a file: {why}. Save the model alone (model_.save), "
                 "or write the rule into a rules file"
             )
-        strength = one.strength
-        made.append(
-            Written(code=code, name=one.name, strength=[int(strength.kind), int(strength.norm), strength.amount])
-        )
+        kind, norm, amount = astuple(one.strength)
+        made.append(Written(code=code, name=one.name, strength=[int(kind), int(norm), amount]))
     return made
 
 
@@ -121,8 +119,8 @@ def read_constraints(written: Sequence[Mapping[str, Any]]) -> list[Constraint]:
     found = []
     for one in written:
         kind, norm, amount = one["strength"]
-        strength = Strength(Kind(int(kind)), Norm(int(norm)), float(amount))
-        found.append(read_constraint(one["code"]).named(str(one["name"])).with_strength(strength))
+        made = read_constraint(one["code"]).named(str(one["name"]))
+        found.append(made.with_strength(Strength(Kind(int(kind)), Norm(int(norm)), float(amount))))
     return found
 
 
@@ -146,10 +144,8 @@ def read_constraint(code: Any) -> Constraint:
 @cache
 def _words() -> dict[str, Any]:
     import trellis.constraints as language
-    from trellis.constraints.arcs import root
-    from trellis.constraints.rule import Always
 
-    return {**{name: getattr(language, name) for name in NAMES - {"root"}}, "root": root, "always": Always()}
+    return {**{name: getattr(language, name) for name in NAMES}, "always": Always()}
 
 
 class _Reader:
@@ -205,9 +201,9 @@ class _Reader:
 
     def expression(self) -> Any:
         left = self.term(0)
-        if self.kind == "sign" and self.token in _COMPARE:
+        if self.kind == "sign" and self.token in COMPARE:
             sign = self.advance()
-            left = self.applied(sign, _COMPARE[sign], left, self.term(0))
+            left = self.applied(sign, COMPARE[sign], left, self.term(0))
         return left
 
     def term(self, lowest: int) -> Any:
@@ -229,8 +225,7 @@ class _Reader:
             value = self.unary()
             found = -value if is_number(value) else self.applied("-", lambda a, _: -a, value, 0)
         elif self.take("~"):
-            value = self.unary()
-            found = self.applied("~", lambda a, _: ~a, value, 0)
+            found = self.applied("~", lambda a, _: ~a, self.unary(), 0)
         else:
             found = self.primary()
         self.depth -= 1
@@ -251,16 +246,8 @@ class _Reader:
             raise ValueError(f"more than {OPERATIONS} operators and calls")
 
     def primary(self) -> Any:
-        found: Any
-        match self.kind:
-            case "string":
-                found = _string(self.advance())
-            case "number":
-                found = _number(self.advance())
-            case "name":
-                found = self.word(self.advance())
-            case _:
-                found = self.bracketed()
+        readers: dict[str, Callable[[str], Any]] = {"string": _string, "number": _number, "name": self.word}
+        found = readers[self.kind](self.advance()) if self.kind in readers else self.bracketed()
         while self.take("."):
             name = self.advance() if self.kind == "name" else self.fail("expected a name")
             if not _is_word(found) or not (name in ATTRIBUTES or (name in METHODS and self.at("("))):
@@ -325,9 +312,9 @@ class _Reader:
         self.advance()
         start = self.end
         self.expect(":")
-        before, self.label = self.label, "L"
+        self.label = "L"
         self.expression()
-        self.label = before
+        self.label = None
         body = self.text[start : self.start]
         if len(body) > LONGEST_BODY:
             raise ValueError(f"lambda L: has more than {LONGEST_BODY} letters")
@@ -343,9 +330,7 @@ class _Reader:
             return [found, *self.items(")")]
         if self.take("["):
             return self.items("]")
-        if self.take("{"):
-            return self.entries()
-        return self.fail()
+        return self.entries() if self.take("{") else self.fail()
 
     def items(self, closing: str) -> list[Any]:
         found = self.strings()
@@ -385,8 +370,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _string(token: str) -> str:
-    found = ast.literal_eval(token) if "\\" in token else token[1:-1]
-    return str(found)
+    return str(ast.literal_eval(token)) if "\\" in token else token[1:-1]
 
 
 def _number(token: str) -> float:
@@ -409,7 +393,7 @@ def _finite(value: Any) -> Any:
 
 def _same(one: Constraint, other: Constraint, labels: Sequence[str]) -> bool:
     """Whether two constraints print the same, for each of the labels where they are about each."""
-    if one.code() != other.code():
-        return False
-    mine, theirs = getattr(one, "_of", None), getattr(other, "_of", None)
-    return mine is None or theirs is None or all(mine(name).code() == theirs(name).code() for name in labels)
+    same = one.code() == other.code()
+    if same and isinstance(one, EachLabel) and isinstance(other, EachLabel):
+        return all(one.of(name).code() == other.of(name).code() for name in labels)
+    return same

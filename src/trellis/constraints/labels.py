@@ -7,7 +7,8 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from trellis.constraints.condition import Key, any_of, strings_of, word
+from trellis.constraints.amounts import any_of
+from trellis.constraints.condition import Key, strings_of, word
 from trellis.constraints.context import Context
 from trellis.constraints.rule import Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, IntArray
