@@ -5,7 +5,8 @@ from trellis.models.arc_parser import ArcParser, ArcStatistics
 from trellis.models.crf import CRF
 from trellis.models.crf_objective import CRFStatistics
 from trellis.models.dmv import DMV, DMVStatistics
-from trellis.models.hmm import HMM, HMMStatistics
+from trellis.models.hmm import HMM
+from trellis.models.hmm_parameters import HMMStatistics
 from trellis.models.maxent import MaxEnt, MaxEntStatistics
 from trellis.models.model import Model
 from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics

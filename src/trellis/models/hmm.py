@@ -15,67 +15,39 @@ A comma says that a list of names goes on, a full stop that the title is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypedDict, cast
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
-from trellis.data.batch import Batch, Column
-from trellis.data.checks import check_label_lists
-from trellis.data.corpus import Corpus
-from trellis.data.ragged import BoolArray, FloatArray, LabelArray
-from trellis.data.vocabulary import Vocabulary
-from trellis.engine import Additive, Engine, Placed
+from trellis.data.arrays import check_arrays
+from trellis.data.batch import Batch
+from trellis.data.ragged import FloatArray
+from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.documentation import documented
-from trellis.models.emissions import FreeWeights, LogLinearEmissions, WordDescription, word_features
+from trellis.models.emissions import WordDescription
 from trellis.models.estimator import generator
+from trellis.models.hmm_parameters import HMMParameters, HMMStatistics
 from trellis.models.kernels import counting
 from trellis.models.lbfgs import check_l2
 from trellis.models.lexicon import (
     Forms,
     TagDictionary,
-    first_unknown,
-    learn_small,
-    learn_symbols,
-    symbol_column,
     transitions_after,
-    with_small,
 )
-from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
-from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels, streamed
+from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.sequence import Labels
 from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.kernels.notice import tell_if_compiling
 
-SYMBOL = "symbol"
-"""Column of a batch with the word's number in the model; the column "word" keeps the word itself."""
-
-CONTEXT = "context"
-"""Column of a batch with what a token says of the label after it, numbered by the model."""
-ANYTHING = "<anything>"
-"""The context of tokens that say what training never met."""
-
 EMISSIONS = ("table", "features")
-
-
-@dataclass(frozen=True)
-class HMMStatistics(Additive):
-    """Expected counts.
-
-    start : (K,) of first labels;  transition : (K, K) of label pairs, or with ``after`` (n_contexts, K, K)
-    emission : (n_symbols, K) of words with labels
-    """
-
-    start: FloatArray
-    transition: FloatArray
-    emission: RowCounts
 
 
 class _Names(TypedDict, total=False):
@@ -90,7 +62,7 @@ class _Names(TypedDict, total=False):
 
 @documented
 @dataclass(eq=False, repr=False)
-class HMM(FreeWeights, SequenceModel):
+class HMM(HMMParameters):
     """Hidden Markov model over words.
 
     Parameters
@@ -173,168 +145,6 @@ class HMM(FreeWeights, SequenceModel):
 
     discriminative = False
     learned_names = _Names
-    ARRAYS: ClassVar = {
-        "start": ArrayOf(np.float64, ("labels",), low=0.0),
-        "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0),
-        "emission": ArrayOf(np.float64, ("symbols", "labels"), low=0.0),
-    }
-    ARRAYS_OF_FEATURES: ClassVar = {
-        "start": ARRAYS["start"],
-        "transition": ARRAYS["transition"],
-        "weights": ArrayOf(np.float64, ("features", "labels")),
-    }
-    ARRAYS_OF_FORMS: ClassVar = {
-        "form": ArrayOf(np.int64, ("symbols",), low=0),
-        "form_share": ArrayOf(np.float64, ("symbols",), low=0.0),
-    }
-    # learned where they are asked for, and no fields: those are settings
-    _forms = cast("Forms | None", None)
-    _allowed = cast("BoolArray | None", None)
-    _unknown_sets = cast("BoolArray | None", None)
-    contexts_ = cast("Vocabulary | None", None)
-    small_ = cast("Vocabulary | None", None)
-
-    # text in
-
-    def encode(self, X: Any, y: Labels | None = None, weights: Any = None, fit: bool = False) -> Batch:
-        """A batch with the columns "word" and "symbol".
-
-        X : sentences, each a list of words, or a Corpus, which brings its labels along. Sentences that come one by one
-            (any iterable that is no sequence) are never held together, and go to disk where they take much memory
-        y : labels, None where unknown;  weights : (n_sentences,)
-        fit : learn the vocabularies from X and y and reset the parameters to uniform ones
-        """
-        if not fit:
-            self._check_fitted()
-        y = check_label_lists(y)
-        if isinstance(X, Iterable) and not isinstance(X, Sequence | Corpus | np.ndarray | Mapping | Set):
-            X, y = streamed(X, y, self._learn_label_names(X, y) if fit else self.label_names_), None
-        if isinstance(X, Corpus):
-            if y is not None:
-                raise DataError("a Corpus brings its own labels: give it without y")
-            batch, names = X.batch, X.label_names
-            if weights is not None:
-                batch = replace(batch, weights=weights)
-        else:
-            X = check_sentences(X)
-            names = self._learn_label_names(X, y) if fit else self.label_names_
-            batch = _batch_of(X, y, names, weights)
-        words, firsts = batch.column(self.emits), batch.offsets[:-1][batch.lengths > 0]
-        if fit:
-            self._check_settings()
-            self.label_names_ = self._learn_label_names(X, y)
-            self._tags = TagDictionary.of(self.tag_dictionary, self.other_labels, self.label_names_)
-            self.small_ = learn_small(words, firsts, self._tags) if self.truecase else None
-            if self.small_ is not None:
-                words = with_small(words, firsts, self.small_, words.vocabulary, self._tags)
-            by_table = self.emissions == "table"
-            self.symbols_ = learn_symbols(words, self.min_count if by_table else 1, self.unknown if by_table else None)
-            self._learn_allowed()
-            if not by_table:
-                seen = np.bincount(symbol_column(words, self.symbols_).codes, minlength=len(self.symbols_))
-                self._describe_words(LogLinearEmissions.learn(self.symbols_, seen, self._description(), self.min_count))
-            if self.back_off:
-                coded = symbol_column(words, self.symbols_)
-                self._forms = Forms.learn(coded, batch.column(self.forms), self.symbols_)
-            self.contexts_ = None
-            if self.after is not None:
-                found = sorted({*batch.column(self.after).vocabulary} - {ANYTHING})
-                self.contexts_ = Vocabulary([ANYTHING, *found], unknown=ANYTHING, kind="context")
-            self.reset()
-        elif self.small_ is not None:
-            words = with_small(words, firsts, self.small_, self.symbols_, self._tags)
-        return replace(
-            batch,
-            labels=recode_labels(batch.labels, names, self.label_names_),
-            columns={**batch.columns, SYMBOL: self._symbol_column(words, batch), **self._context_column(batch)},
-        )
-
-    def _context_column(self, batch: Batch) -> dict[str, Column]:
-        if self.contexts_ is None:
-            return {}
-        return {CONTEXT: symbol_column(batch.column(str(self.after)), self.contexts_)}
-
-    def _matrices(self, batch: Batch) -> LabelArray | None:
-        """The matrix of the boundary before each slot, where there are several: what the token before says."""
-        if self.contexts_ is None:
-            return None
-        codes = batch.column(CONTEXT).codes
-        return np.concatenate([np.zeros(min(1, len(codes)), dtype=np.int32), codes[:-1]])
-
-    @property
-    def _transition_shape(self) -> tuple[int, ...]:
-        k = len(self.label_names_)
-        return (k, k) if self.contexts_ is None else (len(self.contexts_), k, k)
-
-    def _description(self) -> WordDescription:
-        missing = missing_function(self.emissions)
-        if missing is not None:
-            raise DataError(
-                f"this model was trained with the features of words that {missing} gives, which its file cannot hold: "
-                "load_model(path, emissions=...) with that function"
-            )
-        return word_features if isinstance(self.emissions, str) else self.emissions
-
-    def _describe_words(self, names: Vocabulary) -> None:
-        self.feature_names_ = names
-        self._log_linear = LogLinearEmissions(self.symbols_, names, self._description(), self._allowed, self.l2)
-        self.weights_ = np.zeros((len(names), len(self.label_names_)))
-
-    def _symbol_column(self, words: Column, batch: Batch) -> Column:
-        if self._log_linear is not None:
-            used = np.flatnonzero(np.bincount(words.codes, minlength=len(words.vocabulary)))
-            new = [w for w in (words.vocabulary[int(code)] for code in used) if w not in self.symbols_]
-            known = Vocabulary([*self.symbols_, *new], kind="word") if new else self.symbols_
-            return symbol_column(words, known)
-        coded = symbol_column(words, self.symbols_)
-        if self._unknown_sets is not None:
-            assert self._tags is not None
-            sets = self._tags.sets_of(words.vocabulary)[words.codes]
-            is_unknown = coded.codes == self.symbols_.number(str(self.unknown))
-            return Column(
-                np.where(is_unknown, len(self.symbols_) + sets, coded.codes).astype(np.int32), self._row_names
-            )
-        found = first_unknown(batch, words, coded)
-        if found is not None and not self.emission_[self.symbols_.number(found[0])].any():
-            raise DataError(
-                f"word {found[0]!r} of sentence {found[1]} was not seen in training, and unseen words have no "
-                f"probability, since none seen there was rarer than min_count={self.min_count}. Train with a larger "
-                "min_count, or with emission_prior above 1"
-            )
-        return coded
-
-    def _learn_allowed(self) -> None:
-        """The labels that symbols may have, from the dictionary, which knows words and not symbols.
-
-        Words that are emitted as ``unknown`` keep the labels of their own strings: for each set of labels there is a
-        row of scores behind those of the symbols, that of ``unknown`` without the labels outside the set.
-        """
-        self._allowed, self._unknown_sets, self._row_names = None, None, self.symbols_
-        if self._tags is None:
-            return
-        self._allowed = self._tags.allowed(self.symbols_)
-        if self.emissions == "table" and self.unknown is not None:
-            self._allowed[self.symbols_.number(self.unknown)] = self._tags.sets.any(axis=0)
-            self._unknown_sets = self._tags.sets
-            rows = (f"{self.unknown}\n{i}" for i in range(len(self._unknown_sets)))
-            self._row_names = Vocabulary([*self.symbols_, *rows], kind="word")
-
-    def _emission_rows(self, new: Sequence[str] = ()) -> FloatArray:
-        """(n_rows, K) the emission of each symbol, of each set of unknown words, and of new words by their features.
-
-        Where no unknown word of training had any of the labels of a set, each of them emits it alike.
-        """
-        if self._unknown_sets is not None:
-            unknown = np.where(self._unknown_sets, self.emission_[self.symbols_.number(str(self.unknown))], 0.0)
-            never = ~unknown.any(axis=1)
-            unknown[never] = self._unknown_sets[never] / len(self.symbols_)
-            return np.concatenate([self.emission_, unknown])
-        if not new:
-            return self.emission_
-        assert self._log_linear is not None
-        rows = self._log_linear.of_new(new, self.weights_, self._log_z)
-        return np.concatenate([self.emission_, rows if self._tags is None else rows * self._tags.allowed(new)])
-
     # the four verbs
 
     def scores(self, batch: Batch) -> Chain:
@@ -416,120 +226,6 @@ class HMM(FreeWeights, SequenceModel):
             + dirichlet.log_density(self.transition_, self.transition_prior)
             + of_emission
         )
-
-    # parameters
-
-    def reset(self) -> None:
-        """Uniform parameters over what is allowed."""
-        if self._log_linear is not None:
-            self.weights_ = np.zeros_like(self.weights_)
-        self.update(self.pseudo_counts(np.zeros))
-
-    def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """Parameters from pseudo-counts 1 + scale · U(0, 1), as in the experiments of Ganchev et al. 2010.
-
-        Weights of features are drawn from N(0, scale²): counts would say the same of all that share one.
-        """
-        counts = self.pseudo_counts(lambda shape: 1.0 + scale * rng.random(shape))
-        if self._log_linear is None:
-            self.update(counts)
-            return
-        self.weights_ = scale * rng.standard_normal(self.weights_.shape)
-        self._set_labels(counts)
-
-    def pseudo_counts(self, draw: Callable[[tuple[int, ...]], FloatArray]) -> HMMStatistics:
-        """Counts drawn by a function of a shape, nothing where the tag dictionary does not allow the label."""
-        n, k = len(self.symbols_), len(self.label_names_)
-        start, transition, emission = draw((k,)), draw(self._transition_shape), draw((n, k))
-        if self._allowed is not None:
-            emission = np.where(self._allowed, emission, 0.0)
-        return HMMStatistics(start, transition, RowCounts.of_table(emission))
-
-    def parameters(self) -> dict[str, FloatArray]:
-        """The probabilities, or with ``variational`` the Dirichlet parameters of q(θ).
-
-        "start" (K,), "transition" (K, K), "emission" (n_symbols, K), or with features "weights" (n_features, K)
-        """
-        self._check_fitted()
-        if self._log_linear is not None:
-            return {"start": self.start_, "transition": self.transition_, "weights": self.weights_}
-        if self.variational:
-            start, transition, emission = self._concentrations
-            return {"start": start[:, 0], "transition": self._rows(transition), "emission": emission}
-        return {"start": self.start_, "transition": self.transition_, "emission": self.emission_}
-
-    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Take parameters of the form that :meth:`parameters` gives."""
-        table, sizes = self._table_of_arrays(None if self._log_linear is None else self.feature_names_)
-        tables = as_parameters(table, parameters, **sizes)
-        k = len(self.label_names_)
-        start, transition = tables["start"][:, None], np.ascontiguousarray(tables["transition"].reshape(-1, k).T)
-        if self._log_linear is not None:
-            self.weights_ = tables["weights"]
-            self._check_sums(start=start, transition=transition)
-            self._set_weights(start, transition)
-            return
-        emission = tables["emission"]
-        if self._allowed is not None and np.any(emission[~self._allowed]):
-            raise DataError("emission gives probability to a label that the tag dictionary does not allow")
-        if self.variational:
-            self._set_concentrations(start, transition, emission)
-            return
-        self._check_sums(start=start, transition=transition, emission=emission)
-        self._set_probabilities(start, transition, emission)
-
-    def _check_sums(self, **tables: FloatArray) -> None:
-        names = {"transition": "rows of transition", "emission": "columns of emission"}
-        for name, table in tables.items():
-            dirichlet.check_sums(names.get(name, name), table, may_be_empty=True)
-
-    def _table_of_arrays(self, features: Vocabulary | None) -> tuple[dict[str, ArrayOf], dict[str, int]]:
-        k = len(self.label_names_)
-        table, sizes = self.ARRAYS, {"symbols": len(self.symbols_), "labels": k}
-        if features is not None:
-            table, sizes = self.ARRAYS_OF_FEATURES, {"features": len(features), "labels": k}
-        if self.contexts_ is not None:
-            shape = ArrayOf(np.float64, ("contexts", "labels", "labels"), low=0.0)
-            table, sizes = {**table, "transition": shape}, {**sizes, "contexts": len(self.contexts_)}
-        return table, sizes
-
-    def _set_labels(self, statistics: HMMStatistics) -> None:
-        """Start and transitions from counts, emissions from ``weights_``."""
-        start, transition = statistics.start[:, None], self._columns(statistics.transition)
-        self._set_weights(
-            dirichlet.mode(start, self.transition_prior), dirichlet.mode(transition, self.transition_prior)
-        )
-
-    def _set_weights(self, start: FloatArray, transition_t: FloatArray) -> None:
-        """Emissions of ``weights_``, beside distributions of labels as columns."""
-        assert self._log_linear is not None
-        emission, self._log_z = self._log_linear.probabilities(self.weights_)
-        self._set_probabilities(start, transition_t, emission)
-
-    def _set_probabilities(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
-        """Distributions as columns, as :mod:`dirichlet` has them."""
-        self.start_, self.transition_, self.emission_ = start[:, 0], self._rows(transition_t), emission
-        self._tables = ChainTables.of_probabilities(self._emission_rows(), self.transition_, self.start_)
-
-    def _rows(self, transition_t: FloatArray) -> FloatArray:
-        """Transitions with a distribution a row, in matrices, from those with one a column."""
-        return np.ascontiguousarray(transition_t.T).reshape(self._transition_shape)
-
-    def _set_concentrations(self, start: FloatArray, transition_t: FloatArray, emission: FloatArray) -> None:
-        self._concentrations = (start, transition_t, emission)
-        self.start_ = dirichlet.mean(start)[:, 0]
-        self.transition_ = self._rows(dirichlet.mean(transition_t))
-        self.emission_ = dirichlet.mean(emission)
-        rows = dirichlet.expected_log(emission)
-        if self._unknown_sets is not None:
-            unknown = rows[self.symbols_.number(str(self.unknown))]
-            rows = np.concatenate([rows, np.where(self._unknown_sets, unknown, -np.inf)])
-        self._tables = ChainTables.of(
-            rows,
-            self._rows(dirichlet.expected_log(transition_t)),
-            dirichlet.expected_log(start)[:, 0],
-        )
-        self._tables.potentials  # noqa: B018  taken here once, and not by two shards at the same time
 
     # alone, as an estimator
 
@@ -623,27 +319,6 @@ class HMM(FreeWeights, SequenceModel):
             self._describe_words(features)
         self.set_parameters(arrays)
 
-    def _coded(self, batch: Batch) -> tuple[LabelArray, Sequence[str]]:
-        """Numbers of the words, and the words that those beyond the model's own stand for."""
-        column, own = batch.column(SYMBOL), self._row_names
-        if column.vocabulary is own or column.vocabulary == own:
-            return column.codes, ()
-        if self._log_linear is None or column.vocabulary.names[: len(own)] != own.names:
-            raise DataError("the batch was coded with other words than this model's: make it with its encode")
-        return column.codes, column.vocabulary.names[len(own) :]
-
-    def _symbols(self, batch: Batch) -> LabelArray:
-        codes, new = self._coded(batch)
-        if new:
-            raise DataError(
-                f"the word {new[0]!r} was not among those that this model's features were learned from, so nothing "
-                "can be counted for it: fit a new model on all the text"
-            )
-        if self._unknown_sets is None:
-            return codes
-        unknown = np.int32(self.symbols_.number(str(self.unknown)))
-        return np.where(codes < len(self.symbols_), codes, unknown)
-
     def _check_settings(self) -> None:
         dirichlet.check_prior("transition_prior", self.transition_prior, variational=self.variational)
         dirichlet.check_prior("emission_prior", self.emission_prior, variational=self.variational)
@@ -662,13 +337,6 @@ class HMM(FreeWeights, SequenceModel):
             return
         if self.unknown is None and self.min_count > 1:
             raise DataError(f"min_count={self.min_count} needs a symbol for rarer words: give unknown='<unk>'")
-
-
-def _batch_of(X: Sequence[Sequence[str]], y: Labels | None, names: Vocabulary, weights: Any) -> Batch:
-    try:
-        return Batch.from_sentences(X, y, label_names=names, weights=weights)
-    except TypeError as error:
-        raise DataError(f"words must be strings: {error}") from error
 
 
 def _log(probabilities: FloatArray) -> FloatArray:

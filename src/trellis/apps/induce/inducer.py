@@ -34,7 +34,7 @@ from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_i
 from trellis.models import HMM
 from trellis.models.documentation import documented
 from trellis.models.estimator import Estimator
-from trellis.models.hmm import HMMStatistics
+from trellis.models.hmm_parameters import HMMStatistics
 from trellis.models.inference import Inference
 from trellis.models.lexicon import closed_dictionary
 from trellis.models.sequence import check_sentences, streamed
