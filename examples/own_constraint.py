@@ -15,7 +15,7 @@ import numpy as np
 
 from trellis import HMM, UEM, count
 from trellis.constraints import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,12 +31,12 @@ class Late(Constraint):
     def statement(self) -> str:
         return f"in every sentence {self.label} stands, in expectation, beyond {100 * self.after:g} % of the way"
 
-    def blocks(self, context: Context) -> Sequence[Block]:
+    def blocks(self, context: Context) -> Sequence[RowBlock]:
         slot = np.arange(context.n_slots)
         place = context.from_start / np.maximum(context.from_start + context.from_end, 1)
         n = len(context.batch)
         return [
-            Block(
+            RowBlock(
                 row=context.instance,  # one row per sentence
                 part=context.parts.label(slot, context.labels.number(self.label)),
                 coefficient=self.after - place,  # Σ (after − place) q ≤ 0

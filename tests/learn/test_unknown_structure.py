@@ -15,7 +15,7 @@ import pytest
 from structures.subsets import SubsetParts, Subsets
 
 from trellis.constraints import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.rows import COUPLING
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
@@ -110,12 +110,12 @@ class HowMany(Constraint):
     def statement(self) -> str:
         return f"the number of chosen elements is {'at most' if self.sign > 0 else 'at least'} {self.bound:g}"
 
-    def blocks(self, context: Context) -> Sequence[Block]:
+    def blocks(self, context: Context) -> Sequence[RowBlock]:
         part = np.arange(context.parts.n_parts, dtype=np.int64)
         instance = context.parts.instance_of(part)
         n = 1 if self.corpus else context.parts.n_instances
         return [
-            Block(
+            RowBlock(
                 row=np.zeros(len(part), np.int64) if self.corpus else instance,
                 part=part,
                 coefficient=np.full(len(part), float(self.sign)),

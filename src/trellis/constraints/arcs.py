@@ -21,7 +21,7 @@ import numpy as np
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.condition import Key
 from trellis.constraints.context import NOT_GIVEN, Context
-from trellis.constraints.entries import Entries
+from trellis.constraints.entries import RuleEntries
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.rule import Always, And, Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, IntArray
@@ -119,7 +119,7 @@ class ChosenArcs(Unobserved):
     def table(self, patterns: Patterns) -> BoolArray:
         raise ConstraintError(f"{self.code()} counts arcs: it cannot be joined with rules about labels")
 
-    def entries(self, context: Context) -> Entries:
+    def entries(self, context: Context) -> RuleEntries:
         head, child = context.parts.arc_words()
         chosen = np.ones(len(child), dtype=np.bool_)
         if self.given is not None:
@@ -138,7 +138,7 @@ class ChosenArcs(Unobserved):
             away = np.abs(child - head)
             chosen &= (head >= 0) & (away >= low) & (away <= high)
         part = np.flatnonzero(chosen)
-        return Entries(child[part], part, np.ones(len(part)), np.zeros(context.n_slots))
+        return RuleEntries(child[part], part, np.ones(len(part)), np.zeros(context.n_slots))
 
     def arguments(self) -> str:
         named = [("head", self.head), ("child", self.child), ("direction", self.direction), ("distance", self.distance)]

@@ -10,10 +10,10 @@ import numpy as np
 from trellis.constraints.amounts import is_whole
 from trellis.constraints.condition import Key
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.count import count
 from trellis.constraints.linear_count import Count, as_count
-from trellis.constraints.reduction import Outputs, Places, merged
+from trellis.constraints.reduction import Outputs, TestedPlaces, merged
 from trellis.constraints.rule import Implies, Rule
 from trellis.errors import ConstraintError
 
@@ -76,7 +76,7 @@ class Comparison(Constraint):
     def _difference(self, side: Count | None) -> Count:
         return self.left if side is None else self.left - side
 
-    def blocks(self, context: Context) -> list[Block]:
+    def blocks(self, context: Context) -> list[RowBlock]:
         if self.rule is not None and context.parts.has_variables:
             from trellis.constraints.relation_rows import rule_blocks
 
@@ -86,14 +86,14 @@ class Comparison(Constraint):
             sides.append((self.low, -1))
         return [self._block(context, side, sign) for side, sign in sides]
 
-    def tested(self, outputs: Outputs) -> Places:
+    def tested(self, outputs: Outputs) -> TestedPlaces:
         context = outputs.context
         found = merged([outputs.test(block) for block in self.blocks(context)])
         if not isinstance(self.rule, Implies) or self.rule.parts[0].observed or context.parts.has_variables:
             return found
         return found.at(outputs.holds(self.rule.parts[0]))
 
-    def _block(self, context: Context, side: Count, sign: int) -> Block:
+    def _block(self, context: Context, side: Count, sign: int) -> RowBlock:
         """left − side ≤ 0, times sign; the number in ``side`` becomes the bound."""
         number = side.constant
         linear = self._difference(replace(side, constant=0.0)).linear(context)
@@ -102,7 +102,7 @@ class Comparison(Constraint):
         keep = linear.defined[linear.row]
         # a comparison of two counts is told as their difference
         subject = self.left.english() if not side.terms else f"{self.left.english()} minus {side.english()}"
-        return Block(
+        return RowBlock(
             row=linear.row[keep],
             part=linear.part[keep],
             coefficient=sign * linear.coefficient[keep],

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from trellis.constraints.amounts import is_text
-from trellis.constraints.context import Block, Context, RowsOrImplicit
-from trellis.constraints.reduction import Outputs, Places, joined
+from trellis.constraints.context import Context, RowBlock, RowsOrImplicit
+from trellis.constraints.reduction import Outputs, TestedPlaces, joined
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.errors import ConstraintError
 
@@ -28,7 +28,7 @@ def is_call(code: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Origin:
+class RuleOrigin:
     """Where in a rules file a constraint was written."""
 
     path: str
@@ -41,7 +41,7 @@ class Constraint(ABC):
 
     given_name: str | None = field(default=None, kw_only=True)
     strength: Strength = field(default_factory=hard, kw_only=True)
-    origin: Origin | None = field(default=None, kw_only=True)
+    origin: RuleOrigin | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -98,9 +98,9 @@ class Constraint(ABC):
     def blocks(self, context: Context) -> Sequence[RowsOrImplicit]:
         """Its rows over the parts of a batch."""
 
-    def tested(self, outputs: Outputs) -> Places:
+    def tested(self, outputs: Outputs) -> TestedPlaces:
         """Where outputs put it to the test, and where they break it."""
-        return joined([outputs.test(block) for block in self.blocks(outputs.context) if isinstance(block, Block)])
+        return joined([outputs.test(block) for block in self.blocks(outputs.context) if isinstance(block, RowBlock)])
 
     def __repr__(self) -> str:
         """The expression with its strength and its name, as one would write it."""

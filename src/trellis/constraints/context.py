@@ -117,7 +117,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Rows  Σ coefficient · part ≤ bound  (or = bound), entries sorted by row and part, each pair once.
 
     row, part, coefficient : (n_entries,)
@@ -145,7 +145,7 @@ class Block:
         return len(self.bound)
 
 
-RowsOrImplicit = Block | Sparsity | LinkRows
+RowsOrImplicit = RowBlock | Sparsity | LinkRows
 """What a constraint compiles to: rows, or an l1/linf block or rows about links, which stay implicit."""
 
 

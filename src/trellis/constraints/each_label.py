@@ -17,7 +17,7 @@ from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context, RowsOrImplicit
 from trellis.constraints.implicit import Sparsity
 from trellis.constraints.labels import label_names
-from trellis.constraints.reduction import Outputs, Places, joined
+from trellis.constraints.reduction import Outputs, TestedPlaces, joined
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Strength, penalty
 from trellis.errors import ConstraintError
@@ -62,7 +62,7 @@ class EachLabel(Constraint):
     def blocks(self, context: Context) -> Sequence[RowsOrImplicit]:
         return [block for one in self._each(context) for block in one.blocks(context)]
 
-    def tested(self, outputs: Outputs) -> Places:
+    def tested(self, outputs: Outputs) -> TestedPlaces:
         return joined([one.tested(outputs) for one in self._each(outputs.context)])
 
 

@@ -19,7 +19,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, own
 
 
 @dataclass(frozen=True)
-class Entries:
+class RuleEntries:
     """Σ value · part of every slot, and what is left when no part is used.
 
     slot : (n_entries,) the slot whose rule the entry belongs to; it may name a part of the slot before
@@ -33,14 +33,14 @@ class Entries:
     constant: FloatArray
 
 
-def entries_of(rule: Rule, context: Context) -> Entries:
+def entries_of(rule: Rule, context: Context) -> RuleEntries:
     """The linear form of a rule at every slot of the batch."""
     own = rule.entries(context)
     if own is not None:
         return own
     if rule.observed:  # no part is named, so that outputs without labels have it too
         nothing = np.zeros(0, dtype=np.int64)
-        return Entries(nothing, nothing, np.zeros(0), rule.holds(context).astype(np.float64))
+        return RuleEntries(nothing, nothing, np.zeros(0), rule.holds(context).astype(np.float64))
     if context.parts.has_variables:
         from trellis.constraints.relation_rows import variable_entries
 
@@ -65,7 +65,7 @@ def entries_of(rule: Rule, context: Context) -> Entries:
         slots.append(slot_a)
         parts.append(context.parts.again(slot_a, label_a))
         values.append(value_a)
-    return Entries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
+    return RuleEntries(np.concatenate(slots), np.concatenate(parts), np.concatenate(values), split.constant[code])
 
 
 def _again(rule: Rule, patterns: Patterns, split: _Split) -> NDArray[np.int8]:

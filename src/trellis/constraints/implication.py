@@ -16,9 +16,9 @@ import numpy as np
 
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Block, Context, instance_units, merge
-from trellis.constraints.entries import Entries, entries_of
-from trellis.constraints.reduction import Outputs, Places, extremes, joined, merged
+from trellis.constraints.context import Context, RowBlock, instance_units, merge
+from trellis.constraints.entries import RuleEntries, entries_of
+from trellis.constraints.reduction import Outputs, TestedPlaces, extremes, joined, merged
 from trellis.constraints.rule import Rule
 from trellis.data.ragged import FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.errors import ConstraintError
@@ -44,7 +44,7 @@ class Implication(Constraint):
         then = self.then.statement().removeprefix("in every sentence ")
         return f"in every sentence that has {what} where {self.rule.english()}, {then}"
 
-    def blocks(self, context: Context) -> list[Block]:
+    def blocks(self, context: Context) -> list[RowBlock]:
         made = []
         for block in self.then.blocks(context):
             upper = replace(block, equality=False)
@@ -54,7 +54,7 @@ class Implication(Constraint):
                 made.append(self._conditional(context, replace(lower, sign=-block.sign, offset=-block.offset)))
         return made
 
-    def tested(self, outputs: Outputs) -> Places:
+    def tested(self, outputs: Outputs) -> TestedPlaces:
         blocks, context = self.blocks(outputs.context), outputs.context
         if self.rule.observed:
             return merged([outputs.test(block) for block in blocks])
@@ -64,7 +64,7 @@ class Implication(Constraint):
             return merged([outputs.test(block).where(~somewhere) for block in blocks])
         return joined([outputs.test(block).where(holds[block.slot]) for block in blocks])
 
-    def _conditional(self, context: Context, block: Block) -> Block:
+    def _conditional(self, context: Context, block: RowBlock) -> RowBlock:
         """The rows φ ≤ b of every instance, made conditional."""
         gap = np.maximum(extremes(block, context)[1] - block.bound, 0.0)
         if self.rule.observed:
@@ -74,7 +74,7 @@ class Implication(Constraint):
             return _unless_somewhere(context, block, entries, gap)
         return _for_each_token(context, block, entries, gap)
 
-    def _where_observed(self, context: Context, block: Block) -> Block:
+    def _where_observed(self, context: Context, block: RowBlock) -> RowBlock:
         """Whether the condition holds is known: the rows of some instances stand, the others ask nothing."""
         somewhere = np.bincount(context.instance, weights=self.rule.holds(context), minlength=len(block)) > 0
         asked = ~somewhere if self.absent else somewhere
@@ -88,7 +88,7 @@ class Implication(Constraint):
         )
 
 
-def _unless_somewhere(context: Context, block: Block, entries: Entries, gap: FloatArray) -> Block:
+def _unless_somewhere(context: Context, block: RowBlock, entries: RuleEntries, gap: FloatArray) -> RowBlock:
     """φ − M · count(A) ≤ b."""
     row = context.instance[entries.slot]
     always = np.bincount(context.instance, weights=entries.constant, minlength=len(block))
@@ -104,7 +104,7 @@ def _unless_somewhere(context: Context, block: Block, entries: Entries, gap: Flo
     )
 
 
-def _for_each_token(context: Context, block: Block, entries: Entries, gap: FloatArray) -> Block:
+def _for_each_token(context: Context, block: RowBlock, entries: RuleEntries, gap: FloatArray) -> RowBlock:
     """φ + M · [A at t] ≤ b + M, for every token t at which A can hold."""
     can_hold = entries.constant != 0
     can_hold[entries.slot] = True
@@ -121,7 +121,7 @@ def _for_each_token(context: Context, block: Block, entries: Entries, gap: Float
         context.parts.n_parts,
     )
     room = gap[instance]
-    return Block(
+    return RowBlock(
         *merged,
         bound=block.bound[instance] + room * (1.0 - entries.constant[slots]),
         equality=False,
@@ -134,7 +134,7 @@ def _for_each_token(context: Context, block: Block, entries: Entries, gap: Float
     )
 
 
-def _repeat_rows(block: Block, wanted: IntArray) -> tuple[IntArray, IntArray]:
+def _repeat_rows(block: RowBlock, wanted: IntArray) -> tuple[IntArray, IntArray]:
     """Entries of the wanted rows one after the other: the number in ``wanted`` and the entry, (n,) each."""
     start, entry = take_rows(offsets_of(np.bincount(block.row, minlength=len(block))), wanted)
     return owners(start), entry

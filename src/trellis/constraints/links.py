@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.constraints.amounts import is_number, number
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.implicit import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.strength import penalty, slack
@@ -116,7 +116,7 @@ class LinkCount:
 
 
 @dataclass(frozen=True)
-class Direction:
+class LinkDirection:
     """One direction of alignments in both."""
 
     member: int
@@ -126,7 +126,7 @@ class Direction:
         return LinkCount(self.member)
 
 
-forward, backward = Direction(0), Direction(1)
+forward, backward = LinkDirection(0), LinkDirection(1)
 links = LinkCount(None)
 
 
@@ -147,7 +147,7 @@ class LinkComparison(Constraint):
         right = self.right.english() if isinstance(self.right, LinkCount) else f"{self.right:g}"
         return f"{self.left.where()} {self.left.english()} is {compared} {right}"
 
-    def blocks(self, context: Context) -> Sequence[Block | LinkRows]:
+    def blocks(self, context: Context) -> Sequence[RowBlock | LinkRows]:
         factor = -1.0 if self.sign == ">=" else 1.0
         terms: tuple[tuple[int | None, float], ...] = ((self.left.member, factor),)
         bound = 0.0
@@ -161,7 +161,7 @@ class LinkComparison(Constraint):
             return [rows]
         return [self._counted(context, terms, bound)]
 
-    def _counted(self, context: Context, terms: tuple[tuple[int | None, float], ...], bound: float) -> Block:
+    def _counted(self, context: Context, terms: tuple[tuple[int | None, float], ...], bound: float) -> RowBlock:
         part, value = [], []
         for member, sign in terms:
             parts, first = (context.parts, 0) if member is None else context.parts.member(member)
@@ -173,7 +173,7 @@ class LinkComparison(Constraint):
         row = np.zeros(len(every), np.int64) if corpus else context.parts.instance_of(every)
         order = np.lexsort((every, row))
         sign = -1 if self.sign == ">=" else 1
-        return Block(
+        return RowBlock(
             row=row[order],
             part=every[order],
             coefficient=coefficient[order],

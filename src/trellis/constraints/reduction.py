@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.entries import entries_of
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule
@@ -46,7 +46,7 @@ class Reduced:
     forbidden: PartSet
 
 
-def reduce_block(block: Block, context: Context, name: str, strength: Strength) -> Reduced:
+def reduce_block(block: RowBlock, context: Context, name: str, strength: Strength) -> Reduced:
     """Sort the rows of a block; an InfeasibleError for a row that no output can satisfy."""
     low, high = extremes(block, context)
     margin = TOLERANCE * (1.0 + np.abs(block.bound) + np.abs(low) + np.abs(high))
@@ -70,12 +70,12 @@ def reduce_block(block: Block, context: Context, name: str, strength: Strength) 
     return Reduced(~settled, PartSet.union(forbidden))
 
 
-def extremes(block: Block, context: Context) -> tuple[FloatArray, FloatArray]:
+def extremes(block: RowBlock, context: Context) -> tuple[FloatArray, FloatArray]:
     """(n_rows,) each: least and largest value of every row over all outputs."""
     return context.parts.extremes(*_layout(block, context, np.ones(len(block), dtype=np.bool_)))
 
 
-def _layout(block: Block, context: Context, chosen: BoolArray) -> tuple[IntArray, IntArray, FloatArray]:
+def _layout(block: RowBlock, context: Context, chosen: BoolArray) -> tuple[IntArray, IntArray, FloatArray]:
     """The chosen rows in compressed form; those over several instances count each as often as it weighs."""
     entries = chosen[block.row]
     row, part, coefficient = block.row[entries], block.part[entries], block.coefficient[entries]
@@ -87,7 +87,13 @@ def _layout(block: Block, context: Context, chosen: BoolArray) -> tuple[IntArray
 
 
 def _refuse_impossible(
-    block: Block, low: FloatArray, high: FloatArray, margin: FloatArray, name: str, strength: Strength, context: Context
+    block: RowBlock,
+    low: FloatArray,
+    high: FloatArray,
+    margin: FloatArray,
+    name: str,
+    strength: Strength,
+    context: Context,
 ) -> None:
     """Raise if some row's least violation is more than its strength allows."""
     least = low - block.bound
@@ -122,7 +128,7 @@ NO_SLOT = -1
 
 
 @dataclass(frozen=True)
-class Places:
+class TestedPlaces:
     """Places and broken ones of each of n units; arrays (n,).
 
     instance : the unit's instance, or COUPLING;  slot : the token that the unit is about, or NO_SLOT
@@ -133,11 +139,11 @@ class Places:
     instance: IntArray
     slot: IntArray
 
-    def where(self, applies: BoolArray) -> Places:
+    def where(self, applies: BoolArray) -> TestedPlaces:
         """The same, but units where it does not apply are no places."""
         return replace(self, places=self.places * applies, broken=self.broken * applies)
 
-    def at(self, holds: BoolArray) -> Places:
+    def at(self, holds: BoolArray) -> TestedPlaces:
         """The same of single tokens, whose places are those where a condition on labels holds."""
         return replace(self, places=holds.astype(np.float64), broken=self.broken * holds)
 
@@ -165,7 +171,7 @@ class Outputs:
         values = entries.value * self.uses(entries.part)
         return entries.constant + np.bincount(entries.slot, values, minlength=self.context.n_slots) > 0.5
 
-    def test(self, block: Block) -> Places:
+    def test(self, block: RowBlock) -> TestedPlaces:
         """The rows of a block."""
         low, high = extremes(block, self.context)
         margin = TOLERANCE * (1.0 + np.abs(block.bound) + np.abs(low) + np.abs(high))
@@ -183,19 +189,21 @@ class Outputs:
         return _units(places, broken, block)
 
 
-def _units(places: BoolArray | FloatArray, broken: BoolArray | FloatArray, block: Block) -> Places:
+def _units(places: BoolArray | FloatArray, broken: BoolArray | FloatArray, block: RowBlock) -> TestedPlaces:
     slot = np.full(len(block), NO_SLOT) if block.slot is None else block.slot
-    return Places(places.astype(np.float64), broken.astype(np.float64), block.instance, slot)
+    return TestedPlaces(places.astype(np.float64), broken.astype(np.float64), block.instance, slot)
 
 
-def joined(pieces: list[Places]) -> Places:
+def joined(pieces: list[TestedPlaces]) -> TestedPlaces:
     """Units one after the other."""
-    none = Places(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    none = TestedPlaces(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
     every = [none, *pieces]
-    return Places(*(np.concatenate([getattr(one, field.name) for one in every]) for field in fields(Places)))
+    return TestedPlaces(
+        *(np.concatenate([getattr(one, field.name) for one in every]) for field in fields(TestedPlaces))
+    )
 
 
-def merged(pieces: list[Places]) -> Places:
+def merged(pieces: list[TestedPlaces]) -> TestedPlaces:
     """Several bounds of the same units: a unit is broken where one of them is."""
     if len(pieces) < 2:
         return joined(pieces)

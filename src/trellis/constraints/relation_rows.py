@@ -15,8 +15,8 @@ from math import prod
 
 import numpy as np
 
-from trellis.constraints.context import Block, Context, merge
-from trellis.constraints.entries import Entries, patterns_of
+from trellis.constraints.context import Context, RowBlock, merge
+from trellis.constraints.entries import RuleEntries, patterns_of
 from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConstraintError, UnknownNameError
@@ -133,7 +133,7 @@ def table_of(rule: Rule, context: Context) -> Table:
     return Table(slots, codes[slots], holds, variables, seen)
 
 
-def variable_entries(rule: Rule, context: Context) -> Entries:
+def variable_entries(rule: Rule, context: Context) -> RuleEntries:
     """The linear form of a rule at every slot: over the values of one variable, or over assignments."""
     table = table_of(rule, context)
     axes = table.axes
@@ -152,10 +152,10 @@ def variable_entries(rule: Rule, context: Context) -> Entries:
         start = context.parts.variable(kind, variable, 0)
     at, code = np.nonzero(flat[table.pattern])
     part = start[at] + code
-    return Entries(table.slots[at], part, np.ones(len(part)), np.zeros(context.n_slots))
+    return RuleEntries(table.slots[at], part, np.ones(len(part)), np.zeros(context.n_slots))
 
 
-def rule_blocks(rule: Rule, context: Context) -> list[Block]:
+def rule_blocks(rule: Rule, context: Context) -> list[RowBlock]:
     """Rows that say that a rule holds of every mention, or of every two."""
     table, parts = table_of(rule, context), context.parts
     made, axes = RowsOfInstances(), table.axes
@@ -203,11 +203,11 @@ class RowsOfInstances:
         self.bound.append(np.full(len(slots), bound))
         self.n += len(slots)
 
-    def block(self, context: Context, subject: str) -> Block:
+    def block(self, context: Context, subject: str) -> RowBlock:
         row, part, value = np.concatenate(self.row), np.concatenate(self.part), np.concatenate(self.value)
         entries = merge(row, part, value, context.parts.n_parts)
         instance = context.instance[np.concatenate(self.slot)]
-        return Block(
+        return RowBlock(
             *entries, np.concatenate(self.bound), False, instance, 1, np.zeros(self.n), subject,
             lambda r: f"instance {context.batch.first + int(instance[r])}",
         )  # fmt: skip

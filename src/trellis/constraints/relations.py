@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.constraints.amounts import is_number, number
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.labels import some_names
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.relation_rows import ENTITY, RELATION, Among, IsPair, RowsOfInstances, opposite_pairs
@@ -164,10 +164,10 @@ class CountsLike(Constraint):
             + (f", give or take {self._width(''):.0%}" if every else "")
         )
 
-    def blocks(self, context: Context) -> list[Block]:
+    def blocks(self, context: Context) -> list[RowBlock]:
         if self.shares is None:
             raise ConstraintError(f"{self.name!r} takes its counts from labelled data: give it some, .of(labelled)")
-        made: list[Block] = []
+        made: list[RowBlock] = []
         for name, share in self.shares.items():
             low, high = share * (1.0 - self._width(name)), share * (1.0 + self._width(name))
             made += relations(name, share=True).per("corpus").between(low, min(high, 1.0)).blocks(context)
@@ -232,7 +232,7 @@ class OnePerPair(Constraint):
     def statement(self) -> str:
         return "two mentions stand in one relation at most, in one direction or in the other"
 
-    def blocks(self, context: Context) -> Sequence[Block]:
+    def blocks(self, context: Context) -> Sequence[RowBlock]:
         parts = context.parts
         ties, slots = parts.variable_kind(RELATION), parts.variable_slots(RELATION)
         labels = np.flatnonzero(np.array(ties.labels) != NONE)

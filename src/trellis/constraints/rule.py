@@ -26,7 +26,7 @@ from trellis.errors import ConstraintError
 
 if TYPE_CHECKING:
     from trellis.constraints.comparison import Comparison
-    from trellis.constraints.entries import Entries
+    from trellis.constraints.entries import RuleEntries
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Rule(ABC):
     def table(self, patterns: Patterns) -> BoolArray:
         """(P or 1, K or 1, K or 1): whether it holds for each pattern, label before, and label."""
 
-    def entries(self, context: Context) -> Entries | None:
+    def entries(self, context: Context) -> RuleEntries | None:
         """Its linear form where it speaks of other parts than labels."""
         return None
 

@@ -27,7 +27,7 @@ from trellis.constraints.amounts import is_number, number
 from trellis.constraints.comparison import Comparison
 from trellis.constraints.condition import feature, word
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Block, Context
+from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.count import count
 from trellis.constraints.rule import Rule
 from trellis.data.files import FilePath, numbered_lines, shown, writing
@@ -54,7 +54,7 @@ class Shares(Constraint):
         where = "" if self.where is None else f" where {self.where.english()}"
         return f"in the corpus the tokens{where} are expected to be {said}"
 
-    def blocks(self, context: Context) -> Sequence[Block]:
+    def blocks(self, context: Context) -> Sequence[RowBlock]:
         return [block for one in self._each() for block in one.blocks(context)]
 
 

@@ -16,7 +16,7 @@ from trellis.metrics.fields import FieldScore
 
 
 @dataclass(frozen=True)
-class Scores:
+class TypeScores:
     """Counts by type, their sum, and the mean F1 over the types that gold has."""
 
     types: dict[str, FieldScore]
@@ -38,9 +38,9 @@ class Scores:
 class RelationScores:
     """Of entities, of relations between the right tokens, and of those between the right entities."""
 
-    entities: Scores
-    relations: Scores
-    strict: Scores
+    entities: TypeScores
+    relations: TypeScores
+    strict: TypeScores
 
 
 def score_relations(gold: Sequence[Document], found: Sequence[Document]) -> RelationScores:
@@ -67,10 +67,10 @@ def _items(text: Document) -> tuple[set[tuple[object, ...]], ...]:
     return entities, relations, strict
 
 
-def _scores(pairs: list[tuple[set[tuple[object, ...]], set[tuple[object, ...]]]]) -> Scores:
+def _scores(pairs: list[tuple[set[tuple[object, ...]], set[tuple[object, ...]]]]) -> TypeScores:
     counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
     for truth, found in pairs:
         for count, items in zip(counts, (truth, found, truth & found), strict=True):
             count.update(str(item[0]) for item in items)
     names = sorted(counts[0] | counts[1])
-    return Scores({name: FieldScore(counts[0][name], counts[1][name], counts[2][name]) for name in names})
+    return TypeScores({name: FieldScore(counts[0][name], counts[1][name], counts[2][name]) for name in names})

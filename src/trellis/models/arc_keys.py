@@ -10,17 +10,17 @@ import numpy as np
 
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
-from trellis.models.kernels.arc_features import Text
+from trellis.models.kernels.arc_features import ArcText
 from trellis.structures import TreeParts
 
 LETTERS = 3
 """A rare word is known by so many letters at its end."""
 
 
-def text_of(batch: Batch, parts: TreeParts, frequent: Vocabulary, bits: int, *, lexical: bool = True) -> Text:
+def text_of(batch: Batch, parts: TreeParts, frequent: Vocabulary, bits: int, *, lexical: bool = True) -> ArcText:
     """What kernels read of a batch."""
     words, tags = batch.column("word"), batch.column("upos")
-    return Text(
+    return ArcText(
         batch.offsets, parts.arc_offsets, words.codes, tags.codes, word_keys(words.vocabulary, frequent),
         tag_keys(tags.vocabulary), bool(lexical), np.uint64(64 - bits),
     )  # fmt: skip

@@ -28,7 +28,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
-from trellis.models.crf_objective import CRFStatistics, Layout, features_of
+from trellis.models.crf_objective import CRFStatistics, WeightLayout, features_of
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.kernels import log_linear
@@ -168,7 +168,7 @@ class CRF(LogLinearModel, SequenceModel):
     def _describe(self, sentences: Sentences) -> Iterator[Iterator[tuple[str, float]]]:
         return describe(sentences, self._function())
 
-    def _learn_layout(self, batch: Batch) -> Layout:
+    def _learn_layout(self, batch: Batch) -> WeightLayout:
         k = len(self.label_names_)
         marked = np.full((len(self.feature_names_), k), self.all_pairs, dtype=np.bool_)
         if not self.all_pairs:
@@ -176,8 +176,8 @@ class CRF(LogLinearModel, SequenceModel):
         first = np.concatenate([[0], np.cumsum(marked.sum(axis=1))]).astype(np.int64)
         return self._layout(first, np.nonzero(marked)[1].astype(np.int32))
 
-    def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> Layout:
-        return Layout(first_pair, pair_label, len(self.label_names_), bool(self.ends), self._with_edges())
+    def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> WeightLayout:
+        return WeightLayout(first_pair, pair_label, len(self.label_names_), bool(self.ends), self._with_edges())
 
     def _with_edges(self) -> IntArray:
         """Numbers of the features that have edges."""

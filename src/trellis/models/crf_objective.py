@@ -29,7 +29,7 @@ from trellis.structures import Chain, ChainTables, LabelPosterior
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightLayout:
     """Where each weight stands: the pairs (feature, label) that have one, then edges, then start and stop, and last the
     edges of each feature.
 
@@ -129,7 +129,7 @@ class CRFStatistics(Additive):
     of_features: RowCounts
     log_partition: float
 
-    def vector(self, layout: Layout) -> FloatArray:
+    def vector(self, layout: WeightLayout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""
         ends = [self.start, self.stop] if layout.ends else []
         return np.concatenate([self.pairs.table()[:, 0], self.edge.ravel(), *ends, self.of_features.table().ravel()])
@@ -141,7 +141,7 @@ class RowFeatures:
     matrix : scipy CSR (n_rows, n_features)
     """
 
-    def __init__(self, matrix: Any, layout: Layout) -> None:
+    def __init__(self, matrix: Any, layout: WeightLayout) -> None:
         self.layout = layout
         self.indptr, self.values = matrix.indptr, matrix.data
         self.local, self.n_dense, row_pair, self.place, self.first_local, pair = log_linear.localise(
@@ -175,7 +175,7 @@ class RowFeatures:
 class ShardFeatures:
     """A shard with its features prepared."""
 
-    def __init__(self, batch: Batch, layout: Layout) -> None:
+    def __init__(self, batch: Batch, layout: WeightLayout) -> None:
         self.batch, self.layout = batch, layout
         features = checked_features(batch, layout)
         self.tokens = RowFeatures(features, layout)
@@ -242,7 +242,7 @@ def _distinct_rows(matrix: Any) -> tuple[Any, IntArray]:
     return matrix[first], which
 
 
-def checked_features(batch: Batch, layout: Layout) -> Any:
+def checked_features(batch: Batch, layout: WeightLayout) -> Any:
     """The feature matrix of a batch, which must be this model's."""
     features = batch.features
     if features is None or features.shape[1] != layout.n_features:
@@ -254,6 +254,6 @@ def checked_features(batch: Batch, layout: Layout) -> Any:
     return features
 
 
-def features_of(batch: Batch, layout: Layout) -> Any:
+def features_of(batch: Batch, layout: WeightLayout) -> Any:
     """The batch's features under a layout, prepared once."""
     return batch.remembered(("features", layout.key), lambda: layout.prepared(batch))

@@ -35,7 +35,7 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive
 from trellis.models.crf import CRF, Sentences
-from trellis.models.crf_objective import Layout, RowFeatures, checked_features
+from trellis.models.crf_objective import RowFeatures, WeightLayout, checked_features
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, named_values
 from trellis.models.kernels import log_linear
@@ -62,7 +62,7 @@ def role_of(name: str) -> int:
 
 
 @dataclass(frozen=True)
-class SegmentLayout(Layout):
+class SegmentLayout(WeightLayout):
     """Where each weight stands: those of a CRF, then again (K,) and length (L, K).
 
     role : (n_features,) what each feature is of;  longest : L
@@ -157,7 +157,7 @@ class SegmentStatistics(Additive):
     others: FloatArray
     log_partition: float
 
-    def vector(self, layout: Layout) -> FloatArray:
+    def vector(self, layout: WeightLayout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""
         return np.concatenate([self.pairs.table()[:, 0], self.others])
 

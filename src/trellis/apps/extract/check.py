@@ -15,7 +15,7 @@ import numpy as np
 
 from trellis.apps.extract.rule_places import RulePlaces
 from trellis.constraints import Constraint, RulesFile
-from trellis.constraints.reduction import NO_SLOT, Places, joined
+from trellis.constraints.reduction import NO_SLOT, TestedPlaces, joined
 from trellis.constraints.rows import COUPLING
 from trellis.data.bio import unmarked
 from trellis.data.corpus import corpus_of
@@ -107,7 +107,7 @@ def check_rules(
     return found
 
 
-def _broken_at(test: Places, offsets: IntArray) -> list[tuple[int, int | None]]:
+def _broken_at(test: TestedPlaces, offsets: IntArray) -> list[tuple[int, int | None]]:
     """Instance (or COUPLING) and token of each unit that is broken, in order; None: not a single token."""
     units = np.flatnonzero(test.broken)
     pairs = zip(test.instance[units].tolist(), test.slot[units].tolist(), strict=True)

@@ -22,7 +22,7 @@ from trellis.constraints.context import Context
 from trellis.constraints.each_label import FewLabels
 from trellis.constraints.implicit import Sparsity
 from trellis.constraints.penalties import loosened
-from trellis.constraints.reduction import NO_SLOT, Outputs, Places
+from trellis.constraints.reduction import NO_SLOT, Outputs, TestedPlaces
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.data.batch import Batch
 from trellis.data.ragged import IntArray, LabelArray
@@ -71,7 +71,7 @@ class RulePlaces:
         about: IntArray = mine[mine != NO_SLOT]
         return about
 
-    def tested(self, labels: LabelArray) -> list[Places]:
+    def tested(self, labels: LabelArray) -> list[TestedPlaces]:
         """Where labels of all slots test each constraint, and where they break it."""
         outputs = Outputs(self.context, self.context.parts.of(self.batch.with_labels(labels).labels))
         return [
@@ -79,11 +79,11 @@ class RulePlaces:
             for number, one in enumerate(self.constraints)
         ]
 
-    def _few(self, block: Sparsity, labels: LabelArray) -> Places:
+    def _few(self, block: Sparsity, labels: LabelArray) -> TestedPlaces:
         """Every counted token is a place; one where its word gets a label beside its first breaks the rule."""
         slots = self._block_slots(block)
         broken = np.isin(slots, list(self._extra(block, labels))).astype(np.float64)
-        return Places(np.ones(len(slots)), broken, self.context.instance[slots], slots)
+        return TestedPlaces(np.ones(len(slots)), broken, self.context.instance[slots], slots)
 
     def _block_slots(self, block: Sparsity) -> IntArray:
         first = self.rows.parts.label(np.arange(self.batch.n_slots), 0)
@@ -100,7 +100,7 @@ class RulePlaces:
             own.add(label)
 
 
-def _once_per_corpus(found: Places) -> Places:
+def _once_per_corpus(found: TestedPlaces) -> TestedPlaces:
     """A row over several texts is one place, however many tokens it counts."""
     tying = found.instance == COUPLING
     places, broken = (np.where(tying, np.minimum(one, 1.0), one) for one in (found.places, found.broken))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trellis.constraints.constraint import Constraint, Origin
+from trellis.constraints.constraint import Constraint, RuleOrigin
 from trellis.constraints.rules.features import TextFeature, read_features
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import NamedFiles, Section, scan
@@ -154,7 +154,7 @@ def _constraints(section: Section, default: Strength) -> list[Constraint]:
             found = [one.named(f"{name}: {one.code()}" if isinstance(read, list) else name) for one in found]
     except ConstraintError as error:
         section.fail(str(error))
-    return [replace(one, origin=Origin(section.path, section.line())) for one in found]
+    return [replace(one, origin=RuleOrigin(section.path, section.line())) for one in found]
 
 
 def _strength(section: Section, default: Strength) -> Strength:

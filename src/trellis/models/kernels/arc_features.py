@@ -32,7 +32,7 @@ MULTIPLIERS = tuple(
 M0, M1, M2, M3, M4, M5, M6, M7, M8 = MULTIPLIERS
 
 
-class Text(NamedTuple):
+class ArcText(NamedTuple):
     """What kernels read of a batch: codes of words and tags, the keys that codes stand for, and how far hashes shift.
 
     words, tags : (n_words,) codes;  word_keys, tag_keys : uint64;  lexical : whether features look at words
