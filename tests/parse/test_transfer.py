@@ -132,7 +132,7 @@ def test_the_parser_is_the_mean_of_those_that_met_the_trees_in_other_orders():
     pairs = usable_pairs(*paired(20, 2), 20)
     text, trees = [pair.target for pair in pairs], [list(range(len(pair.target))) for pair in pairs]
     shared = {"bits": 10, "min_count": 1}
-    made = Transfer(orders=3, passes=2, **shared).taught(text, trees)
+    made = Transfer(orders=3, passes=2, **shared).fit_trees(text, trees)
     alone = [
         ArcParser(**shared, max_iter=2, learning_rate=0.01, random_state=s).fit(text, trees).weights_ for s in range(3)
     ]

@@ -27,7 +27,7 @@ def chain_and_rows(n: int, impossible: bool = False) -> tuple[Chain, Rows]:
     rows = Rows(
         chain.parts, ("first", "opposite"), 4 * np.arange(m + 1), part, coefficient.reshape(-1), bound,
         np.zeros(m, np.bool_), zero, np.arange(m), (np.arange(m) >= n).astype(np.int64), np.arange(m),
-        Groups.alike(m, Kind.HARD, Norm.LINF, 0.0),
+        Groups.uniform(m, Kind.HARD, Norm.LINF, 0.0),
     )  # fmt: skip
     return chain, rows
 

@@ -217,7 +217,7 @@ def test_mistakes_in_rules_are_told():
         rows_of(model, batch, [relation("Kill").implies(entity("Loc"))])
     with pytest.raises(UnknownNameError, match="Lok"):
         rows_of(model, batch, [relation("Kill").implies(first(entity("Lok")))])
-    with pytest.raises(ConstraintError, match="takes what is said of a mention"):
+    with pytest.raises(ConstraintError, match="takes a condition on a mention"):
         second(relation("Kill"))
     with pytest.raises(ConstraintError, match="within is a share"):
         counts_like({"Kill": 0.1}, within=2)

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if error.errno not in UNWRITABLE or error.filename is not None:
             raise
         _drop_output()
-        if code == 0:  # else it has been told
+        if code == 0:  # else the error is known already
             _complain(f"Error: standard output: cannot be written: {reason(error)}")
         code = 2
     sys.exit(code)

@@ -68,7 +68,7 @@ def warning_if_empty(path: str, items: Iterable[T]) -> Iterator[T]:
 
 @dataclass
 class Few:
-    """How many lines or texts were out of the ordinary, and what is said of the first ones."""
+    """How many lines or texts were out of the ordinary, and messages about the first ones."""
 
     n: int = 0
     first: list[str] = field(default_factory=list)

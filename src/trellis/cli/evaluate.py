@@ -67,9 +67,9 @@ def evaluate(
         raise DataError("give both --source and --target, or neither")
     if not alignment and (source is not None or plot is not None):
         raise DataError("--source, --target and --plot go with --alignment")
-    asked = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
+    chosen = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
              "relations": relations}  # fmt: skip
-    wanted = [name for name in asked if asked[name]] or ["fields"]
+    wanted = [name for name in chosen if chosen[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
     rows, figures = _alignment(gold, found, texts, plot) if alignment else MODES[wanted[0]](gold, found)

@@ -76,7 +76,7 @@ def _installation(compile_: bool) -> dict[str, Any]:
 
 
 def _model(path: str) -> dict[str, Any]:
-    """Class, settings and sizes of a model, after loading it: a file that cannot be used is told as such."""
+    """Class, settings and sizes of a model, after loading it: a file that cannot be used is an error."""
     from trellis.data.archive import read_archive
     from trellis.models.saving import load_archive, missing_function
 

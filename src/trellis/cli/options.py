@@ -1,4 +1,4 @@
-"""The options that several commands have, each said once: one flag, one meaning, one sentence of help.
+"""The options that several commands have, each declared once: one flag, one meaning, one sentence of help.
 
 A command takes one by its type (``threads: Threads = None``) or, where it is of another type there, by its constant
 (``save: Annotated[str, SAVE]``: one that must be given). Options that
@@ -123,7 +123,7 @@ def in_flags(message: str) -> str:
 
 
 def jobs(threads: int | None) -> int:
-    """``n_jobs`` of an estimator: every core unless told otherwise."""
+    """``n_jobs`` of an estimator: every core by default."""
     return -1 if threads is None else threads
 
 

@@ -36,7 +36,7 @@ from trellis.cli.options import (
 )
 
 OF_A_RUN: dict[str, Any] = {"n_jobs": Threads, "engine": Engine, "memory": Memory, "random_state": Annotated[int, SEED]}
-"""Fields that mean the same in every estimator. A command takes every core, and its seed is 0, unless told."""
+"""Fields that mean the same in every estimator. A command takes every core, and seed 0, by default."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,13 @@ def explained(kind: type) -> dict[str, str]:
     text = text[numpydoc.end() :] if numpydoc else re.sub(r";  (?=\w+(, \w+)* : )", "\n", text)
     found = {}
     for names, meaning in re.findall(entry, text, flags=re.MULTILINE):
-        said = " ".join(meaning.split())
-        said = re.sub(r" \(:\w+:`[^`]*`\)", "", said)
-        said = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", said).replace("``", "`")
-        said = re.sub(r'"([\w-]+)"', r"`\1`", said)
-        said = re.sub(r"[,;.] None: ", ". Default: ", said)
+        shown = " ".join(meaning.split())
+        shown = re.sub(r" \(:\w+:`[^`]*`\)", "", shown)
+        shown = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", shown).replace("``", "`")
+        shown = re.sub(r'"([\w-]+)"', r"`\1`", shown)
+        shown = re.sub(r"[,;.] None: ", ". Default: ", shown)
         for name in names.split(", "):
-            found[name] = (said[0].upper() if said[0].isascii() else said[0]) + said[1:].rstrip(".") + "."
+            found[name] = (shown[0].upper() if shown[0].isascii() else shown[0]) + shown[1:].rstrip(".") + "."
     return found
 
 

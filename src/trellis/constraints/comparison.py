@@ -100,7 +100,7 @@ class Comparison(Constraint):
         # a share of nothing is not bounded: a bound of zero on an empty row always holds
         bound = np.where(linear.defined, sign * (number - linear.constant), 0.0)
         keep = linear.defined[linear.row]
-        # a comparison of two counts is told as their difference
+        # messages describe a comparison of two counts as their difference
         subject = self.left.english() if not side.terms else f"{self.left.english()} minus {side.english()}"
         return RowBlock(
             row=linear.row[keep],

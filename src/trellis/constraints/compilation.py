@@ -114,7 +114,7 @@ def named(constraints: Sequence[Constraint | Rule] | Constraint | Rule) -> list[
 
 
 class _Assembly:
-    """Blocks of constraints put together."""
+    """Blocks of constraints, collected."""
 
     def __init__(self, context: Context, names: tuple[str, ...]) -> None:
         self.context, self.names = context, names
@@ -221,7 +221,7 @@ def _refuse_dead_slots(forbidden: Forbidden, names: tuple[str, ...], context: Co
 
 
 def _verdict(forbidden: BoolArray, context: Context) -> str:
-    """What a constraint leaves of the labels, said the shorter way."""
+    """What a constraint leaves of the labels, in the shorter form."""
     if forbidden.all():
         return "forbids every label"
     few = 2 * np.count_nonzero(forbidden) <= len(forbidden)

@@ -342,7 +342,7 @@ def feature(number: Any) -> Rule:
         Condition for constraints on classifiers.
     """
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-        raise ConstraintError(f"a feature is told by the number of its column, from 0, got {number!r}")
+        raise ConstraintError(f"a feature is identified by the number of its column, from 0, got {number!r}")
     return HasFeature(int(number))
 
 

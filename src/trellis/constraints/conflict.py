@@ -1,6 +1,6 @@
 """Constraints in conflict: a smallest set of them that cannot hold together, and the slack that would resolve it.
 
-Whether some constraints can hold is asked of whoever met the conflict: by one output (search), by an average of outputs
+Whether some constraints can hold is decided by the caller: by one output (search), by an average of outputs
 (projection). A deletion filter drops every constraint without which the rest still conflicts: of what is left, every
 member is needed.
 """
@@ -95,6 +95,6 @@ def forbidden_as_rows(rows: Rows, constraints: list[int]) -> Rows:
     closed = Rows(
         rows.parts, rows.names, start, np.concatenate([np.zeros(0, np.int64), *parts]), np.ones(int(start[-1])),
         np.zeros(n), np.zeros(n, np.bool_), np.full(n, 0 if alone else COUPLING), np.arange(n),
-        np.asarray(own.by, dtype=np.int64), np.arange(n), Groups.alike(n, Kind.HARD, Norm.LINF, 0.0),
+        np.asarray(own.by, dtype=np.int64), np.arange(n), Groups.uniform(n, Kind.HARD, Norm.LINF, 0.0),
     )  # fmt: skip
     return replace(rows.followed_by(closed), forbidden=rows.forbidden.without(constraints))

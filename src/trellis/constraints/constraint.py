@@ -37,7 +37,7 @@ class RuleOrigin:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constraint(ABC):
-    """Something known about outputs, hard unless said otherwise."""
+    """Something known about outputs, hard unless another strength is given."""
 
     given_name: str | None = field(default=None, kw_only=True)
     strength: Strength = field(default_factory=hard, kw_only=True)

@@ -1,5 +1,5 @@
 """What expressions are compiled against (a batch, the names of labels, the parts of the structure), and rows of one
-constraint before they are checked and put together with those of others.
+constraint before they are checked and joined with those of others.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class RowBlock:
     row, part, coefficient : (n_entries,)
     bound : (n_rows,)
     instance : (n_rows,)     inside the batch, or COUPLING
-    sign, offset : what a reader is told: his count is sign · (Σ + offset), offset (n_rows,)
+    sign, offset : for messages, where the count is sign · (Σ + offset), offset (n_rows,)
     subject : his count in words
     where : row number -> "sentence 3, which has 2 tokens"
     slot : (n_rows,) the token that a row is about; None where rows are not about single tokens

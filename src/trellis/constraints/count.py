@@ -135,14 +135,14 @@ def starts(*labels: str | Iterable[str], where: Rule | None = None) -> Count:
         raise ConstraintError("starts() needs at least one label")
     condition = _where(where)
     tail = "" if where is None else f", where={condition.code()}"
-    said = "" if where is None else f" that begin where {condition.english()}"
+    begins = "" if where is None else f" that begin where {condition.english()}"
     terms = [
         Term(
             1.0,
             Label((name,)) & ~GoesOn((name,)) if where is None else Label((name,)) & ~GoesOn((name,)) & condition,
             None,
             f"starts({name!r}{tail})",
-            f"the expected number of {name} segments{said}",
+            f"the expected number of {name} segments{begins}",
         )
         for name in names
     ]

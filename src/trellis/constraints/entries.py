@@ -1,7 +1,7 @@
 """A rule as a linear function of parts:  [r_t(y_{t−1}, y_t)]  =  constant_t + Σ value · [y uses part].
 
-Slots that look alike to a rule share one table r(a, b), so tables are made once a pattern and then gathered. A table is
-split as  r(a, b) = constant + f(a) + g(b) + rest(a, b),  which are node parts of slot t − 1, of slot t, and edge parts,
+Slots that a rule cannot distinguish share one table r(a, b), made once a pattern and then gathered. A table is split
+as  r(a, b) = constant + f(a) + g(b) + rest(a, b),  which are node parts of slot t − 1, of slot t, and edge parts,
 so that few entries are left: a rule about one label names no edge at all, "a segment of A starts" is one node and one
 edge, [y_t = A] − [y_{t−1} = A, y_t = A], and "the label changes" is 1 − Σ_a [y_{t−1} = a, y_t = a].
 """

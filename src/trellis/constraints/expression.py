@@ -290,7 +290,7 @@ class _Reader:
         return _finite(function(*values, **by_name))
 
     def argument(self, by_name: dict[str, Any]) -> Any:
-        """The value of an argument, or ``by_name`` itself where it was put there under its name."""
+        """The value of an argument, or ``by_name`` itself where it is stored there under its name."""
         if self.kind == "name" and self.text[self.end : self.end + 2].lstrip()[:1] == "=":
             following = _TOKEN.match(self.text, self.end)
             if following is not None and following["sign"] == "=":

@@ -77,14 +77,14 @@ class Implication(Constraint):
     def _where_observed(self, context: Context, block: RowBlock) -> RowBlock:
         """Whether the condition holds is known: the rows of some instances stand, the others ask nothing."""
         somewhere = np.bincount(context.instance, weights=self.rule.holds(context), minlength=len(block)) > 0
-        asked = ~somewhere if self.absent else somewhere
-        keep = asked[block.row]
+        applies = ~somewhere if self.absent else somewhere
+        keep = applies[block.row]
         return replace(
             block,
             row=block.row[keep],
             part=block.part[keep],
             coefficient=block.coefficient[keep],
-            bound=np.where(asked, block.bound, 0.0),
+            bound=np.where(applies, block.bound, 0.0),
         )
 
 

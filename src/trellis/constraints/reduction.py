@@ -106,7 +106,7 @@ def _refuse_impossible(
     above = bool(low[row] > block.bound[row])  # φ cannot come down to the bound
     # + 0.0: a minus sign before zero means nothing to a reader
     reach = block.sign * float((low if above else high)[row] + block.offset[row]) + 0.0
-    asked = block.sign * float(block.bound[row] + block.offset[row]) + 0.0
+    required = block.sign * float(block.bound[row] + block.offset[row]) + 0.0
     # with sign −1 the reader's count is −φ: too large a φ is too small a count
     too_large = above == (block.sign > 0)
     wanted = "exactly" if block.equality else ("at most" if too_large else "at least")
@@ -115,7 +115,7 @@ def _refuse_impossible(
     instance = int(block.instance[row])
     more = f" ({len(wrong) - 1} more like it)" if len(wrong) > 1 else ""
     raise InfeasibleError(
-        f"constraint {name!r} cannot hold: it asks that {block.subject} be {wanted} {asked:.6g}{allowance}, but in "
+        f"constraint {name!r} cannot hold: it asks that {block.subject} be {wanted} {required:.6g}{allowance}, but in "
         f"{block.where(row)}, it is {'at least' if too_large else 'at most'} {reach:.6g}{more}; "
         f"change the bound, or give the constraint a slack of {need:.6g} or a penalty",
         instances=(context.batch.first + instance,) if instance >= 0 else (),

@@ -139,7 +139,7 @@ def variable_entries(rule: Rule, context: Context) -> RuleEntries:
     axes = table.axes
     if len(axes) > 1 and np.any(table.assignments < 0):
         raise ConstraintError(
-            f"{rule.code()} has no linear form over variables that nothing ties: count what is said of one of them, or "
+            f"{rule.code()} has no linear form over variables that nothing ties: count a condition on one of them, or "
             "learn with sums that are exact within a sentence"
         )
     flat: BoolArray = table.holds.reshape(len(table.holds), prod(table.holds.shape[1:]))
@@ -184,7 +184,7 @@ def rule_blocks(rule: Rule, context: Context) -> list[RowBlock]:
 
 
 class RowsOfInstances:
-    """Rows of single instances, put together some at a time."""
+    """Rows of single instances, collected some at a time."""
 
     def __init__(self) -> None:
         self.n = 0

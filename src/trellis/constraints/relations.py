@@ -94,7 +94,7 @@ def second(of: Any) -> Among:
 
 def _argument(of: Any, role: str) -> Among:
     if not isinstance(of, Among) or of.role != ENTITY:
-        raise ConstraintError(f"{role}(...) takes what is said of a mention, {role}(entity('Loc')), got {of!r}")
+        raise ConstraintError(f"{role}(...) takes a condition on a mention, {role}(entity('Loc')), got {of!r}")
     return Among(role, of.names)
 
 

@@ -47,7 +47,7 @@ class Groups:
         return len(self.kind)
 
     @classmethod
-    def alike(cls, n: int, kind: Kind, norm: Norm, amount: float) -> Groups:
+    def uniform(cls, n: int, kind: Kind, norm: Norm, amount: float) -> Groups:
         """n groups of one strength."""
         return cls(np.full(n, kind, np.int8), np.full(n, norm, np.int8), np.full(n, float(amount)))
 
@@ -240,7 +240,7 @@ class Rows:
                 Rows(
                     self.parts, self.names, np.arange(n + 1), block.parts.reshape(-1), np.ones(n), np.zeros(n),
                     np.zeros(n, np.bool_), np.full(n, COUPLING), group, np.full(n, number), np.arange(n),
-                    Groups.alike(block.n_keys * k, Kind.PENALTY, Norm.LINF, block.strength),
+                    Groups.uniform(block.n_keys * k, Kind.PENALTY, Norm.LINF, block.strength),
                 )
             )  # fmt: skip
         names = (*self.names, *(block.name for block in self.sparsity))
@@ -258,7 +258,7 @@ class Rows:
                 Rows(
                     self.parts, self.names, start, part, coefficient, np.full(n, one.bound),
                     np.full(n, one.equality), instance, group, np.full(n, one.constraint), np.arange(n),
-                    Groups.alike(len(present), s.kind, s.norm, s.amount),
+                    Groups.uniform(len(present), s.kind, s.norm, s.amount),
                 )
             )  # fmt: skip
         return replace(self.followed_by(*made), implicit=()).canonical()

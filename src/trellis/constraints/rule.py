@@ -1,4 +1,4 @@
-"""Boolean rules at one token: what may be said of the observed token, its label and the label before it.
+"""Boolean rules at one token: conditions on the observed token, its label and the label before it.
 
 A rule is a boolean function r_t(y_{t−1}, y_t) at every slot t. Its atoms are
 

@@ -50,9 +50,9 @@ class Shares(Constraint):
         return f"shares({{{entries}}}{'' if self.where is None else f', where={self.where.code()}'})"
 
     def statement(self) -> str:
-        said = ", ".join(f"{100 * target:.4g} % {label}" for label, target in self.targets)
+        listed = ", ".join(f"{100 * target:.4g} % {label}" for label, target in self.targets)
         where = "" if self.where is None else f" where {self.where.english()}"
-        return f"in the corpus the tokens{where} are expected to be {said}"
+        return f"in the corpus the tokens{where} are expected to be {listed}"
 
     def blocks(self, context: Context) -> Sequence[RowBlock]:
         return [block for one in self._each() for block in one.blocks(context)]

@@ -16,7 +16,7 @@ from trellis.data.document import Document
 from trellis.errors import DataError
 
 LENGTHS = (10, 20, 40)
-"""Scores are also told of sentences up to so many words."""
+"""Scores are also given for sentences of up to so many words."""
 PUNCTUATION = "PUNCT"
 """The tag of words that attachment scores leave out."""
 

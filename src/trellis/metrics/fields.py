@@ -70,7 +70,7 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
     for i, (truth, found) in enumerate(zip(gold, output, strict=True)):
         if len(truth) != len(found):
             raise DataError(
-                f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: they must be cut alike"
+                f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: tokenise both equally"
             )
     pairs = [
         (str(told(a)[1]), told(b)[1] or "_")

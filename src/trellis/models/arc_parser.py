@@ -11,7 +11,7 @@ with trees given there are passes of stochastic steps, which average the weights
 
     w_f ← w_f − rate · g_f / √(Σ g_f²)                  (AdaGrad, Duchi et al. 2011)
 
-Steps on a margin are quicker, and better for a parser that is only asked for its best tree.
+Steps on a margin are quicker, and better for a parser that only predicts best trees.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class DMV(TreeModel):
         return Trees(parts.offsets, arc, nearest=nearest, base=base, first=batch.first)
 
     def uniform(self, batch: Batch) -> Trees:
-        """Where EM usually starts: Klein and Manning's harmonic arcs, or all trees alike."""
+        """Where EM usually starts: Klein and Manning's harmonic arcs, or equal weights of all trees."""
         parts = self.parts(batch)
         arc = np.zeros(parts.n_parts)
         if self.harmonic is not None:

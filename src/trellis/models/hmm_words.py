@@ -59,7 +59,7 @@ class EmitsWords(SequenceModel):
     _row_names: Vocabulary
     _tags: TagDictionary | None
     _log_linear: LogLinearEmissions | None = None
-    # learned where they are asked for, and no fields: those are settings
+    # learned where settings call for them, and no fields: those are settings
     _forms = cast("Forms | None", None)
     _allowed = cast("BoolArray | None", None)
     _unknown_sets = cast("BoolArray | None", None)
@@ -195,7 +195,7 @@ class EmitsWords(SequenceModel):
     def _emission_rows(self, new: Sequence[str] = ()) -> FloatArray:
         """(n_rows, K) the emission of each symbol, of each set of unknown words, and of new words by their features.
 
-        Where no unknown word of training had any of the labels of a set, each of them emits it alike.
+        Where no unknown word of training had any of the labels of a set, each of them emits it equally often.
         """
         if self._unknown_sets is not None:
             unknown = np.where(self._unknown_sets, self.emission_[self.symbols_.number(str(self.unknown))], 0.0)

@@ -6,7 +6,7 @@
 
 Beside the CRF's features of tokens, which a segment sums, a segment has its length, its first and its last word, and
 the dictionaries that hold it as a whole. Two segments of one label may stand side by side, as ``again`` weighs it.
-Segments are of any length: beyond ``longest`` tokens lengths are not told apart, and what each further token costs is
+Segments are of any length: beyond ``longest`` tokens lengths are not distinguished, and each further token costs
 ``edge`` of a label with itself, as in a CRF.
 
 A segment's features stand in the rows of its tokens, under names that tell what they are of:

@@ -68,19 +68,19 @@ def effects(
     scores, parts = model.scores(batch), model.parts(batch)
     rows = rows_of(model, batch, given).written_out()
     loose = [one if isinstance(one, FewLabels) else one.with_strength(learned()) for one in given]
-    asked = compile_constraints(loose, batch, model.label_names_, parts).written_out()
+    loose_rows = compile_constraints(loose, batch, model.label_names_, parts).written_out()
     few = [number for number, one in enumerate(given) if isinstance(one, FewLabels)]
-    blocks = dict(zip(few, asked.sparsity, strict=True))
-    asked = replace(asked, sparsity=())
-    at = np.unique(np.concatenate([asked.part, *(block.parts.ravel() for block in blocks.values())]))
+    blocks = dict(zip(few, loose_rows.sparsity, strict=True))
+    loose_rows = replace(loose_rows, sparsity=())
+    at = np.unique(np.concatenate([loose_rows.part, *(block.parts.ravel() for block in blocks.values())]))
     before = project(scores, Rows.none(parts), gamma, at=at).posterior
     found = project(scores, rows, gamma, at=at, tolerance=tolerance)
     both = before, found.posterior
-    lacks = [asked.excess(asked.expect(q)) for q in both]
+    lacks = [loose_rows.excess(loose_rows.expect(q)) for q in both]
     pulls = found.pulls()
     made = []
-    for number, (name, one) in enumerate(zip(asked.names, given, strict=True)):
-        mine = asked.constraint == number
+    for number, (name, one) in enumerate(zip(loose_rows.names, given, strict=True)):
+        mine = loose_rows.constraint == number
         own = [_more_than_one(blocks[number], q) for q in both] if number in blocks else [lack[mine] for lack in lacks]
         holds, holds_after = (float(np.mean(lack <= KEPT)) if len(lack) else 1.0 for lack in own)
         lacks_before, lacks_after = (float(np.mean(lack)) if len(lack) else 0.0 for lack in own)

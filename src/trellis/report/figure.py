@@ -1,4 +1,4 @@
-"""Figures without a screen: one place that imports matplotlib, when a plot is asked for and not before."""
+"""Figures without a screen: one place that imports matplotlib, only when a plot is made."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     if rows:
         page.add("Labels against gold", table(("", "labels", "right"), rows))
     if rules:
-        said = text("Prediction obeys these, or pays for what it breaks.")
+        note = text("Prediction obeys these, or pays for what it breaks.")
         page.add(
-            "Constraints", said, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1))
+            "Constraints", note, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1))
         )
     last = found[way]
     page.add("Words of each label", words_table(words, last))
@@ -105,7 +105,7 @@ def instances(data: Sequence[Any], gold: Any) -> tuple[Any, list[list[str]], lis
 
 
 def constraints_of(learner: Any) -> list[Any]:
-    """The constraints of a learner, learned prices put in."""
+    """The constraints of a learner, with learned prices."""
     given = list(getattr(learner, "constraints", ()))
     if getattr(learner, "has_penalties", False):
         return with_penalties(given, np.array([learner.penalties_[c.name] for c in given]))

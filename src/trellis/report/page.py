@@ -158,8 +158,8 @@ def picture(figure: Any, caption: str = "") -> str:
         drawn,
         count=1,
     )
-    said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure>{said}<div class="wide">{drawn}</div></figure>'
+    title = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure>{title}<div class="wide">{drawn}</div></figure>'
 
 
 def percent(share: float) -> str:

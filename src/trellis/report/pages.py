@@ -49,8 +49,8 @@ def history_section(page: Page, history: History | None) -> None:
     if history is None or not len(history):
         return
     last = history[-1]
-    said = f"{len(history)} rounds; the last objective is {last.objective:,.2f}."
-    page.add("The run, round by round", text(said), picture(plot_history(history)))
+    shown = f"{len(history)} rounds; the last objective is {last.objective:,.2f}."
+    page.add("The run, round by round", text(shown), picture(plot_history(history)))
 
 
 def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: History | None = None) -> Page:
@@ -77,23 +77,25 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
 
 def summary(page: Page, kind: str, n: int, history: History | None) -> list[str]:
     """What was trained, what to look at and what to do next, in sentences of at most 80 characters or so."""
-    said = [f"The page shows a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
+    sentences = [f"The page shows a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
     if history is not None and len(history):
         first, last = history[0], history[-1]
         rounds = f"{len(history)} round{'s' * (len(history) != 1)}"
-        said.append(f"Training took {rounds}; the objective went from {first.objective:,.1f} to {last.objective:,.1f}.")
+        sentences.append(
+            f"Training took {rounds}; the objective went from {first.objective:,.1f} to {last.objective:,.1f}."
+        )
         broken = {name: by for name, by in last.violation.items() if by > VIOLATED}
         if broken:
             name = max(broken, key=lambda one: broken[one])
-            said.append(f"The constraint violated most in the last round is '{name}', by {broken[name]:.3g}.")
+            sentences.append(f"The constraint violated most in the last round is '{name}', by {broken[name]:.3g}.")
         elif last.violation:
-            said.append("All constraints held in the last round, within the tolerance of the projection.")
+            sentences.append("All constraints held in the last round, within the tolerance of the projection.")
     headings = [heading for heading, _ in page.sections]
     if headings:
-        said.append(f"Look first at '{headings[0]}'" + (f", then at '{headings[1]}'." if headings[1:] else "."))
+        sentences.append(f"Look first at '{headings[0]}'" + (f", then at '{headings[1]}'." if headings[1:] else "."))
     if kind in NEXT:
-        said.append(NEXT[kind])
-    return said
+        sentences.append(NEXT[kind])
+    return sentences
 
 
 def history_report(history: History, name: str) -> Page:

@@ -47,7 +47,7 @@ EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
 """Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
 
-NEARLY_ALIKE = 0.01
+NEARLY_EQUAL = 0.01
 """The same of a climb by gradients, and the deviation of its first weights (Berg-Kirkpatrick et al. 2010)."""
 
 NEVER = 1e-100
@@ -167,7 +167,7 @@ class Inducer(Estimator):
         if np.any(given.labels >= 0):
             model.update(_smoothed(model, given, self.smoothing))
         else:
-            usual = NEARLY_ALIKE if self.ascent_ == "gradient" else SCALES[self.method]
+            usual = NEARLY_EQUAL if self.ascent_ == "gradient" else SCALES[self.method]
             scale = usual if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
         training = Training(

@@ -137,7 +137,7 @@ def predict(
 
 @dataclass
 class Seen:
-    """What is told of the pairs at the end.
+    """What is printed about the pairs at the end.
 
     n, odd : all lines, and those that could not be read;  answers, right : known answers, and those found again
     """
@@ -197,7 +197,7 @@ def _matched(made: Matcher, read: Iterable[PairLine | DataError], seen: Seen) ->
 
 
 def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> Iterator[dict[str, Any]]:
-    """Records of the best candidates for each left side; how well they are ranked is told."""
+    """Records of the best candidates for each left side; their ranking scores are printed."""
     import numpy as np
 
     from trellis.metrics.ranking import score_ranking
@@ -208,9 +208,9 @@ def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> I
     right = list(dict.fromkeys(one.right for one in given))
     table = made.rank(left, right)
     is_right = np.array([[(a, b) in together for b in right] for a in left], np.bool_).reshape(table.shape)
-    asked = is_right.any(axis=1)
-    if asked.any():
-        scores = score_ranking(table[asked], is_right[asked])
+    has_right = is_right.any(axis=1)
+    if has_right.any():
+        scores = score_ranking(table[has_right], is_right[has_right])
         typer.echo(f"{'accuracy':<12}{100 * scores.accuracy:.2f} of {scores.n} ranked", err=True)
         typer.echo(f"{'MRR':<12}{100 * scores.mrr:.2f}", err=True)
     for a, row in zip(left, table, strict=True):

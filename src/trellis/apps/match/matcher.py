@@ -226,15 +226,15 @@ class Matcher(SavedEstimator):
         batch = model.encode(prepared[: len(pairs)], fit=True)
         model.guess(batch.take(np.flatnonzero(answers > 0)))
         if unrelated:
-            asked = model.encode([*(prepared[i] for i in some), *prepared[len(pairs) :]])
+            aligned = model.encode([*(prepared[i] for i in some), *prepared[len(pairs) :]])
             related = np.repeat([1, -1], [len(some), len(unrelated)])
             learner = LCLR(model, start="model", n_jobs=self.n_jobs, verbose=self.verbose, **ALIGNING)
-            batch = model.take_as_guess(learner.fit(asked, related).model_.weights_, batch)
+            batch = model.take_as_guess(learner.fit(aligned, related).model_.weights_, batch)
             model.guess(batch)
         return batch
 
     def _unrelated(self, pairs: Sequence[Pair], per_pair: int, random_state: Any) -> list[Pair]:
-        """Random pairs of what is given, as many as asked for or as there are."""
+        """Random pairs of what is given, as many as wanted or as there are."""
         left, right = ({pair[side] for pair in pairs} for side in (0, 1))
         n = min(per_pair * len(pairs), len(left) * len(right) - len(set(pairs)))
         return random_pairs(pairs, n, random_state=random_state)

@@ -28,9 +28,9 @@ def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
     by_sureness = np.argsort([-abs(one.score) for one in found], kind="stable").tolist()
     chosen = [*by_sureness[:SHOWN], *by_sureness[-SHOWN:]] if len(found) > 2 * SHOWN else by_sureness
     names = matcher.kind == "names"
-    said = text("The surest answers first, then the least sure. A score from 0 on is a match.")
+    note = text("The surest answers first, then the least sure. A score from 0 on is a match.")
     page.add(
-        "What stands side by side", said, picture(matches_figure([found[n] for n in chosen])) if names else "",
+        "What stands side by side", note, picture(matches_figure([found[n] for n in chosen])) if names else "",
         _table(lines, found, chosen),
     )  # fmt: skip
     page.add(

@@ -25,7 +25,7 @@ from trellis.apps.parse.tree_text import Stripped
 from trellis.data.ragged import IntArray
 from trellis.errors import DataError
 
-ALIKE = (
+LIKE_TAGS = (
     ("NOUN", "PROPN", "PRON", "NUM", "SYM"), ("VERB", "AUX"), ("ADJ", "ADV", "NUM", "DET"), ("DET", "PRON"),
     ("ADP", "SCONJ", "PART"), ("ADV", "SCONJ"), ("CCONJ", "SCONJ"), ("VERB", "ADJ"), ("INTJ", "ADV"), ("PART", "ADV"),
 )  # fmt: skip
@@ -36,7 +36,7 @@ PREDICATES = ("VERB", "AUX")
 PROPER_NOUN, COMPOUND, FLAT = "PROPN", "compound", "flat"
 """A tag and two relations of Universal Dependencies."""
 
-_PAIRS = {(a, b) for group in ALIKE for a in group for b in group}
+_PAIRS = {(a, b) for group in LIKE_TAGS for a in group for b in group}
 
 Link = tuple[int, int]
 
@@ -95,7 +95,7 @@ def projected(pair: SentencePair) -> list[tuple[int, int]]:
 
 def projected_relations(pair: SentencePair) -> dict[tuple[int, int], str | None]:
     """The projected arcs (head, child) of a pair, and the relation that each has in the source tree."""
-    links = [(i, j) for i, j in pair.links if _alike(pair.source[i][1], pair.target[j][1])]
+    links = [(i, j) for i, j in pair.links if _may_translate(pair.source[i][1], pair.target[j][1])]
     targets: dict[int, list[int]] = {}
     for i, j in links:
         targets.setdefault(i, []).append(j)
@@ -139,7 +139,7 @@ def coverage(pair: SentencePair) -> float:
     return len({child for _, child in projected_relations(pair)}) / len(pair.target)
 
 
-def _alike(one: str, other: str) -> bool:
+def _may_translate(one: str, other: str) -> bool:
     return one == other or (one, other) in _PAIRS
 
 

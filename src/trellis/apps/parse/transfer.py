@@ -54,10 +54,10 @@ from trellis.models.documentation import documented
 from trellis.projection import CorpusProjection, Item, Projector, ShardAnswer
 
 ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
-"""Rounds of each model unless it is told how many."""
+"""Rounds of each model by default."""
 AUTO = "auto"
 ETA = {"margin": 0.95, "likelihood": 0.95, "dmv": 1.0}
-"""Of each model unless it is told: what "auto" finds on Europarl, English to Spanish."""
+"""Default of each model: what "auto" finds on Europarl, English to Spanish."""
 
 
 @documented
@@ -205,7 +205,7 @@ class Transfer(TreeTask):
             step = _TeachingStep(self, start, text, rule, rounds)
             settings = Settings(max_iter=rounds, verbose=self.verbose, title="transfer", rises=False)
             self.history_ = Loop(step, settings).run().history
-            return self.taught(text, step.trees)
+            return self.fit_trees(text, step.trees)
         model = ArcParser(
             **self._features, solver="lbfgs", l2=self.l2, max_iter=self.steps, tol=0.0, n_jobs=self.n_jobs,
             engine=self.engine,
@@ -218,8 +218,8 @@ class Transfer(TreeTask):
             model = self._learned(model, text, rule, "model", rounds - 1)
         return model
 
-    def taught(self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]) -> ArcParser:
-        """What given trees teach by margin steps: the mean of parsers that met them in different orders."""
+    def fit_trees(self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]) -> ArcParser:
+        """A parser of given trees by margin steps: the mean of parsers that met them in different orders."""
         settings = {"max_iter": self.passes, "learning_rate": self.learning_rate, "n_jobs": self.n_jobs}
         orders = engine_for(self.n_jobs, self.engine).near.place(range(self.orders))
         made = list(orders.run(_in_order, ({**self._features, **settings}, text, trees)))

@@ -1,4 +1,4 @@
-"""Sentences without their punctuation, and trees put back over whole sentences.
+"""Sentences without their punctuation, and their trees as trees of whole sentences.
 
 Punctuation says little about who hangs on whom and is stripped where trees are learned without a treebank (Klein &
 Manning 2004). In whole sentences it hangs on the word that hangs on the root.

@@ -181,7 +181,7 @@ class Relater(SavedEstimator):
             tied=self._tied_in_training(), both_ways=_both_ways(constraints),
         )  # fmt: skip
         training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
-        rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are told of now
+        rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are refused now
         if len(training.free):
             learner = self.learner(constraints)
             learner.train(training)

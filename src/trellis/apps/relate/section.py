@@ -51,8 +51,8 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
         for c in changes[:MOST]
     ]
     head = ("sentence", "what", "before", "after", "rules that the model alone breaks there")
-    said = text(f"{len(changes)} answers; the first {len(listed)} of them.")
-    page.add("What the rules changed", said, table(head, listed, words=range(5)) if listed else "")
+    note = text(f"{len(changes)} answers; the first {len(listed)} of them.")
+    page.add("What the rules changed", note, table(head, listed, words=range(5)) if listed else "")
     if known:
         page.add("Worst errors", _errors(gold, [ways["under the rules"][n] for n in known]))
     return page
@@ -82,7 +82,7 @@ def _errors(gold: Sequence[Document], found: Sequence[Document]) -> str:
     for true, own in zip(gold, found, strict=True):
         missed, wrong = _relations(true) - _relations(own), _relations(own) - _relations(true)
         if missed or wrong:
-            said = ("; ".join(" ".join(one) for one in sorted(some)) for some in (missed, wrong))
-            rows.append((len(missed) + len(wrong), (" ".join(true.tokens), *said)))
+            listed = ("; ".join(" ".join(one) for one in sorted(some)) for some in (missed, wrong))
+            rows.append((len(missed) + len(wrong), (" ".join(true.tokens), *listed)))
     rows.sort(key=lambda one: -one[0])
     return table(("sentence", "missed", "wrong"), [row for _, row in rows[:MOST]], words=range(3)) if rows else ""

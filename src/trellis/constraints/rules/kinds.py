@@ -54,8 +54,10 @@ def bounded(section: Section, counted: Count) -> Constraint:
     if found == ["at_least", "at_most"]:
         return band(counted, *(_bound(section, key) for key in found))
     if len(found) != 1:
-        said = f"has {' and '.join(found)}" if found else "has none"
-        section.fail(f"the rule needs one of {', '.join(BOUND_KEYS)} (or at_least and at_most together), but {said}")
+        given_bounds = f"has {' and '.join(found)}" if found else "has none"
+        section.fail(
+            f"the rule needs one of {', '.join(BOUND_KEYS)} (or at_least and at_most together), but {given_bounds}"
+        )
     key = found[0]
     if key == "between":
         pair = section.values[key]

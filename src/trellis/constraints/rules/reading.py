@@ -30,7 +30,7 @@ class RulesFile:
     lists : name -> words
     files : name -> content of every file that a rule names; with it :func:`parse_rules` opens none
     kinds : the declared "entities" and "relations", where the rules are about such
-    tokeniser : how texts are cut;  features : name -> what else is told of tokens and of whole fields
+    tokeniser : how texts are cut;  features : name -> further features of tokens and of whole fields
     """
 
     constraints: tuple[Constraint, ...]
@@ -116,10 +116,10 @@ def _parse(text: str, path: str) -> dict[str, Any]:
     except RecursionError:
         raise DataError("values are nested too deeply", path=path) from None
     except ValueError as error:
-        told = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error), re.DOTALL)
-        message = told.group(1) if told else str(error)
+        found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error), re.DOTALL)
+        message = found.group(1) if found else str(error)
         last = text.count("\n") or 1
-        line = (int(told.group(2)) if told.group(2) else last) if told else None
+        line = (int(found.group(2)) if found.group(2) else last) if found else None
         raise DataError(f"not valid TOML: {message}", path=path, line=line) from None
 
 

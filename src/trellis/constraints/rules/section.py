@@ -116,7 +116,7 @@ def _unquote(token: str) -> str:
 
 
 class NamedFiles:
-    """Lines of files by the names that rules give them; ``contents`` holds whatever was asked for.
+    """Lines of files by the names that rules give them; ``contents`` holds those that were read.
 
     folder : where names are looked for;  given : name -> content, and then no file is opened
     """

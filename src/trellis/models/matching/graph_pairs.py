@@ -93,7 +93,7 @@ class GraphPairs(PairModel):
 
     min_count : features of fewer parts than this in training are left out
     wordnet : "auto": use WordNet's files where they are installed; "none"; or the folder they are in
-    first_guess : how alignments are guessed at first: "words": words that are alike, whatever else; "edges": rare ones
+    first_guess : how alignments are guessed at first: "words": by the likeness of words alone; "edges": rare ones
         first, at like places and with their edges, by weights that were set by hand
     keep_guess : whether the features of the first guess's alignment are there beside those of the best one
     one_sided : whether weights of mapped words and edges are held at 0 or above, of deletions and distances at 0 or
@@ -186,7 +186,7 @@ class GraphPairs(PairModel):
     def _name_all(self, of_parts: list[str]) -> None:
         of_guess = [OF_GUESS + name for name in of_parts] if self.keep_guess else []
         self.feature_names_ = Vocabulary([*of_parts, *of_guess], kind="feature")
-        by_words = {f"pair {relation}": alike for relation, alike in LIKENESS.items()}
+        by_words = {f"pair {relation}": likeness for relation, likeness in LIKENESS.items()}
         weight = GUESSED if self.first_guess == "edges" else by_words
         self.guess_ = np.array([weight.get(name, 0.0) for name in of_parts])
         self._begin()

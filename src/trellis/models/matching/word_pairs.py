@@ -1,8 +1,8 @@
 """Words of two sentences: which of them may be mapped to each other, why, and the features of that.
 
 A pair of words may be mapped where there is something between them: they are the same, one is the other with another
-ending, they are spelled alike, both are numbers, or WordNet relates them. All other words can only be deleted, which
-keeps programs of two sentences small.
+ending, they are spelled similarly, both are numbers, or WordNet relates them. All other words can only be deleted,
+which keeps programs of two sentences small.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NEGATIONS = frozenset(("not", "no", "never", "nobody", "nothing", "neither", "no
 COMMON = 0.02
 """Words in more than this share of the sentences, and in more than ``FEW`` of them, are function words."""
 FEW = 10
-ALIKE = 0.74
-"""1 − edit distance / length from which on two words are spelled alike."""
+SIMILAR = 0.74
+"""1 − edit distance / length from which on two words count as spelled similarly."""
 LIKENESS = {"same": 1.0, "ending": 0.8, "spelling": 0.7, "synonym": 0.7, "derived": 0.6, "kind of": 0.5,
             "contrary": 0.4, "beginning": 0.4, "numbers": 0.2}  # fmt: skip
 """How like two words are, for a first guess of alignments."""
@@ -157,7 +157,7 @@ class Relations:
         shared = next((k for k in range(short) if one[k] != other[k]), short)
         if (shared >= 4 and shared >= 0.6 * long) or (shared >= 3 and shared == short and long - short <= 3):
             return "ending"
-        if short >= 4 and 1.0 - edit_distance(one, other) / long >= ALIKE:
+        if short >= 4 and 1.0 - edit_distance(one, other) / long >= SIMILAR:
             return "spelling"
         meaning = None if self.wordnet is None else self.wordnet.relation(one, other)
         return meaning or ("beginning" if shared >= 4 else None)

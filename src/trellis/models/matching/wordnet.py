@@ -4,7 +4,7 @@
     data.POS    offset file type n_words(hex) word id .. n_pointers symbol offset pos source/target ..
     POS.exc     form lemma..                                                              irregular forms
 
-(wndb(5WN).) An offset is the place of a line in its file, so lines are read when they are asked for.
+(wndb(5WN).) An offset is the place of a line in its file, so lines are read when they are needed.
 """
 
 from __future__ import annotations
