@@ -13,8 +13,7 @@ import numpy as np
 
 from trellis import Aligner
 from trellis.metrics.alignment import GoldLinks, read_links
-from trellis.report.alignment import plot_posterior_grids, posterior_grids
-from trellis.report.figure import save_figure
+from trellis.report.alignment import plot_posterior_grids
 
 HERE = Path(__file__).resolve().parent
 GALLERY = HERE.parent / "docs" / "gallery"
@@ -45,7 +44,7 @@ def main(folder: Path = GALLERY) -> None:
     n = most_mended(pairs, gold, before, after)
     words = [side.split() for side in pairs[n]]
     rows = {"EM": before[n], "both agree, one to one": after[n]}
-    save_figure(posterior_grids(*words, rows, gold[n], judged=True), folder / "agreement.png")
+    plot_posterior_grids(*words, rows, folder / "agreement.png", gold[n], judged=True)
     plot_posterior_grids(*words, rows, folder / "alignment_change.png", gold[n])
 
 

@@ -44,25 +44,12 @@ def plot_posterior_grids(
     gold: GoldLinks | None = None,
     *,
     title: str = "",
-) -> Any:
-    """Return the figure of :func:`posterior_grids`.
-
-    path : the figure is written there, as PNG, SVG or PDF by the ending.
-    """
-    return finished(titled(posterior_grids(source, target, rows, gold), title), path)
-
-
-def posterior_grids(
-    source: Sequence[str],
-    target: Sequence[str],
-    rows: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
-    gold: GoldLinks | None = None,
-    *,
     judged: bool = False,
 ) -> Any:
-    """A figure with a row of two grids for each entry: forward and backward posteriors, both (I, J).
+    """Return a figure with a row of two grids for each entry: forward and backward posteriors, both (I, J).
 
     The first row is what later ones are compared with; with ``judged`` colours say instead what is right by gold.
+    path : the figure is written there, as PNG, SVG or PDF by the ending.
     """
     shape = len(source), len(target)
     for name, grids in rows.items():
@@ -91,7 +78,7 @@ def posterior_grids(
         if gold.possible > gold.sure:
             entries["possible link"] = mark(FAINT, "s", **square)
     add_legend(figure, entries, columns=5 if shape[1] > 7 else 3)
-    return figure
+    return finished(titled(figure, title), path)
 
 
 def draw_grid(

@@ -30,25 +30,11 @@ def plot_arcs(
     heads: Sequence[int | None] | None = None,
     least: float = LEAST,
 ) -> Any:
-    """Return the figure of :func:`arcs_figure`.
+    """Return a figure with one row for each entry of ``rows``.
 
-    path : the figure is written there, as PNG, SVG or PDF by the ending.
-    """
-    return finished(titled(arcs_figure(words, rows, given=given, heads=heads, least=least), title), path)
-
-
-def arcs_figure(
-    words: Sequence[str],
-    rows: Mapping[str, NDArray[Any]],
-    *,
-    given: Sequence[tuple[int, int]] = (),
-    heads: Sequence[int | None] | None = None,
-    least: float = LEAST,
-) -> Any:
-    """A figure with one row for each entry of ``rows``.
-
-    rows : name -> P(head of word c is h), (n_words, n_words + 1), the first column the root, as ``predict_proba`` gives
-    it given : (head, child) of arcs that are drawn dotted, words from 1;  heads : the right tree, where it is known
+    rows : name -> P(head of word c is h), (n_words, n_words + 1), the first column the root, as of ``predict_proba``
+    path : the figure is written there, as PNG, SVG or PDF by the ending
+    given : (head, child) of arcs that are drawn dotted, words from 1;  heads : the right tree, where it is known
     """
     n = len(words)
     for name, probability in rows.items():
@@ -68,7 +54,7 @@ def arcs_figure(
     if given:
         entries["given"] = {"color": INK, "linestyle": ":", **line}
     add_legend(figure, entries)
-    return figure
+    return finished(titled(figure, title), path)
 
 
 def draw_arcs(

@@ -13,7 +13,7 @@ from trellis.apps.align.constraint_sets import constraints_of
 from trellis.data.bitext import each_pair
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks, Link, score_links
-from trellis.report.alignment import posterior_grids
+from trellis.report.alignment import plot_posterior_grids
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, largest, percent, picture, table, text
@@ -48,8 +48,8 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
     chosen = _most_changed(words, before, after)
     grids = [
         picture(
-            posterior_grids(
-                *words[n], {"before": before[n], "after": after[n]}, gold[n] if gold and n < len(gold) else None
+            plot_posterior_grids(
+                *words[n], {"before": before[n], "after": after[n]}, gold=gold[n] if gold and n < len(gold) else None
             ),
             f"pair {n + 1}",
         )

@@ -20,15 +20,10 @@ THICKEST = 6.0
 
 
 def plot_matches(matches: Sequence[Match], path: FilePath | None = None, *, title: str = "") -> Any:
-    """Return the figure of :func:`matches_figure`.
+    """Return a figure with a panel for each match of two names.
 
     path : the figure is written there, as PNG, SVG or PDF by the ending.
     """
-    return finished(titled(matches_figure(matches), title), path)
-
-
-def matches_figure(matches: Sequence[Match]) -> Any:
-    """A figure with a panel for each match of two names."""
     if not matches:
         raise DataError("there is no match to draw")
     longest = max(max(_places(match)[2]) for match in matches)
@@ -42,7 +37,7 @@ def matches_figure(matches: Sequence[Match]) -> Any:
         "speaks against": {"color": BAD, **line},
     }
     add_legend(figure, entries, columns=1)
-    return figure
+    return finished(titled(figure, title), path)
 
 
 def _places(match: Match) -> tuple[list[float], list[float], tuple[float, float]]:

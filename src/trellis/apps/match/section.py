@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.apps.match.figure import matches_figure
+from trellis.apps.match.figure import plot_matches
 from trellis.apps.match.matcher import Match, Matcher
 from trellis.data.pair_files import PairLine
 from trellis.report.page import Page, percent, picture, table, text
@@ -30,7 +30,7 @@ def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
     names = matcher.kind == "names"
     note = text("The surest answers first, then the least sure. A score from 0 on is a match.")
     page.add(
-        "What stands side by side", note, picture(matches_figure([found[n] for n in chosen])) if names else "",
+        "What stands side by side", note, picture(plot_matches([found[n] for n in chosen])) if names else "",
         _table(lines, found, chosen),
     )  # fmt: skip
     page.add(

@@ -12,7 +12,7 @@ from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import heads as heads_of
 from trellis.data.document import Document
 from trellis.metrics.attachment import compare_trees
-from trellis.report.arcs import arcs_figure
+from trellis.report.arcs import plot_arcs
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, picture, table, text
 
@@ -59,7 +59,7 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
     short = [n for n in kept if 2 < len(words[n]) <= LONGEST]
     pictures = [
         picture(
-            arcs_figure(
+            plot_arcs(
                 [w for w, _ in words[n]], {f"sentence {n + 1}": posteriors[n]}, heads=gold[n] if n in known else None
             )
         )
