@@ -101,42 +101,26 @@ class FieldOptions:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """What the docstring of a class says of each of its arguments, as a sentence or more for ``--help``.
+    """What the docstring of a class says of each of its arguments, for ``--help``.
 
-    >>> class Cutter:
-    ...     '''Cuts text.
-    ...
-    ...     width : columns of a line, None: 80. At "0"
-    ...         nothing is cut
-    ...     '''
-    >>> explained(Cutter)
-    {'width': 'Columns of a line. Default: 80. At `0` nothing is cut.'}
     >>> class Cutter:
     ...     '''Cuts text.
     ...
     ...     Parameters
     ...     ----------
     ...     width : int, default=80
-    ...         Columns of a line.
+    ...         Columns of a line; see :class:`Line`. At "0" nothing is cut.
     ...     '''
     >>> explained(Cutter)
-    {'width': 'Columns of a line.'}
+    {'width': 'Columns of a line; see Line. At `0` nothing is cut.'}
     """
-    ends = r"^Learned:|^>>>|^(?:Attributes|Examples|Notes)\n-+$"
-    text = re.split(ends, inspect.getdoc(kind) or "", flags=re.MULTILINE)[0]
-    numpydoc = re.search(r"^Parameters\n-+\n", text, flags=re.MULTILINE)
-    # in numpydoc the type stands behind the name, and the meaning below it
-    entry = r"^(\w+(?:, \w+)*) : .*((?:\n    .*)+)" if numpydoc else r"^(\w+(?:, \w+)*) : (.*(?:\n    .*)*)"
-    text = text[numpydoc.end() :] if numpydoc else re.sub(r";  (?=\w+(, \w+)* : )", "\n", text)
+    text = re.split(r"^Parameters\n-+\n", inspect.getdoc(kind) or "", flags=re.MULTILINE)[-1]
+    text = re.split(r"^(?:Attributes|Examples|Notes)\n-+$", text, flags=re.MULTILINE)[0]
     found = {}
-    for names, meaning in re.findall(entry, text, flags=re.MULTILINE):
-        shown = " ".join(meaning.split())
-        shown = re.sub(r" \(:\w+:`[^`]*`\)", "", shown)
-        shown = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", shown).replace("``", "`")
-        shown = re.sub(r'"([\w-]+)"', r"`\1`", shown)
-        shown = re.sub(r"[,;.] None: ", ". Default: ", shown)
-        for name in names.split(", "):
-            found[name] = (shown[0].upper() if shown[0].isascii() else shown[0]) + shown[1:].rstrip(".") + "."
+    # the type stands behind the name, and the meaning below it
+    for name, meaning in re.findall(r"^(\w+) : .*((?:\n    .*)+)", text, flags=re.MULTILINE):
+        shown = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", " ".join(meaning.split())).replace("``", "`")
+        found[name] = re.sub(r'"([\w-]+)"', r"`\1`", shown).replace(". None: ", ". Default: ")
     return found
 
 
