@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from trellis.constraints import Constraint, Rule, compile_constraints, learned
+from trellis.constraints import Constraint, Rule
 from trellis.constraints.each_label import FewLabels
 from trellis.constraints.implicit import Sparsity
-from trellis.constraints.penalties import as_constraint
+from trellis.constraints.penalties import as_constraint, loosened
 from trellis.constraints.rows import Rows
 from trellis.constraints.strength import Kind
 from trellis.data.ragged import FloatArray
@@ -67,8 +67,7 @@ def effects(
     given = [as_constraint(one) for one in constraints]
     scores, parts = model.scores(batch), model.parts(batch)
     rows = rows_of(model, batch, given).written_out()
-    loose = [one if isinstance(one, FewLabels) else one.with_strength(learned()) for one in given]
-    loose_rows = compile_constraints(loose, batch, model.label_names_, parts).written_out()
+    loose_rows = loosened(given, batch, model.label_names_, parts).written_out()
     few = [number for number, one in enumerate(given) if isinstance(one, FewLabels)]
     blocks = dict(zip(few, loose_rows.sparsity, strict=True))
     loose_rows = replace(loose_rows, sparsity=())
