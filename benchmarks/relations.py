@@ -38,7 +38,7 @@ from trellis.engine import engine_for
 from trellis.errors import ConvergenceWarning
 from trellis.learn.codl import CoDL
 from trellis.learn.training import Training
-from trellis.metrics.relations import RelationScores, score_relations
+from trellis.metrics.fields import RelationScores, score_relations
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.search import decode

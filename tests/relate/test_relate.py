@@ -21,7 +21,7 @@ from trellis.data.related import read_related, write_related
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn.labelling import searcher_of
-from trellis.metrics.relations import score_relations
+from trellis.metrics.fields import score_relations
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED
 from trellis.projection import project

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[str, str]]
 Figures = dict[str, Any]
+FIELD_HEAD = f"{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}{'found':>8}"
 
 
 def evaluate(
@@ -158,11 +159,9 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
         ("accuracy", f"{100 * scores.accuracy:.2f} of {scores.n_tokens} tokens"),
         ("field F1", f"{100 * scores.total.f1:.2f} of {scores.total.n_gold} fields"),
         ("", ""),
-        ("field", f"{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}{'found':>8}"),
+        ("field", FIELD_HEAD),
+        *((label, _field_cells(score)) for label, score in scores.fields.items()),
     ]
-    for label, s in scores.fields.items():
-        figures = "".join(f"{100 * figure:>10.2f}" for figure in (s.precision, s.recall, s.f1))
-        rows.append((label, f"{figures}{s.n_gold:>8}{s.n_found:>8}"))
     width = max(7, *(len(label) + 2 for label in scores.labels))
     rows += [("", ""), ("gold \\ found", "".join(f"{label:>{width}}" for label in scores.labels))]
     for label, counts in zip(scores.labels, scores.confusion.tolist(), strict=True):
@@ -175,6 +174,12 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
         "labels": list(scores.labels),
         "confusion": scores.confusion.tolist(),
     }
+
+
+def _field_cells(score: FieldScore) -> str:
+    """Below ``FIELD_HEAD``."""
+    shares = "".join(f"{100 * figure:>10.2f}" for figure in (score.precision, score.recall, score.f1))
+    return f"{shares}{score.n_gold:>8}{score.n_found:>8}"
 
 
 def _field_figures(score: FieldScore) -> Figures:
@@ -253,15 +258,13 @@ def _trees(gold: str, output: str) -> tuple[Rows, Figures]:
 
 def _relations(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.data.related import read_related
-    from trellis.metrics.relations import score_relations
+    from trellis.metrics.fields import score_relations
 
     scores = score_relations(list(read_related(gold)), list(read_related(output)))
     rows, figures = [], {}
     for name, own in (("entities", scores.entities), ("relations", scores.relations), ("strict", scores.strict)):
-        rows.append((name, f"{'precision':>10}{'recall':>10}{'F1':>10}{'gold':>8}{'found':>8}"))
-        for label, s in [*own.types.items(), ("all", own.total)]:
-            cells = "".join(f"{100 * figure:>10.2f}" for figure in (s.precision, s.recall, s.f1))
-            rows.append((label, f"{cells}{s.n_gold:>8}{s.n_found:>8}"))
+        rows.append((name, FIELD_HEAD))
+        rows += [(label, _field_cells(s)) for label, s in [*own.types.items(), ("all", own.total)]]
         rows += [("mean F1", f"{100 * own.mean_f1:>30.2f}"), ("", "")]
         figures[name] = {
             "types": {label: _field_figures(s) for label, s in own.types.items()},

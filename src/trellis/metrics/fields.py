@@ -1,19 +1,23 @@
-"""How good extracted fields are: token accuracy, precision, recall and F1 of whole fields, and what is taken for what.
+"""How good extracted fields, entities and relations are: accuracy of tokens, precision, recall and F1, confusions.
 
 token accuracy   share of the tokens with the right label, whether or not it says that a field begins
 field F1         a field (a run of tokens with one label) counts as found if label, first and last token are right
 confusion[a, b]  tokens whose gold label is a and whose output is b
+entity           its tokens and its type are right
+relation         the tokens of both mentions and the relation are right; *strict*: the types of both too
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bio import runs, told
+from trellis.data.document import Document
 from trellis.errors import DataError
 
 Labels = Sequence[str | None]
@@ -26,6 +30,12 @@ class FieldScore:
     n_gold: int
     n_found: int
     n_right: int
+
+    @classmethod
+    def sum(cls, scores: Iterable[FieldScore]) -> FieldScore:
+        """Of all labels together."""
+        counts = [(s.n_gold, s.n_found, s.n_right) for s in scores]
+        return cls(*np.array(counts, np.int64).reshape(-1, 3).sum(axis=0).tolist())
 
     @property
     def precision(self) -> float:
@@ -86,10 +96,7 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
     for a, b in pairs:
         confusion[number[a], number[b]] += 1
     fields = _field_scores(gold, output)
-    every = list(fields.values())
-    total = FieldScore(
-        sum(s.n_gold for s in every), sum(s.n_found for s in every), sum(s.n_right for s in every)
-    )  # fmt: skip
+    total = FieldScore.sum(fields.values())
     return FieldScores(float(np.trace(confusion)) / len(pairs), len(pairs), fields, total, labels, confusion)
 
 
@@ -104,3 +111,61 @@ def _field_scores(gold: Sequence[Labels], output: Sequence[Labels]) -> dict[str,
             for label, _, _ in fields:
                 counts.setdefault(label, [0, 0, 0])[place] += 1
     return {label: FieldScore(*counts[label]) for label in sorted(counts)}
+
+
+@dataclass(frozen=True)
+class TypeScores:
+    """Counts by type, their sum, and the mean F1 over the types that gold has."""
+
+    types: dict[str, FieldScore]
+
+    @property
+    def total(self) -> FieldScore:
+        return FieldScore.sum(self.types.values())
+
+    @property
+    def mean_f1(self) -> float:
+        known = [s.f1 for s in self.types.values() if s.n_gold]
+        return sum(known) / len(known) if known else 0.0
+
+
+@dataclass(frozen=True)
+class RelationScores:
+    """Of entities, of relations between the right tokens, and of those between the right entities."""
+
+    entities: TypeScores
+    relations: TypeScores
+    strict: TypeScores
+
+
+def score_relations(gold: Sequence[Document], found: Sequence[Document]) -> RelationScores:
+    """Scores of sentences against the same sentences in gold."""
+    if len(gold) != len(found):
+        raise DataError(f"gold has {len(gold)} sentences but the output has {len(found)}")
+    for number, (one, other) in enumerate(zip(gold, found, strict=True)):
+        if one.tokens != other.tokens:
+            raise DataError(f"sentence {number} is not the same in both: predict from the sentences of gold itself")
+    pairs = [(_items(one), _items(other)) for one, other in zip(gold, found, strict=True)]
+    return RelationScores(*(_scores([(a[kind], b[kind]) for a, b in pairs]) for kind in range(3)))
+
+
+def _items(text: Document) -> tuple[set[tuple[object, ...]], ...]:
+    """Entities, relations and strict relations, the type of each first."""
+    mentions = text.spans or ()
+    entities: set[tuple[object, ...]] = {(m.label, m.first, m.last) for m in mentions if m.label is not None}
+    relations: set[tuple[object, ...]] = set()
+    strict: set[tuple[object, ...]] = set()
+    for r in text.relations or ():
+        one, two = mentions[r.first], mentions[r.second]
+        relations.add((r.label, one.first, one.last, two.first, two.last))
+        strict.add((r.label, one, two))
+    return entities, relations, strict
+
+
+def _scores(pairs: list[tuple[set[tuple[object, ...]], set[tuple[object, ...]]]]) -> TypeScores:
+    counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
+    for truth, found in pairs:
+        for count, items in zip(counts, (truth, found, truth & found), strict=True):
+            count.update(str(item[0]) for item in items)
+    names = sorted(counts[0] | counts[1])
+    return TypeScores({name: FieldScore(counts[0][name], counts[1][name], counts[2][name]) for name in names})

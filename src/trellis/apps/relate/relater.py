@@ -48,7 +48,7 @@ from trellis.learn.codl import CoDL
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
 from trellis.loop.history import History
-from trellis.metrics.relations import RelationScores, score_relations
+from trellis.metrics.fields import RelationScores, score_relations
 from trellis.models.crf import CRF
 from trellis.models.documentation import documented
 from trellis.models.model import rows_of

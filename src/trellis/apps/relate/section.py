@@ -8,7 +8,7 @@ from typing import Any
 from trellis.apps.relate.relater import Relater
 from trellis.data.document import Document
 from trellis.data.related import is_labelled
-from trellis.metrics.relations import score_relations
+from trellis.metrics.fields import score_relations
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, table, text
 
