@@ -14,6 +14,7 @@ or key of the child.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -101,20 +102,16 @@ class HasGivenArc(Observed):
         return f"{'no' if negated else 'a'} head is given"
 
 
+@dataclass(eq=False, repr=False)
 class ChosenArcs(Unobserved):
     """The word hangs on a head by an arc that is chosen."""
 
     is_leaf = True
-
-    def __init__(
-        self,
-        given: GivenArcs | None,
-        head: Rule | None,
-        child: Rule | None,
-        direction: str | None,
-        distance: tuple[int, int] | None,
-    ) -> None:
-        self.given, self.head, self.child, self.direction, self.distance = given, head, child, direction, distance
+    given: GivenArcs | None
+    head: Rule | None
+    child: Rule | None
+    direction: str | None
+    distance: tuple[int, int] | None
 
     def table(self, patterns: Patterns) -> BoolArray:
         raise ConstraintError(f"{self.code()} counts arcs: it cannot be joined with rules about labels")

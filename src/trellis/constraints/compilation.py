@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Strength
 from trellis.data.batch import Batch
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, take_rows
+from trellis.data.ragged import BoolArray, IntArray, offsets_of, take_rows
 from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError, UnknownNameError
@@ -118,13 +118,9 @@ class _Assembly:
 
     def __init__(self, context: Context, names: tuple[str, ...]) -> None:
         self.context, self.names = context, names
-        self.lengths: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.part: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.coefficient: list[FloatArray] = [np.zeros(0)]
-        self.bound: list[FloatArray] = [np.zeros(0)]
-        self.equality: list[BoolArray] = [np.zeros(0, dtype=np.bool_)]
-        self.instance: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        self.constraint: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+        i, f = np.zeros(0, dtype=np.int64), np.zeros(0)
+        self.pieces: list[tuple[Any, ...]] = [(i, i, f, f, np.zeros(0, dtype=np.bool_), i, i)]
+        """Of each block entries per row, parts, coefficients, bounds, equality, instances and the constraint."""
         self.forbidden: dict[int, list[PartSet]] = {}
         self.sparsity: list[Sparsity] = []
         self.implicit: list[LinkRows] = []
@@ -138,32 +134,30 @@ class _Assembly:
             return
         reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
         kept = reduced.keep[block.row]
-        self.lengths.append(np.bincount(block.row[kept], minlength=len(block))[reduced.keep])
-        self.part.append(block.part[kept])
-        self.coefficient.append(block.coefficient[kept])
-        self.bound.append(block.bound[reduced.keep])
-        n = int(np.count_nonzero(reduced.keep))
-        self.equality.append(np.full(n, block.equality))
-        self.instance.append(block.instance[reduced.keep])
-        self.constraint.append(np.full(n, number, dtype=np.int64))
+        lengths, n = np.bincount(block.row[kept], minlength=len(block)), int(np.count_nonzero(reduced.keep))
+        self.pieces.append((
+            lengths[reduced.keep], block.part[kept], block.coefficient[kept], block.bound[reduced.keep],
+            np.full(n, block.equality), block.instance[reduced.keep], np.full(n, number, dtype=np.int64),
+        ))  # fmt: skip
         if len(reduced.forbidden.at):
             self.forbidden.setdefault(number, []).append(reduced.forbidden)
 
     def rows(self, strengths: list[Strength]) -> Rows:
-        instance, constraint = np.concatenate(self.instance), np.concatenate(self.constraint)
+        columns = map(np.concatenate, zip(*self.pieces, strict=True))
+        lengths, part, coefficient, bound, equality, instance, constraint = columns
         n_instances = len(self.context.batch)
         order = np.argsort(np.where(instance == COUPLING, n_instances, instance), kind="stable")
-        start, entry = take_rows(offsets_of(np.concatenate(self.lengths)), order)
+        start, entry = take_rows(offsets_of(lengths), order)
         instance, constraint = instance[order], constraint[order]
         pair, group = np.unique(constraint * (n_instances + 1) + instance + 1, return_inverse=True)
         return Rows(
             parts=self.context.parts,
             names=self.names,
             start=start,
-            part=np.concatenate(self.part)[entry],
-            coefficient=np.concatenate(self.coefficient)[entry],
-            bound=np.concatenate(self.bound)[order],
-            equality=np.concatenate(self.equality)[order],
+            part=part[entry],
+            coefficient=coefficient[entry],
+            bound=bound[order],
+            equality=equality[order],
             instance=instance,
             group=group.astype(np.int64),
             constraint=constraint,

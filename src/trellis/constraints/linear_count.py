@@ -90,8 +90,7 @@ class Count:
             raise self._not_linear("+", other)
         return Count(self.terms + other.terms, self.constant + other.constant, _joint_scope(self, other))
 
-    def __radd__(self, other: Any) -> Count:
-        return self.__add__(other)
+    __radd__ = __add__
 
     def __sub__(self, other: Any) -> Count:
         if not (is_number(other) or isinstance(other, Count)):
@@ -108,8 +107,7 @@ class Count:
         terms = tuple(replace(term, coefficient=term.coefficient * factor) for term in self.terms)
         return replace(self, terms=terms, constant=self.constant * factor)
 
-    def __rmul__(self, other: Any) -> Count:
-        return self.__mul__(other)
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Count:
         if not is_number(other):

@@ -230,7 +230,8 @@ class Always(Observed):
 class _Compound(Rule):
     """A rule made of others."""
 
-    parts: tuple[Rule, ...]
+    def __init__(self, *parts: Rule) -> None:
+        self.parts = parts
 
     @property
     def observed(self) -> bool:
@@ -271,9 +272,6 @@ class _Compound(Rule):
 class And(_Compound):
     """Both hold."""
 
-    def __init__(self, *parts: Rule) -> None:
-        self.parts = parts
-
     def combine(self, values: list[BoolArray]) -> BoolArray:
         return values[0] & values[1]
 
@@ -286,9 +284,6 @@ class And(_Compound):
 
 class Or(_Compound):
     """At least one holds."""
-
-    def __init__(self, *parts: Rule) -> None:
-        self.parts = parts
 
     def combine(self, values: list[BoolArray]) -> BoolArray:
         return values[0] | values[1]
@@ -303,9 +298,6 @@ class Or(_Compound):
 class Not(_Compound):
     """Does not hold."""
 
-    def __init__(self, part: Rule) -> None:
-        self.parts = (part,)
-
     def combine(self, values: list[BoolArray]) -> BoolArray:
         return ~values[0]
 
@@ -318,9 +310,6 @@ class Not(_Compound):
 
 class Implies(_Compound):
     """The first holds only where the second does."""
-
-    def __init__(self, *parts: Rule) -> None:
-        self.parts = parts
 
     def combine(self, values: list[BoolArray]) -> BoolArray:
         return ~values[0] | values[1]
