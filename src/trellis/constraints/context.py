@@ -124,7 +124,7 @@ class RowBlock:
     bound : (n_rows,)
     instance : (n_rows,)     inside the batch, or COUPLING
     sign, offset : for messages, where the count is sign · (Σ + offset), offset (n_rows,)
-    subject : his count in words
+    subject : the count in words
     where : row number -> "sentence 3, which has 2 tokens"
     slot : (n_rows,) the token that a row is about; None where rows are not about single tokens
     """
