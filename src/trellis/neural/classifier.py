@@ -15,7 +15,7 @@ from torch import nn
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
-from trellis.models.fitting import Dev
+from trellis.models.log_linear import Dev
 from trellis.models.tabular import TabularModel
 from trellis.neural.encoders import check_scores_of
 from trellis.neural.forms import CategoricalForm

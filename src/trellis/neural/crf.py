@@ -21,7 +21,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
-from trellis.models.fitting import Dev
+from trellis.models.log_linear import Dev
 from trellis.models.saving import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.neural.encoders import check_scores_of

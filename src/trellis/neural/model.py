@@ -26,9 +26,8 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.estimator import generator
-from trellis.models.fitting import Dev
-from trellis.models.gaussian import check_l2, penalised
-from trellis.models.lbfgs import Descent, Objective, minimise
+from trellis.models.lbfgs import Descent, Objective, check_l2, minimise, penalised
+from trellis.models.log_linear import Dev
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
 from trellis.neural.encoders import Encoder, GivenModule, encoder_of
 from trellis.neural.forms import Form

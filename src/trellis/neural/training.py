@@ -16,7 +16,7 @@ from trellis.data.checks import check_dev
 from trellis.errors import DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.loop.checkpoint import Checkpoint
-from trellis.models.fitting import Dev
+from trellis.models.log_linear import Dev
 from trellis.neural.targets import Targets, mini_batches
 
 if TYPE_CHECKING:
