@@ -12,7 +12,7 @@ import pytest
 from tests.engine.isolating import IsolatingEngine
 from trellis import load_model
 from trellis.apps.parse.tagger import Tagger
-from trellis.apps.relate import mentions
+from trellis.apps.relate import mentions as finding
 from trellis.apps.relate.inference import ANY_NUMBER, rows_inside, tied
 from trellis.apps.relate.relater import Relater
 from trellis.cli.app import main
@@ -326,7 +326,7 @@ def long_sentence(n: int) -> Document:
 
 
 def test_a_sentence_with_too_many_mentions_is_read_in_runs_and_the_others_as_ever(relater, monkeypatch):
-    monkeypatch.setattr(mentions, "MOST_MENTIONS", 5)
+    monkeypatch.setattr(finding, "MOST_MENTIONS", 5)
     long, short = long_sentence(12), GOLD[:3]
     with pytest.warns(UserWarning, match=r"sentence 1 has 12 mentions.*runs of 5 mentions"):
         found = relater.predict([short[0], long, *short[1:]])
@@ -353,7 +353,7 @@ def test_an_explanation_of_too_many_mentions_is_that_of_its_runs(monkeypatch):
     runs = [replace(long, spans=mentions[a : a + 4]) for a in (0, 4)]
     alone = made.explain(runs)
     assert {c.sentence for c in alone} == {0, 1}
-    monkeypatch.setattr(mentions, "MOST_MENTIONS", 4)
+    monkeypatch.setattr(finding, "MOST_MENTIONS", 4)
     with pytest.warns(UserWarning, match="sentence 1 has 6 mentions"):
         found = made.explain([short, long])
     assert [c for c in found if c.sentence == 0] == made.explain([short])

@@ -109,10 +109,10 @@ def explained(kind: type) -> dict[str, str]:
     ...     Parameters
     ...     ----------
     ...     width : int, default=80
-    ...         Columns of a line; see :class:`Line`. At "0" nothing is cut.
+    ...         Columns of a line; see :class:`HMM`. At "0" nothing is cut.
     ...     '''
     >>> explained(Cutter)
-    {'width': 'Columns of a line; see Line. At `0` nothing is cut.'}
+    {'width': 'Columns of a line; see HMM. At `0` nothing is cut.'}
     """
     text = re.split(r"^Parameters\n-+\n", inspect.getdoc(kind) or "", flags=re.MULTILINE)[-1]
     text = re.split(r"^(?:Attributes|Examples|Notes)\n-+$", text, flags=re.MULTILINE)[0]
