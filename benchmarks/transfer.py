@@ -264,7 +264,7 @@ def main() -> None:
     found = every.known(f"{size} pairs", partial(every.size, size))
     print("  {usable} usable pairs; the first {pairs} have {words} words, {given} with projected heads".format(**found))
     curves, eta = by_eta(every, size)
-    margin = Transfer(n_jobs=2).taught
+    margin = Transfer(n_jobs=2).fit_trees
 
     print()
     table = Table(["es-gsd-test", "es-pud"] if given.test else ["es-gsd-dev"], every)

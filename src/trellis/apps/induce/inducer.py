@@ -177,7 +177,13 @@ class Inducer(Estimator):
         plain = self.max_iter
         if constraints:
             most = 3 * self.max_iter // 4
-            plain = self.em_iter if self.em_iter is not None else min(EM_ROUNDS, most) if self._by_table else most
+            plain = (
+                self.em_iter
+                if self.em_iter is not None
+                else min(EM_ROUNDS, most)
+                if self.emissions_ == "table"
+                else most
+            )
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
@@ -287,10 +293,6 @@ class Inducer(Estimator):
         """How the likelihood is climbed."""
         return self.ascent or ("gradient" if self.emissions_ == "features" and self.gamma > 0 else "em")
 
-    @property
-    def _by_table(self) -> bool:
-        return self.emissions_ == "table"
-
     def _hmm_settings(self, X: Any) -> dict[str, Any]:
         variational = self.method == "vb"
         default = 0.1 if variational else 1.0
@@ -324,11 +326,11 @@ class Inducer(Estimator):
             raise DataError("at gamma=0 the best states jump and there is no gradient to follow: ascent='em'")
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
-        if self.emission_prior is not None and not self._by_table:
+        if self.emission_prior is not None and self.emissions_ != "table":
             raise DataError("emission_prior is for emissions='table': the weights of features have the prior l2")
         if self.method != "sparse" and self.strength not in (0.0, type(self).strength):
             raise DataError(f"strength goes with method 'sparse', not with {self.method!r}: leave it out")
-        if self.l2 is not None and self._by_table:
+        if self.l2 is not None and self.emissions_ == "table":
             raise DataError("l2 is for emissions='features': a table has the prior emission_prior")
         bytes_of(self.memory)
         self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
