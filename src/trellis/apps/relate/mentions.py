@@ -1,17 +1,25 @@
-"""MentionFinder: where mentions begin and end, learned by a CRF from sentences whose mentions are known."""
+"""Mentions of sentences: where they begin and end, and long sentences cut into runs of them.
+
+A MentionFinder learns to find them by a CRF from sentences whose mentions are known.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from trellis.data.document import Document, Span
+from trellis.apps.parse.tagger import Tagger
+from trellis.data.bio import runs
+from trellis.data.document import Document, Relation, Span
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.relation_features import shape
 
 BEGIN, INSIDE, OUTSIDE = "B", "I", "O"
+MOST_MENTIONS = 100
+"""Mentions of a sentence that are read together: pairs, and their features, grow with the square of them."""
 
 
 class MentionFinder:
@@ -76,10 +84,74 @@ def _labels(text: Document) -> list[str]:
 
 def _mentions(labels: Sequence[str]) -> tuple[Span, ...]:
     """An I that continues nothing begins a mention."""
-    found: list[Span] = []
-    for at, label in enumerate(labels):
-        if label == INSIDE and found and found[-1].last == at:
-            found[-1] = Span(None, found[-1].first, at + 1)
-        elif label != OUTSIDE:
-            found.append(Span(None, at, at + 1))
-    return tuple(found)
+    fields = runs([label if label == OUTSIDE else f"{label}-mention" for label in labels])
+    return tuple(Span(None, first, last) for _, first, last in fields)
+
+
+def with_mentions(texts: Sequence[Document], finder: MentionFinder | None) -> list[Document]:
+    """The sentences, those without mentions with the ones that are found."""
+    without = [number for number, text in enumerate(texts) if text.spans is None]
+    if without and finder is None:
+        text = texts[without[0]]
+        raise DataError(
+            f"sentence {without[0]} has no mentions, and none were learned to be found: give mentions, or learn with "
+            "finder=True",
+            path=text.path,
+            line=text.line,
+        )
+    made = list(texts)
+    if finder is not None and without:
+        for number, text in zip(without, finder.find([texts[n] for n in without]), strict=True):
+            made[number] = text
+    return made
+
+
+def with_tags(texts: Sequence[Document], tagger: Tagger | None) -> list[Document]:
+    """The sentences, those without tags with the tagger's."""
+    if tagger is None:
+        return list(texts)
+    without = [text for text in texts if "tag" not in text.columns]
+    found = iter(tagger.predict(Document(text.tokens) for text in without))
+    return [
+        text
+        if "tag" in text.columns
+        else replace(text, columns={**text.columns, "tag": tuple(map(str, next(found).labels or ()))})
+        for text in texts
+    ]
+
+
+def split_long(texts: Sequence[Document]) -> tuple[list[Document], list[int]]:
+    """Sentences, those with too many mentions as several with a run of these each; and the number of each one's own."""
+    pieces: list[Document] = []
+    owner: list[int] = []
+    for number, text in enumerate(texts):
+        mentions = text.spans or ()
+        parts = [mentions[a : a + MOST_MENTIONS] for a in range(0, len(mentions), MOST_MENTIONS)] or [mentions]
+        if len(parts) > 1:
+            where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
+            warnings.warn(
+                f"{where} has {len(mentions)} mentions: relations are only looked for within runs of "
+                f"{MOST_MENTIONS} mentions; split the text into sentences",
+                UserWarning,
+                stacklevel=3,
+            )
+        for run in parts:
+            pieces.append(replace(text, spans=run, relations=None) if len(parts) > 1 else text)
+            owner.append(number)
+    return pieces, owner
+
+
+def joined(texts: Sequence[Document], pieces: Sequence[Document], owner: Sequence[int]) -> list[Document]:
+    """The answer of each sentence from those of its runs of mentions."""
+    if len(pieces) == len(texts):
+        return list(pieces)
+    mentions: list[list[Span]] = [[] for _ in texts]
+    relations: list[list[Relation]] = [[] for _ in texts]
+    for piece, number in zip(pieces, owner, strict=True):
+        first = len(mentions[number])
+        mentions[number] += piece.spans or ()
+        relations[number] += [replace(r, first=r.first + first, second=r.second + first) for r in piece.relations or ()]
+    return [
+        replace(text, spans=tuple(found), relations=tuple(ties))
+        for text, found, ties in zip(texts, mentions, relations, strict=True)
+    ]

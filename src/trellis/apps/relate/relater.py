@@ -1,30 +1,8 @@
-"""Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out.
-
->>> from trellis import Document, Relation, Span
->>> from trellis.apps.relate.relater import Relater
->>> rules = '''
-... [[rule]]
-... name = "one lives in a place"
-... if_relation = "Live_In"
-... then_first = "Peop"
-... then_second = "Loc"
-... '''
->>> def said(text, *mentions, relations=()):
-...     return Document(tuple(text.split()), spans=mentions, relations=relations)
->>> few = [
-...     said("Ann lives in Ely", Span("Peop", 0, 1), Span("Loc", 3, 4), relations=[Relation(0, 1, "Live_In")]),
-...     said("Bob left Hull", Span("Peop", 0, 1), Span("Loc", 2, 3)),
-... ]
->>> relater = Relater(rules, min_count=1, max_iter=1, finder=False).fit(few)
->>> found = relater.predict([said("Cy lives in Ware", Span(None, 0, 1), Span(None, 3, 4))])[0]
->>> [m.label for m in found.spans], [(r.first, r.second, r.label) for r in found.relations]
-(['Peop', 'Loc'], [(0, 1, 'Live_In')])
-"""
+"""Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self, TypedDict
@@ -34,8 +12,8 @@ from numpy.typing import NDArray
 
 from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate.inference import ANY_NUMBER, Change, RelationInference, changes, changes_of_whole
-from trellis.apps.relate.mentions import MentionFinder
-from trellis.constraints import Constraint, RulesFile, parse_rules
+from trellis.apps.relate.mentions import MentionFinder, joined, split_long, with_mentions, with_tags
+from trellis.constraints import Constraint, parse_rules
 from trellis.constraints.relations import CountsLike, OnePerPair, counts_like
 from trellis.data.batch import Batch
 from trellis.data.document import Document, Relation, Span
@@ -59,8 +37,6 @@ METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
 """Names of methods and their γ; None: as it is given, or there is none."""
 MOST_EVALUATIONS = 40
 """Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
-MOST_MENTIONS = 100
-"""Mentions of a sentence that are read together: pairs, and their features, grow with the square of them."""
 
 
 class _Names(TypedDict, total=False):
@@ -166,7 +142,7 @@ class Relater(SavedEstimator):
         if self.method != "uem" and self.gamma != type(self).gamma:
             raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
         rules = parse_rules(self.rules, self.rules_path, self.files)
-        few = _with_tags([text for text in as_related(X) if text.tokens], self.tagger)
+        few = with_tags([text for text in as_related(X) if text.tokens], self.tagger)
         whole = [text for text in few if is_labelled(text)]
         if not whole:
             raise DataError("there are no sentences with all types and relations known to learn from")
@@ -174,11 +150,11 @@ class Relater(SavedEstimator):
         constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
         finder = MentionFinder().fit(whole) if self.finder else None
         many = [] if self.method == "supervised" else [text for text in as_related(unlabelled) if text.tokens]
-        many = _with_tags(many, self.tagger)
-        texts = _with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
+        many = with_tags(many, self.tagger)
+        texts = with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
         model = RelationModel(
-            _declared(rules, "entities"), _declared(rules, "relations"), l2=self.l2, min_count=self.min_count,
-            tied=self._tied_in_training(), both_ways=_both_ways(constraints),
+            rules.kinds.get("entities"), rules.kinds.get("relations"), l2=self.l2, min_count=self.min_count,
+            tied=self._tied_in_training(), both_ways=any(isinstance(c, OnePerPair) for c in constraints),
         )  # fmt: skip
         training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
         rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are refused now
@@ -222,9 +198,9 @@ class Relater(SavedEstimator):
         given = self.with_mentions(texts)
         if not given:
             return []
-        pieces, owner = _split_long(given)
+        pieces, owner = split_long(given)
         found = self.infer(pieces, constrained=constrained)
-        return _joined(given, _answers(self.model_, pieces, found), owner)
+        return joined(given, _answers(self.model_, pieces, found), owner)
 
     def infer(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> RelationInference:
         """Inference on sentences, as they are: labels, marginals, ... of mentions and of pairs of them."""
@@ -237,7 +213,7 @@ class Relater(SavedEstimator):
         """Sentences, those without mentions with the ones that are found, and those without tags with tags if there is
         a tagger."""
         self._check_fitted()
-        return _with_tags(_with_mentions(as_related(texts), self.finder_), self.tagger_)
+        return with_tags(with_mentions(as_related(texts), self.finder_), self.tagger_)
 
     def score(self, X: Iterable[SentenceLike], y: object = None, *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
@@ -249,15 +225,16 @@ class Relater(SavedEstimator):
         given = self.with_mentions(texts)
         if not given:
             return []
-        pieces, owner = _split_long(given)
+        pieces, owner = split_long(given)
         ruled = self.infer(pieces)
         plain = RelationInference(self.model_, ruled.batch, ruled.engine, None)
         return changes_of_whole(changes(ruled, plain.outputs), pieces, owner)
 
     def _batch(self, texts: Sequence[Document]) -> Batch:
         """The sentences with nothing known."""
-        bare = [_bare(text) for text in texts]
-        return self.model_.encode(bare)
+        bare = [tuple(Span(None, m.first, m.last) for m in text.spans or ()) for text in texts]
+        pairs = zip(texts, bare, strict=True)
+        return self.model_.encode([replace(text, spans=own, relations=None) for text, own in pairs])
 
     # one file
 
@@ -307,88 +284,6 @@ def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str,
     """The rule with what was counted in labelled sentences."""
     found = counts_like(dict(shares), rule.within if within is None else dict(within))
     return replace(rule, shares=found.shares, within=found.within)
-
-
-def _declared(rules: RulesFile, kind: str) -> tuple[str, ...] | None:
-    return rules.kinds.get(kind)
-
-
-def _both_ways(constraints: Sequence[Constraint]) -> bool:
-    return any(isinstance(c, OnePerPair) for c in constraints)
-
-
-def _bare(text: Document) -> Document:
-    """Its mentions, of which nothing is known."""
-    mentions = tuple(Span(None, m.first, m.last) for m in text.spans or ())
-    return replace(text, spans=mentions, relations=None)
-
-
-def _with_mentions(texts: Sequence[Document], finder: MentionFinder | None) -> list[Document]:
-    """The sentences, those without mentions with the ones that are found."""
-    without = [number for number, text in enumerate(texts) if text.spans is None]
-    if without and finder is None:
-        text = texts[without[0]]
-        raise DataError(
-            f"sentence {without[0]} has no mentions, and none were learned to be found: give mentions, or learn with "
-            "finder=True",
-            path=text.path,
-            line=text.line,
-        )
-    made = list(texts)
-    if finder is not None and without:
-        for number, text in zip(without, finder.find([texts[n] for n in without]), strict=True):
-            made[number] = text
-    return made
-
-
-def _with_tags(texts: Sequence[Document], tagger: Tagger | None) -> list[Document]:
-    """The sentences, those without tags with the tagger's."""
-    if tagger is None:
-        return list(texts)
-    without = [text for text in texts if "tag" not in text.columns]
-    found = iter(tagger.predict(Document(text.tokens) for text in without))
-    return [text if "tag" in text.columns else _tagged_by(text, next(found)) for text in texts]
-
-
-def _tagged_by(text: Document, found: Document) -> Document:
-    return replace(text, columns={**text.columns, "tag": tuple(map(str, found.labels or ()))})
-
-
-def _split_long(texts: Sequence[Document]) -> tuple[list[Document], list[int]]:
-    """Sentences, those with too many mentions as several with a run of these each; and the number of each one's own."""
-    pieces: list[Document] = []
-    owner: list[int] = []
-    for number, text in enumerate(texts):
-        mentions = text.spans or ()
-        runs = [mentions[a : a + MOST_MENTIONS] for a in range(0, len(mentions), MOST_MENTIONS)] or [mentions]
-        if len(runs) > 1:
-            where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
-            warnings.warn(
-                f"{where} has {len(mentions)} mentions: relations are only looked for within runs of "
-                f"{MOST_MENTIONS} mentions; split the text into sentences",
-                UserWarning,
-                stacklevel=3,
-            )
-        for run in runs:
-            pieces.append(replace(text, spans=run, relations=None) if len(runs) > 1 else text)
-            owner.append(number)
-    return pieces, owner
-
-
-def _joined(texts: Sequence[Document], pieces: Sequence[Document], owner: Sequence[int]) -> list[Document]:
-    """The answer of each sentence from those of its runs of mentions."""
-    if len(pieces) == len(texts):
-        return list(pieces)
-    mentions: list[list[Span]] = [[] for _ in texts]
-    relations: list[list[Relation]] = [[] for _ in texts]
-    for piece, number in zip(pieces, owner, strict=True):
-        first = len(mentions[number])
-        mentions[number] += piece.spans or ()
-        relations[number] += [replace(r, first=r.first + first, second=r.second + first) for r in piece.relations or ()]
-    return [
-        replace(text, spans=tuple(found), relations=tuple(ties))
-        for text, found, ties in zip(texts, mentions, relations, strict=True)
-    ]
 
 
 def _answers(model: RelationModel, texts: Sequence[Document], found: RelationInference) -> list[Document]:
