@@ -19,7 +19,7 @@ from trellis.engine import Piece, threads_for
 from trellis.errors import DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.models.gaussian import AdaGrad
-from trellis.models.lbfgs import Descent, Objective, descend
+from trellis.models.lbfgs import Descent, GaussianPrior, Objective, descend
 
 if TYPE_CHECKING:
     from trellis.models.log_linear import LogLinearModel
@@ -55,11 +55,11 @@ def loop_of(model: Any, step: Step[Any], batch: Any, dev: Dev) -> Loop:
 class DescentStep(Step[Descent]):
     """A round of L-BFGS.
 
-    objective : of the model's weights, the prior included;  tol : of convergence, a share of the objective
+    objective : of the model's weights, without the prior;  tol : of convergence, a share of the objective
     """
 
-    def __init__(self, model: LogLinearModel, objective: Objective, tol: float) -> None:
-        self.model, self.objective, self.tol = model, objective, tol
+    def __init__(self, model: LogLinearModel, objective: Objective, tol: float, prior: GaussianPrior) -> None:
+        self.model, self.objective, self.tol, self.prior = model, objective, tol, prior
 
     def initial_state(self, gamma: float, rng: np.random.Generator) -> Descent:
         return Descent.begin(self.model.weights_)
@@ -68,7 +68,7 @@ class DescentStep(Step[Descent]):
         return Descent.read(arrays, len(self.model.weights_))
 
     def run(self, gamma: float, state: Descent, rng: np.random.Generator) -> StepResult:
-        found = descend(self.objective, state, tol=self.tol)
+        found = descend(self.objective, state, tol=self.tol, prior=self.prior)
         self.model.weights_ = found.weights
         return StepResult(None, -found.objective, found, evaluations=found.evaluations, settled=found.converged)
 

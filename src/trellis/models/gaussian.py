@@ -8,13 +8,10 @@ w ← w − rate · g / √(Σ g²), entry by entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
-from trellis.models.lbfgs import Descent, Objective, minimise
 
 
 def check_l2(l2: object) -> float:
@@ -22,37 +19,6 @@ def check_l2(l2: object) -> float:
     if isinstance(l2, bool) or not isinstance(l2, int | float) or not np.isfinite(l2) or l2 < 0:
         raise DataError(f"l2 must be a number, 0 or more, got {l2!r}")
     return float(l2)
-
-
-def minimise_penalised(
-    objective: Objective,
-    weights: FloatArray,
-    *,
-    l2: float,
-    max_iter: int,
-    tol: float,
-    free: slice = slice(0, 0),
-    callback: Callable[[FloatArray], None] | None = None,
-) -> Descent:
-    """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on, by L-BFGS.
-
-    objective : w -> f(w) and its gradient, the prior not included
-    free : weights that the prior leaves alone
-    """
-
-    return minimise(penalised(objective, l2, free), weights, max_iter=max_iter, tol=tol, callback=callback)
-
-
-def penalised(objective: Objective, l2: float, free: slice = slice(0, 0)) -> Objective:
-    """The objective with the prior; ``free`` are weights that it leaves alone."""
-
-    def with_prior(w: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective(w)
-        pull = l2 * w
-        pull[free] = 0.0
-        return value + 0.5 * float(w @ pull), gradient + pull
-
-    return with_prior
 
 
 class AdaGrad:

@@ -18,8 +18,8 @@ from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.loop import Loop, Step
 from trellis.loop.checkpoint import Checkpoint
 from trellis.models.fitting import AdaGradStep, DescentStep, Dev, loop_of
-from trellis.models.gaussian import check_l2, penalised
-from trellis.models.lbfgs import Descent, Objective, minimise
+from trellis.models.gaussian import check_l2
+from trellis.models.lbfgs import Descent, GaussianPrior, Objective, minimise
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Structure
 
@@ -128,7 +128,14 @@ class LogLinearModel(SavedEstimator):
                 f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
                 "came from"
             )
-        return self.lower(self._objective(self._vector(statistics), shards), max_iter=self.max_iter)
+        objective = self._objective(self._vector(statistics), shards)
+        found = minimise(objective, self.weights_, max_iter=self.max_iter, tol=self.tol, prior=self._prior)
+        self.weights_ = found.weights
+        return found
+
+    @property
+    def _prior(self) -> GaussianPrior:
+        return GaussianPrior(self.l2, self._free())
 
     # for objectives that are not likelihoods alone
 
@@ -148,8 +155,7 @@ class LogLinearModel(SavedEstimator):
 
     def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
-        with_prior = penalised(objective, self.l2, self._free())
-        found = minimise(with_prior, self.weights_, max_iter=max_iter, tol=self.tol)
+        found = minimise(objective, self.weights_, max_iter=max_iter, tol=self.tol, prior=self._prior)
         self.weights_ = found.weights
         return found
 
@@ -201,7 +207,7 @@ class LogLinearModel(SavedEstimator):
             return AdaGradStep(self, batch)
         shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
         loss = self._objective(shards.total(_count_given, self.bare()), [shards])
-        return DescentStep(self, penalised(loss, self.l2, self._free()), self.tol)
+        return DescentStep(self, loss, self.tol, self._prior)
 
     def _check_training(self) -> None:
         check_l2(self.l2)

@@ -27,8 +27,8 @@ from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.estimator import generator
 from trellis.models.fitting import Dev
-from trellis.models.gaussian import check_l2, penalised
-from trellis.models.lbfgs import Descent, Objective, minimise
+from trellis.models.gaussian import check_l2
+from trellis.models.lbfgs import Descent, GaussianPrior, Objective, minimise
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
 from trellis.neural.encoders import Encoder, GivenModule, encoder_of
 from trellis.neural.forms import Form
@@ -288,7 +288,8 @@ class NeuralModel(SavedEstimator):
 
     def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
-        found = minimise(penalised(objective, self.l2), self.weights_, max_iter=max_iter, tol=self.tol)
+        prior = GaussianPrior(self.l2)
+        found = minimise(objective, self.weights_, max_iter=max_iter, tol=self.tol, prior=prior)
         self._take(self.at(found.weights).net_)
         return found
 
