@@ -16,6 +16,7 @@ _EXPORTS = {
     "NeuralCRF": "trellis.neural.crf",
     "NeuralClassifier": "trellis.neural.classifier",
     "NeuralModel": "trellis.neural.model",
+    "NeuralParser": "trellis.neural.parser",
     "StructuredLoss": "trellis.neural.losses",
     "WordVectors": "trellis.neural.vectors",
     "constrained_decode": "trellis.neural.losses",

@@ -49,7 +49,6 @@ class NeuralModel(SavedEstimator):
     """
 
     module: Any
-    inputs: Callable[[Batch], Any] | None
     solver: str
     max_iter: int
     round_iter: int
@@ -101,6 +100,10 @@ class NeuralModel(SavedEstimator):
         """The module, or the encoder that its name stands for here."""
         return self.module
 
+    def _inputs(self) -> Callable[[Batch], Any] | None:
+        """What makes the arguments of a module of one's own."""
+        return None
+
     def _build(self) -> Any:
         """A new network, on the CPU, with the parameters that it starts from."""
         if self.encoder_ is not None:
@@ -109,7 +112,7 @@ class NeuralModel(SavedEstimator):
             raise DataError(
                 f"module must be a torch.nn.Module, an encoder such as BiLSTM(), or 'bilstm', got {self.module!r:.80}"
             )
-        return self._network(GivenModule(copy.deepcopy(self.module), self.inputs), None)
+        return self._network(GivenModule(copy.deepcopy(self.module), self._inputs()), None)
 
     def _take(self, net: Any, *, fresh: bool = False) -> None:
         """Make this the model's network. Networks that other models share are never changed."""
@@ -326,7 +329,7 @@ class NeuralModel(SavedEstimator):
                     "this model was trained with a module of one's own, which its file cannot hold: "
                     "load_model(path, module=...) with such a module"
                 )
-            if missing_function(self.inputs) is not None:
+            if missing_function(self._inputs()) is not None:
                 raise DataError(
                     "give the function of the module's inputs too: load_model(path, module=..., inputs=...)"
                 )
