@@ -26,7 +26,7 @@ from trellis.models.fitting import Dev
 from trellis.models.saving import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.neural.arborescence import padded_arcs, tree_log_partition
-from trellis.neural.bilstm import BiLSTM
+from trellis.neural.encoders import encoder_of
 from trellis.neural.forms import ArcsForm, Form
 from trellis.neural.functions import log_partition
 from trellis.neural.model import NeuralModel
@@ -193,6 +193,7 @@ class NeuralParser(NeuralModel, TreeModel):
     Examples
     --------
     >>> trees = [[("dogs", "N"), ("bark", "V")], [("the", "D"), ("dog", "N"), ("barks", "V")]]
+    >>> from trellis.neural import BiLSTM
     >>> small = BiLSTM(word_size=4, char_size=0, tag_size=4, hidden=8, layers=1, min_count=1, dropout=0.0)
     >>> parser = NeuralParser(small, arc_size=8, relation_size=4, max_iter=80, learning_rate=0.05, dropout=0.0)
     >>> parser.fit(trees, [[2, 0], [2, 3, 0]]).predict([[("the", "D"), ("cat", "N"), ("sleeps", "V")]])
@@ -232,9 +233,7 @@ class NeuralParser(NeuralModel, TreeModel):
     # text in
 
     def _encoder(self) -> Any:
-        if self.module == "bilstm":
-            return BiLSTM(tag_size=100, char_size=100, hidden=400, layers=3)
-        return self.module
+        return encoder_of(self.module, tag_size=100, char_size=100, hidden=400, layers=3)
 
     def _learn(self, batch: Batch) -> None:
         known = batch.column(RELATION).vocabulary.names[:-1] if RELATION in batch.columns else ()
