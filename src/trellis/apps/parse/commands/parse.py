@@ -22,8 +22,11 @@ from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 SETTINGS = FieldOptions(
-    "trellis.apps.parse.parser:Parser", learning="max_iter min_count bits random_state", flags={"max_iter": "--passes"}
-)
+    "trellis.apps.parse.parser:Parser",
+    learning="encoder max_iter min_count bits random_state",
+    run="device",
+    flags={"max_iter": "--passes"},
+)  # fmt: skip
 
 
 def train(
