@@ -15,7 +15,7 @@ CITATIONS["new.txt"] = "citations/text.txt"
 BITEXT = {
     "text.en": "garden/text.en", "text.fr": "garden/text.fr", "new.en": "garden/text.en", "new.fr": "garden/text.fr",
     "english.txt": "garden/text.en", "french.txt": "garden/text.fr", "dev.gold": "garden/gold.links",
-    "gold": "garden/gold.links", "gold.txt": "garden/gold.links",
+    "gold": "garden/gold.links", "gold.txt": "garden/gold.links", "text.bpe.en": "garden/text.en",
 }  # fmt: skip
 GARDEN = {
     "train.conllu": "garden/train.conllu", "dev.conllu": "garden/test.conllu", "gold.conllu": "garden/test.conllu",
