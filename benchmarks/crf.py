@@ -23,7 +23,7 @@ from _small import arguments
 from trellis.data.columns import read_columns
 from trellis.engine import Piece, SerialEngine, shards_of
 from trellis.models import CRF
-from trellis.models.lbfgs import minimise_penalised
+from trellis.models.lbfgs import GaussianPrior, minimise
 
 C2 = 1.0
 
@@ -84,8 +84,8 @@ def train_trellis(X: list[list[list[str]]], y: list[list[str]], rounds: int) -> 
     counts = sum_of([crf.given_counts(shard) for shard in shards])
     objective = crf._objective(counts, [SerialEngine().place([Piece(shard) for shard in shards])])
     times = [time.perf_counter()]
-    found = minimise_penalised(
-        objective, crf.weights_, l2=crf.l2, max_iter=rounds, tol=crf.tol,
+    found = minimise(
+        objective, crf.weights_, prior=GaussianPrior(crf.l2), max_iter=rounds, tol=crf.tol,
         callback=lambda _: times.append(time.perf_counter()),
     )  # fmt: skip
     crf.set_parameters({"weights": found.weights})

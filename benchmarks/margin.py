@@ -25,7 +25,7 @@ from crf import data_folder, features, read
 from trellis.engine import engine_for, place_batch
 from trellis.learn.margin import MIRA, SSVM, Perceptron
 from trellis.models import CRF
-from trellis.models.lbfgs import minimise_penalised
+from trellis.models.lbfgs import GaussianPrior, minimise
 
 Tagged = tuple[list[Any], list[list[str]]]
 SETTINGS = {"Perceptron": {}, "MIRA": {"C": 0.01}, "SSVM": {"C": 0.1}, "CRF": {"l2": 0.5}}
@@ -138,7 +138,7 @@ def train_crf(settings: dict[str, Any], data: Tagged, rounds: int, measure: Any)
         crf.set_parameters({"weights": weights})
         watch.look(crf)
 
-    minimise_penalised(objective, crf.weights_, l2=crf.l2, max_iter=rounds, tol=1e-5, callback=after)
+    minimise(objective, crf.weights_, prior=GaussianPrior(crf.l2), max_iter=rounds, tol=1e-5, callback=after)
     watch.curve.model = crf
     return watch.curve
 

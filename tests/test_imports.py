@@ -48,7 +48,7 @@ def test_an_application_knows_others_by_their_public_modules(application):
 
 def test_every_folder_is_a_layer_or_the_applications():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert folders == {*LIBRARY, "apps", "serve"}
+    assert folders == {*LIBRARY, "apps", "interop", "serve", "studio"}
 
 
 def test_what_applications_declare_exists():

@@ -15,6 +15,7 @@ TREE = (
 FILES = {
     "s": "a b\nb a\n",
     "t": "x y\ny x\n",
+    "s2": "a@@ b\nba\n",
     "links": "0-0 1-1\n0-0 1-1\n",
     "trees.conllu": TREE * 3,
     "pairs.tsv": "ab\txy\t1\nba\tyx\t1\nab\tyy\t0\nbb\txy\t0\n",
@@ -34,6 +35,7 @@ MODELS = {
 
 RUNS = {
     "align": "align -s s -t t --rounds 1 --model1-rounds 1",
+    "align map": "align map --links links -s s --new-source s2",
     "align phrases": "align phrases -s s -t t --links links",
     "extract check": "extract check rules.toml few.tsv",
     "extract train": "extract train rules.toml -l few.tsv --rounds 1 --save made",

@@ -17,6 +17,7 @@ BEGINS = {
     "extract check": "trellis.apps.extract.check.check_rules",
     "extract errors": "trellis.apps.extract.field_errors.confusions",
     "extract train": "trellis.apps.extract.extractor.Extractor.fit",
+    "align map": "trellis.apps.align.mapping.corresponding",
     "align phrases": "trellis.apps.align.phrases.PhraseTable.add",
     "extract predict": "trellis.apps.extract.relaxed.predict_relaxed",
     "extract explain": "trellis.apps.extract.explain.explain",
@@ -42,6 +43,7 @@ BEGINS = {
 """Command -> where its work starts."""
 REST = {
     "align": ["-s", "s", "-t", "t"],
+    "align map": ["-s", "s", "--new-source", "s", "--links", "links"],
     "align phrases": ["-s", "s", "-t", "t", "--links", "links"],
     "extract check": ["rules.toml", "few.tsv"],
     "extract errors": ["few.tsv", "other.tsv"],
@@ -192,7 +194,11 @@ def test_dash_is_standard_output_and_a_file_gets_the_same(command, folder, capfd
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [c for c in COMMANDS if c not in ("align phrases", "extract train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)],
+    [
+        c
+        for c in COMMANDS
+        if c not in ("align map", "align phrases", "extract train", "report", *OF_TREES, *OF_PAIRS, *OF_GRAPHS)
+    ],
 )
 def test_json_is_asked_for_by_the_flag_or_by_the_name(command, folder, capfd):
     assert run(*line(command, "--output", "-"), "--json") == 0

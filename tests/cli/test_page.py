@@ -87,6 +87,7 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
     assert having("--json") == printing - TREES - {
         "tag predict",
         "report",
+        "align map",
         "align phrases",
     }  # which have formats of their own
     assert having("--threads") == {*TRAIN, *PREDICT, "extract explain", "relate explain", "report"} - {"parse train"}

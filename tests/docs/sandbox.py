@@ -15,7 +15,7 @@ CITATIONS["new.txt"] = "citations/text.txt"
 BITEXT = {
     "text.en": "garden/text.en", "text.fr": "garden/text.fr", "new.en": "garden/text.en", "new.fr": "garden/text.fr",
     "english.txt": "garden/text.en", "french.txt": "garden/text.fr", "dev.gold": "garden/gold.links",
-    "gold": "garden/gold.links", "gold.txt": "garden/gold.links",
+    "gold": "garden/gold.links", "gold.txt": "garden/gold.links", "text.bpe.en": "garden/text.en",
 }  # fmt: skip
 GARDEN = {
     "train.conllu": "garden/train.conllu", "dev.conllu": "garden/test.conllu", "gold.conllu": "garden/test.conllu",
@@ -74,8 +74,8 @@ def _short(folder):
     """Where a page shows what commands there are and no figure, a little text is enough."""
     for name in ("text.txt", "new.txt"):
         (folder / name).write_text("".join(_read("citations/text.txt").splitlines(True)[:40]), encoding="utf-8")
-    for name in ("text.en", "text.fr", "gold.txt"):
-        sample = {"gold.txt": "garden/gold.links"}.get(name, f"garden/{name}")
+    for name in ("text.en", "text.fr", "text.bpe.en", "gold.txt"):
+        sample = {"gold.txt": "garden/gold.links", "text.bpe.en": "garden/text.en"}.get(name, f"garden/{name}")
         (folder / name).write_text("".join(_read(sample).splitlines(True)[:30]), encoding="utf-8")
     (folder / "gold.conllu").write_text(_blocks("garden/test.conllu", 10), encoding="utf-8")
     (folder / "pairs.tsv").write_text("".join(_read("names/pairs.tsv").splitlines(True)[:20]), encoding="utf-8")

@@ -27,6 +27,8 @@ WITH_PYTHON = [name for name, blocks in BLOCKS.items() if any(b.language == "pyt
 WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) for b in blocks)]
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
 
+NEEDS = {"integrations/spacy.md": ("spacy",), "integrations/frames.md": ("narwhals", "pandas", "polars", "pyarrow")}
+"""Optional libraries of a page, which is skipped without them."""
 SERVERS = (["trellis", "serve"], ["trellis", "studio"])
 NO_BROWSER = {"serve": [], "studio": ["--no-browser"]}
 
@@ -34,6 +36,8 @@ NO_BROWSER = {"serve": [], "studio": ["--no-browser"]}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_the_python_of_a_page_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):
+    for library in NEEDS.get(name, ()):
+        pytest.importorskip(library, reason=f"the page needs {library}, which is not installed")
     furnish(name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))

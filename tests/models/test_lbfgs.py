@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from trellis.models.lbfgs import AdaGrad, minimise, minimise_penalised
+from trellis.models.lbfgs import AdaGrad, GaussianPrior, minimise
 
 
 def quadratic(seed, n, condition):
@@ -51,7 +51,7 @@ def test_every_round_goes_down(seed):
     def watch(w):
         values.append(objective(w)[0] + 0.05 * float(w @ w))
 
-    found = minimise_penalised(objective, np.zeros(8), l2=0.1, max_iter=200, tol=1e-13, callback=watch)
+    found = minimise(objective, np.zeros(8), prior=GaussianPrior(0.1), max_iter=200, tol=1e-13, callback=watch)
     assert np.all(np.diff(values) <= 0.0)
     gradient = objective(found.weights)[1] + 0.1 * found.weights
     assert np.abs(gradient).max() < 1e-4
@@ -78,7 +78,7 @@ def test_free_weights_have_no_penalty():
     def objective(w):
         return float(0.5 * ((w - 2.0) ** 2).sum()), w - 2.0
 
-    found = minimise_penalised(objective, np.zeros(3), l2=1.0, max_iter=100, tol=1e-14, free=slice(2, None))
+    found = minimise(objective, np.zeros(3), prior=GaussianPrior(1.0, slice(2, None)), max_iter=100, tol=1e-14)
     np.testing.assert_allclose(found.weights, [1.0, 1.0, 2.0], atol=1e-6)
 
 

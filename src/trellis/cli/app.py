@@ -49,7 +49,8 @@ app = typer.Typer(
 # Modules of commands are imported for --help too, so what is heavy is imported inside their functions.
 for application in import_module("trellis.apps").applications():
     import_module(f"trellis.apps.{application}.commands").register(app)
-import_module("trellis.serve.commands").register(app)
+for server in ("serve", "studio"):
+    import_module(f"trellis.{server}.commands").register(app)
 add_command(app, evaluate.evaluate)
 add_command(app, report.report)
 add_command(app, info.info)

@@ -190,4 +190,4 @@ def _kind(
 
 
 def _name(function: Callable[..., None]) -> str:
-    return function.__name__.replace("_", "-")
+    return function.__name__.strip("_").replace("_", "-")

@@ -134,7 +134,8 @@ class CCM(SearchingLearner):
             learner.train(training, rho=np.zeros(0), score=score)
         else:
             learner = uem = self._by_projection(rho, None if training.use_labelled else self.beta)
-            uem.train(training, uem.step_of(training, self.memory), score=score, keep_best=False)
+            loop = uem.loop_over(training, uem.step_of(training, self.memory), score=score, keep_best=False)
+            uem.trained(loop, loop.run())
             self.duals_ = learner.pulls_
         self.history_, self.n_iter_ = learner.history_, learner.n_iter_
         return self

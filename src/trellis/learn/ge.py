@@ -275,8 +275,7 @@ class GE(ProjectedLearner):
         step = ExpectationStep(training, self.constraints, self.distance) if self.method == "ge" else None
         self.model_ = training.model
         score = None if dev is None else lambda: float(self.score(*dev))
-        learner.train(training, step, score=score, resume=resume)
-        self.history_, self.n_iter_, self.converged_ = learner.history_, learner.n_iter_, learner.converged_
+        self._take_run(learner.loop_over(training, step, score=score).run(resume=resume))
         return self
 
     def _gamma(self, constrained: bool) -> float:

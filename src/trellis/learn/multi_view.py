@@ -156,19 +156,18 @@ class MultiView(ProjectedLearner):
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
         learner = UEM(
             model, [*self.constraints, *self._shares_of(model, batch)], gamma=self.gamma_ * model.copies,
-            start="auto" if self.maps is None else "model",
+            start="random" if self.maps is None and training.supervised is None else "model",
             max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
             max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
             engine=self.engine, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
             verbose=self.verbose,
         )  # fmt: skip
-        step = None
-        if self.maps is not None:
+        if learner.start == "model":
             self._begin(model, batch, training)
-            step = AgreementStep(training, self._agree_shard(model))
-        learner.train(training, step, resume=resume)
-        self.model_, self.history_ = model, learner.history_
-        self.n_iter_, self.converged_ = learner.n_iter_, learner.converged_
+        step = None if self.maps is None else AgreementStep(training, self._agree_shard(model))
+        loop = learner.loop_over(training, step)
+        self.model_ = model
+        self._take_run(loop.run(resume=resume))
         return self
 
     def _shares_of(self, model: Views, batch: ViewBatch) -> list[Constraint]:
@@ -202,7 +201,7 @@ class MultiView(ProjectedLearner):
         """Every view starts from its own labels, where it has any."""
         for member, own in zip(model.members, batch.members, strict=True):
             member.reset()
-            labelled = own.take(np.flatnonzero(own.complete))
+            labelled = own.take(np.flatnonzero(own.complete & (own.weights > 0)))
             if len(labelled):
                 placed = place_batch(training.engine, labelled)
                 member.update(placed.total(count_known, bare(member)), shards=[placed], engine=training.engine)

@@ -85,26 +85,6 @@ class Training:
         self.model.set_parameters(saved)
         return found
 
-    def begin(self, start: str, rng: np.random.Generator, scale: float, free: Sequence[Placed[Any]]) -> None:
-        """Parameters to start from."""
-        model = self.model
-        if start == "auto":
-            start = "labelled" if self.supervised is not None else "random"
-        if start == "random":
-            model.reset()
-            model.randomize(rng, scale)
-        elif start == "uniform":
-            model.reset()
-            total = None
-            for placed in filter(len, free):
-                total = placed.total(count_uniform, bare(model), start=total)
-            self.update(self.with_supervised(total), free)
-        elif start == "labelled" and "supervised_parameters" in self.__dict__:
-            model.set_parameters(self.supervised_parameters)
-        elif start == "labelled":
-            self.learn_supervised()
-            self.supervised_parameters = model.parameters()
-
     def check(self, *, needs_labels: bool) -> None:
         """Refuse data that there is nothing to learn from."""
         if needs_labels and self.supervised is None:
@@ -127,7 +107,24 @@ class TrainingStep(Step[S]):
         raise NotImplementedError
 
     def begin(self, start: str, rng: np.random.Generator, scale: float) -> None:
-        self.training.begin(start, rng, scale, self.placed)
+        training, model = self.training, self.model
+        if start == "auto":
+            start = "labelled" if training.supervised is not None else "random"
+        if start == "random":
+            model.reset()
+            model.randomize(rng, scale)
+        elif start == "uniform":
+            model.reset()
+            total = None
+            for placed in filter(len, self.placed):
+                total = placed.total(count_uniform, bare(model), start=total)
+            self.update(training.with_supervised(total))
+        elif start == "labelled" and "supervised_parameters" in training.__dict__:
+            model.set_parameters(training.supervised_parameters)
+        elif start == "labelled":
+            model.reset()
+            model.update(training.supervised, shards=[training.labelled], engine=training.engine)
+            training.supervised_parameters = model.parameters()
 
     def update(self, statistics: Any) -> None:
         self.training.update(statistics, self.placed)

@@ -144,27 +144,27 @@ class UEM(ProjectedLearner):
             raise DataError("patience watches a development metric: give dev=(X, y) to fit")
         compile_ahead(type(self.model).__name__ + ("+rules" if self.constraints else ""))
         training = self._training(X, y, sample_weight, learned=self.start == "model")
-        loop = self._loop(training, None, None if dev is None else lambda: float(self.score(*dev)))
-        return self._trained(loop, loop.run(resume=resume))
+        loop = self.loop_over(training, score=None if dev is None else lambda: float(self.score(*dev)))
+        return self.trained(loop, loop.run(resume=resume))
 
-    def train(
+    def train(self, training: Training, step: Any = None) -> Self:
+        """Train the model of a training in place, for tasks that prepare it themselves; ``step`` as in
+        :meth:`loop_over`."""
+        loop = self.loop_over(training, step)
+        return self.trained(loop, loop.run())
+
+    def loop_over(
         self,
         training: Training,
         step: Any = None,
         *,
         score: Callable[[], float] | None = None,
-        resume: bool = False,
         keep_best: bool = True,
-    ) -> Self:
-        """Train the model of a training in place, for learners and tasks that prepare it themselves.
+    ) -> Loop:
+        """The rounds that train the model of a training in place; :meth:`trained` takes what they end with.
 
         step : an E-step over it that is compiled already, which has ``rows``;  score : the development metric
         """
-        loop = self._loop(training, step, score, keep_best)
-        return self._trained(loop, loop.run(resume=resume))
-
-    def _loop(self, training: Training, step: Any, score: Callable[[], float] | None, keep_best: bool = True) -> Loop:
-        """The rounds over a training; arguments as in :meth:`train`."""
         training.check(needs_labels=self.start == "labelled" or self.beta is not None)
         step = self.step_of(training) if step is None else step
         self.model_ = training.model
@@ -173,8 +173,8 @@ class UEM(ProjectedLearner):
         settings = self._settings(keep_best, None if training.use_labelled else self.beta)
         return Loop(step, settings, score=metric, known=known)
 
-    def _trained(self, loop: Loop, run: Checkpoint) -> Self:
-        """Itself, with what a run of the loop tells beside the model."""
+    def trained(self, loop: Loop, run: Checkpoint) -> Self:
+        """Itself, with what a run of :meth:`loop_over` tells beside the model."""
         self._take_run(run)
         self.duals_, self.objective_ = run.state, run.history[-1].objective
         step: Any = loop.step

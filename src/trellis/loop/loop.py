@@ -81,10 +81,13 @@ class Loop:
     def run(self, *, resume: bool = False) -> Checkpoint:
         """All restarts; the best one's parameters are the model's in the end."""
         settings, step, rng = self.settings, self.step, self.rng
-        run = self._resumed() if check_flag("resume", resume) else None
-        run = self._begin(0) if run is None else run
-        best = run.best
+        run, restart = self._resumed() if check_flag("resume", resume) else None, 0
+        best = None if run is None else run.best
         while True:
+            if run is None:
+                self._seed(restart)
+                step.begin(settings.start, rng, settings.start_scale)
+                run = self._new_run(restart)
             if run.state is None:
                 run = replace(run, state=step.initial_state(settings.gamma_at(0), rng))
             unsolved: list[tuple[float, str]] = []
@@ -120,9 +123,9 @@ class Loop:
                     raise
             self._warn(run, unsolved)
             best = run if best is None or run.criterion > best.criterion else best
-            if run.restart + 1 >= settings.n_init:
+            restart, run = run.restart + 1, None
+            if restart >= settings.n_init:
                 break
-            run = self._begin(run.restart + 1)
         if self.keeps:
             step.model.set_parameters(best.kept)
         return best
@@ -136,13 +139,15 @@ class Loop:
             self.rng.bit_generator.state = run.rng_state
         return run
 
-    def _begin(self, restart: int) -> Checkpoint:
-        """Parameters to start from, in the model; and a run of no rounds, whose step has no state yet."""
-        settings, step = self.settings, self.step
-        seed = settings.random_state
+    def _seed(self, restart: int) -> None:
+        """Let random numbers be those of a restart."""
+        seed = self.settings.random_state
         first = np.random.default_rng(None if seed is None else [seed, restart])
         self.rng.bit_generator.state = first.bit_generator.state
-        step.begin(settings.start, self.rng, settings.start_scale)
+
+    def _new_run(self, restart: int) -> Checkpoint:
+        """A run of no rounds from the model's parameters; its step has no state yet."""
+        settings, step = self.settings, self.step
         supervised = None if settings.beta is None else step.supervised_parameters()
         parameters = step.model.parameters() if self.keeps else {}
         return Checkpoint(restart, parameters, parameters, supervised, self.rng.bit_generator.state, None)

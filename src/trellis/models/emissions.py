@@ -20,7 +20,7 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.blas import blas_at_one_thread
 from trellis.models.features import feature_matrix, learn_features, named_values
-from trellis.models.lbfgs import minimise_penalised
+from trellis.models.lbfgs import GaussianPrior, minimise
 
 WordDescription = Callable[[str], Any]
 """word -> its features, in one of the forms of :mod:`trellis.models.features`."""
@@ -112,8 +112,8 @@ class LogLinearEmissions:
 
         begins = not weights.any()
         with blas_at_one_thread():
-            found = minimise_penalised(
-                objective, weights.ravel(), l2=self.l2,
+            found = minimise(
+                objective, weights.ravel(), prior=GaussianPrior(self.l2),
                 max_iter=ALONE if begins else STEPS, tol=ALONE_TOL if begins else 0.0,
             )  # fmt: skip
         return found.weights.reshape(weights.shape)

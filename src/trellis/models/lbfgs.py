@@ -12,7 +12,7 @@ there, beside 260 ms for the objective; the two loops below take 7 ms.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +93,20 @@ class Descent:
 
 
 @dataclass(frozen=True)
+class GaussianPrior:
+    """(l2 / 2) ‖w‖², added to an objective; ``free`` are weights that it leaves alone."""
+
+    l2: float = 0.0
+    free: slice = field(default_factory=lambda: slice(0, 0))
+
+    def add(self, weights: FloatArray, value: float, gradient: FloatArray) -> tuple[float, FloatArray]:
+        """The value and the gradient with the prior."""
+        pull = self.l2 * weights
+        pull[self.free] = 0.0
+        return value + 0.5 * float(weights @ pull), gradient + pull
+
+
+@dataclass(frozen=True)
 class _Point:
     """A place on the line of a search: the step that leads there, its value, slope along the line, and gradient."""
 
@@ -109,9 +123,10 @@ def minimise(
     *,
     max_iter: int,
     tol: float,
+    prior: GaussianPrior | None = None,
     callback: Callable[[FloatArray], None] | None = None,
 ) -> Descent:
-    """Minimise a smooth function; every round lowers it.
+    """Minimise a smooth function, with a prior if there is one; every round lowers it.
 
     Stops when a round lowers the value by less than ``tol`` of it (or of 1), when no entry of the gradient is above
     ``tol``, or when rounding leaves nothing to gain. ``callback`` is called with the weights after each round.
@@ -120,27 +135,29 @@ def minimise(
     >>> found.weights.round(6).tolist(), found.converged
     ([3.0, 3.0], True)
     """
-    found = descend(objective, Descent.begin(weights), tol=tol)
+    found = descend(objective, Descent.begin(weights), tol=tol, prior=prior)
     while not found.converged and found.rounds < max_iter:
         if callback is not None:
             callback(found.weights)
-        found = descend(objective, found, tol=tol)
+        found = descend(objective, found, tol=tol, prior=prior)
     if callback is not None and found.rounds:
         callback(found.weights)
     return found
 
 
-def descend(objective: Objective, here: Descent, *, tol: float) -> Descent:
+def descend(objective: Objective, here: Descent, *, tol: float, prior: GaussianPrior | None = None) -> Descent:
     """One round of :func:`minimise` from where a search is; it has converged where ``tol`` or rounding says so."""
     # BLAS at one thread: else the bits of a dot product depend on the number of cores.
     with blas_at_one_thread():
         if not here.evaluations:
             value, gradient = objective(here.weights)
+            if prior is not None:
+                value, gradient = prior.add(here.weights, value, gradient)
             settled = bool(np.abs(gradient).max(initial=0.0) <= tol)
             here = replace(here, objective=value, gradient=gradient, evaluations=1, converged=settled)
             if settled:
                 return here
-        point, memory, tries = _lower(objective, here)
+        point, memory, tries = _lower(objective, here, prior)
         if point is None:  # not even the steepest descent leads down
             return replace(here, memory=memory, evaluations=here.evaluations + tries, converged=True)
         change, turn = point.weights - here.weights, point.gradient - here.gradient
@@ -154,7 +171,7 @@ def descend(objective: Objective, here: Descent, *, tol: float) -> Descent:
         )
 
 
-def _lower(objective: Objective, here: Descent) -> tuple[_Point | None, Memory, int]:
+def _lower(objective: Objective, here: Descent, prior: GaussianPrior | None) -> tuple[_Point | None, Memory, int]:
     """A lower point along the remembered curvature, or along the gradient where rounding has spoiled that."""
     gradient, memory, tries = here.gradient, here.memory, 0
     while True:
@@ -165,7 +182,7 @@ def _lower(objective: Objective, here: Descent) -> tuple[_Point | None, Memory, 
             direction, slope = -gradient, -float(gradient @ gradient)
         first = 1.0 if memory else min(1.0, 1.0 / float(np.sqrt(gradient @ gradient)))
         begin = _Point(0.0, here.objective, slope, here.weights, gradient)
-        point, own = _search(objective, begin, direction, first)
+        point, own = _search(objective, begin, direction, first, prior)
         tries += own
         if point is not None or not memory:
             return point, memory, tries
@@ -188,7 +205,9 @@ def _direction(gradient: FloatArray, memory: Memory) -> FloatArray:
     return direction
 
 
-def _search(objective: Objective, here: _Point, direction: FloatArray, step: float) -> tuple[_Point | None, int]:
+def _search(
+    objective: Objective, here: _Point, direction: FloatArray, step: float, prior: GaussianPrior | None
+) -> tuple[_Point | None, int]:
     """A step that meets the strong Wolfe conditions, or the lowest that was found; None where nothing is lower."""
     # ``low`` is the best step so far and goes down towards ``high``, so that a good step lies between them.
     low: _Point = here
@@ -198,6 +217,8 @@ def _search(objective: Objective, here: _Point, direction: FloatArray, step: flo
     while tries < MAX_TRIES:
         weights = here.weights + step * direction
         value, gradient = objective(weights)
+        if prior is not None:
+            value, gradient = prior.add(weights, value, gradient)
         tries += 1
         point = _Point(step, value, float(gradient @ direction), weights, gradient)
         if not value <= min(here.value + DECREASE * step * here.slope, low.value):
@@ -234,36 +255,6 @@ def check_l2(l2: object) -> float:
     if isinstance(l2, bool) or not isinstance(l2, int | float) or not np.isfinite(l2) or l2 < 0:
         raise DataError(f"l2 must be a number, 0 or more, got {l2!r}")
     return float(l2)
-
-
-def minimise_penalised(
-    objective: Objective,
-    weights: FloatArray,
-    *,
-    l2: float,
-    max_iter: int,
-    tol: float,
-    free: slice = slice(0, 0),
-    callback: Callable[[FloatArray], None] | None = None,
-) -> Descent:
-    """Minimise f(w) + (l2 / 2) ‖w‖² from ``weights`` on, by L-BFGS.
-
-    objective : w -> f(w) and its gradient, the prior not included
-    free : weights that the prior leaves alone
-    """
-    return minimise(penalised(objective, l2, free), weights, max_iter=max_iter, tol=tol, callback=callback)
-
-
-def penalised(objective: Objective, l2: float, free: slice = slice(0, 0)) -> Objective:
-    """The objective with the prior; ``free`` are weights that it leaves alone."""
-
-    def with_prior(w: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective(w)
-        pull = l2 * w
-        pull[free] = 0.0
-        return value + 0.5 * float(w @ pull), gradient + pull
-
-    return with_prior
 
 
 class AdaGrad:

@@ -23,7 +23,7 @@ from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, threa
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.loop.checkpoint import Checkpoint
-from trellis.models.lbfgs import AdaGrad, Descent, Objective, check_l2, descend, minimise, penalised
+from trellis.models.lbfgs import AdaGrad, Descent, GaussianPrior, Objective, check_l2, descend, minimise
 from trellis.models.saving import SavedEstimator
 
 SOLVERS = ("lbfgs", "adagrad")
@@ -128,7 +128,14 @@ class LogLinearModel(SavedEstimator):
                 f"the M-step of a {type(self).__name__} looks at the data again: give the shards that the statistics "
                 "came from"
             )
-        return self.lower(self._objective(self._vector(statistics), shards), max_iter=self.max_iter)
+        objective = self._objective(self._vector(statistics), shards)
+        found = minimise(objective, self.weights_, max_iter=self.max_iter, tol=self.tol, prior=self._prior)
+        self.weights_ = found.weights
+        return found
+
+    @property
+    def _prior(self) -> GaussianPrior:
+        return GaussianPrior(self.l2, self._free())
 
     # for objectives that are not likelihoods alone
 
@@ -148,8 +155,7 @@ class LogLinearModel(SavedEstimator):
 
     def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
-        with_prior = penalised(objective, self.l2, self._free())
-        found = minimise(with_prior, self.weights_, max_iter=max_iter, tol=self.tol)
+        found = minimise(objective, self.weights_, max_iter=max_iter, tol=self.tol, prior=self._prior)
         self.weights_ = found.weights
         return found
 
@@ -201,7 +207,7 @@ class LogLinearModel(SavedEstimator):
             return AdaGradStep(self, batch)
         shards = place_batch(engine_for(self.n_jobs, self.engine), batch)
         loss = self._objective(shards.total(_count_given, self.bare()), [shards])
-        return DescentStep(self, penalised(loss, self.l2, self._free()), self.tol)
+        return DescentStep(self, loss, self.tol, self._prior)
 
     def _check_training(self) -> None:
         check_l2(self.l2)
@@ -251,11 +257,11 @@ def loop_of(model: Any, step: Step[Any], batch: Any, dev: Dev) -> Loop:
 class DescentStep(Step[Descent]):
     """A round of L-BFGS.
 
-    objective : of the model's weights, the prior included;  tol : of convergence, a share of the objective
+    objective : of the model's weights, without the prior;  tol : of convergence, a share of the objective
     """
 
-    def __init__(self, model: LogLinearModel, objective: Objective, tol: float) -> None:
-        self.model, self.objective, self.tol = model, objective, tol
+    def __init__(self, model: LogLinearModel, objective: Objective, tol: float, prior: GaussianPrior) -> None:
+        self.model, self.objective, self.tol, self.prior = model, objective, tol, prior
 
     def initial_state(self, gamma: float, rng: np.random.Generator) -> Descent:
         return Descent.begin(self.model.weights_)
@@ -264,7 +270,7 @@ class DescentStep(Step[Descent]):
         return Descent.read(arrays, len(self.model.weights_))
 
     def run(self, gamma: float, state: Descent, rng: np.random.Generator) -> StepResult:
-        found = descend(self.objective, state, tol=self.tol)
+        found = descend(self.objective, state, tol=self.tol, prior=self.prior)
         self.model.weights_ = found.weights
         return StepResult(None, -found.objective, found, evaluations=found.evaluations, settled=found.converged)
 

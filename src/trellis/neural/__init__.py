@@ -16,6 +16,8 @@ _EXPORTS = {
     "NeuralCRF": "trellis.neural.crf",
     "NeuralClassifier": "trellis.neural.classifier",
     "NeuralModel": "trellis.neural.model",
+    "NeuralParser": "trellis.neural.parser",
+    "Pretrained": "trellis.neural.pretrained",
     "StructuredLoss": "trellis.neural.losses",
     "WordVectors": "trellis.neural.vectors",
     "constrained_decode": "trellis.neural.losses",

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from trellis.data.arrays import check_arrays
 from trellis.data.batch import Batch, Column
 from trellis.errors import DataError
+from trellis.models.saving import InnerHeader, members_from_archive, members_to_archive
 from trellis.neural.encoders import Encoder
 from trellis.neural.vectors import WordVectors
 
@@ -35,6 +35,7 @@ class _Names(TypedDict):
     words: list[str]
     chars: str
     tags: list[str]
+    vectors: InnerHeader | None
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -48,7 +49,9 @@ class BiLSTM(Encoder):
     char_size : int, default=50
         Number of filters of the convolution over characters. 0: none.
     tag_size : int, default=0
-        Size of embeddings of the column "upos". 0: none.
+        Size of embeddings of tags. 0: none.
+    tag_column : str, default="upos"
+        Column of the tags.
     hidden : int, default=200
         Size of each direction of the LSTM.
     layers : int, default=2
@@ -74,6 +77,7 @@ class BiLSTM(Encoder):
     word_size: int = 100
     char_size: int = 50
     tag_size: int = 0
+    tag_column: str = "upos"
     hidden: int = 200
     layers: int = 2
     dropout: float = 0.33
@@ -96,7 +100,7 @@ class BiLSTM(Encoder):
         self.words_ = sorted(word for word, n in counts.items() if n >= self.min_count)
         characters = Counter(c for word in set(batch.column("word").strings()) for c in word)
         self.chars_ = "".join(sorted(c for c, n in characters.items() if n >= min(self.min_count, 2)))
-        self.tags_ = sorted(set(batch.column("upos").strings())) if self.tag_size else []
+        self.tags_ = sorted(set(batch.column(self.tag_column).strings())) if self.tag_size else []
         self.vectors_ = None
         if self.vectors is not None:
             self.vectors_ = self.vectors.learned_from(batch)
@@ -106,15 +110,15 @@ class BiLSTM(Encoder):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        if self.vectors_ is not None:
-            raise DataError("a BiLSTM over static vectors cannot be saved yet: use WordVectors(..., hidden=...) alone")
-        return {"words": self.words_, "chars": self.chars_, "tags": self.tags_}, {}
+        header, arrays = members_to_archive({"vectors": self.vectors_})
+        names = {"words": self.words_, "chars": self.chars_, "tags": self.tags_}
+        return {**names, "vectors": header.get("vectors")}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        check_arrays({}, arrays)
         self.words_, self.chars_, self.tags_ = list(names["words"]), str(names["chars"]), list(names["tags"])
-        self.vectors_ = None
+        self.vectors_ = members_from_archive(names, arrays, {"vectors": WordVectors})["vectors"]
+        self.vectors = None if self.vectors_ is None else self.vectors_.plain()
         for what, known in (("words", self.words_), ("characters", self.chars_), ("tags", self.tags_)):
             if len(set(known)) != len(known):
                 raise DataError(f"it names {what} twice")
@@ -136,6 +140,7 @@ class WordLSTM(nn.Module):
         self.word_number = {word: FIRST + i for i, word in enumerate(encoder.words_)}
         self.char_number = {c: FIRST + i for i, c in enumerate(encoder.chars_)}
         self.tag_number = {tag: FIRST + i for i, tag in enumerate(encoder.tags_)}
+        self.tag_column = encoder.tag_column
         self.dropout, self.word_dropout = encoder.dropout, encoder.word_dropout
         size = 0
         self.word: Any = None
@@ -188,7 +193,7 @@ class WordLSTM(nn.Module):
             vectors = self.char(spelt.to(device, non_blocking=True))
             found.append(vectors[torch.from_numpy(place).to(device, non_blocking=True)])
         if self.tag is not None:
-            tags = self._numbers("tag", batch.column("upos"), self._tag_numbers)
+            tags = self._numbers("tag", batch.column(self.tag_column), self._tag_numbers)
             found.append(self.tag(tags.to(device, non_blocking=True)))
         if self.fixed is not None:
             found.append(self.fixed(batch))

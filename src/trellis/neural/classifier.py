@@ -135,6 +135,9 @@ class NeuralClassifier(NeuralModel, TabularModel):
         if hasattr(self, "encoder_"):
             super().reset()
 
+    def _inputs(self) -> Callable[[Batch], Any] | None:
+        return self.inputs
+
     def _network(self, body: Any, width: int | None) -> Any:
         if width is not None:
             raise DataError("an encoder gives vectors of tokens; rows are classified by a torch.nn.Module of your own")

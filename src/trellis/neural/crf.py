@@ -193,6 +193,9 @@ class NeuralCRF(NeuralModel, SequenceModel):
 
     # the four verbs
 
+    def _inputs(self) -> Callable[[Batch], Any] | None:
+        return self.inputs
+
     def _network(self, body: Any, width: int | None) -> Any:
         return ChainNetwork(body, width, len(self.label_names_), bool(self.ends))
 

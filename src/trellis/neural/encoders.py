@@ -7,6 +7,7 @@ An encoder learns from a batch what it has to know (words, characters), and buil
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Self
@@ -20,7 +21,7 @@ from trellis.data.batch import Batch
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.saving import SavedEstimator
 
-ENCODERS = ("bilstm",)
+ENCODERS = ("bilstm", "wordllama")
 
 
 class Encoder(SavedEstimator):
@@ -57,21 +58,33 @@ class Encoder(SavedEstimator):
         raise NotImplementedError
 
 
-def encoder_of(module: Any) -> Encoder | None:
-    """The encoder that a model's ``module`` names or is; None: it is a module of one's own."""
+def encoder_of(module: Any, **settings: Any) -> Encoder | None:
+    """The encoder that a model's ``module`` names or is; None: it is a module of one's own.
+
+    settings : of the BiLSTM, where the name stands for one
+    """
     if isinstance(module, Encoder):
         return copy.copy(module)
-    if not isinstance(module, str):
+    if not isinstance(module, str | os.PathLike):
         return None
-    if module == "bilstm":
-        from trellis.neural.bilstm import BiLSTM
+    from trellis.neural.bilstm import BiLSTM
+    from trellis.neural.vectors import WordVectors
 
-        return BiLSTM()
-    return _encoder_named(module)
+    name = os.fspath(module)
+    if name == "bilstm":
+        return BiLSTM(**settings)
+    if name == "wordllama" or os.path.isfile(name):
+        return BiLSTM(**settings, vectors=WordVectors(name, window=0))
+    if os.path.isdir(name) or "/" in name:
+        from trellis.neural.pretrained import Pretrained
 
-
-def _encoder_named(name: str) -> Encoder:
-    raise UnknownNameError("encoder", name, ENCODERS)
+        return Pretrained(name)
+    error = UnknownNameError("encoder", name, ENCODERS)
+    error.add_note(
+        "(an encoder is 'bilstm', 'wordllama', a text file of word vectors, or the folder or name/of/a Hugging Face "
+        "model)"
+    )
+    raise error
 
 
 class GivenModule(nn.Module):

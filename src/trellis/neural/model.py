@@ -26,7 +26,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.estimator import generator
-from trellis.models.lbfgs import Descent, Objective, check_l2, minimise, penalised
+from trellis.models.lbfgs import Descent, GaussianPrior, Objective, check_l2, minimise
 from trellis.models.log_linear import Dev
 from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
 from trellis.neural.encoders import Encoder, GivenModule, encoder_of
@@ -48,7 +48,6 @@ class NeuralModel(SavedEstimator):
     """
 
     module: Any
-    inputs: Callable[[Batch], Any] | None
     solver: str
     max_iter: int
     round_iter: int
@@ -100,6 +99,10 @@ class NeuralModel(SavedEstimator):
         """The module, or the encoder that its name stands for here."""
         return self.module
 
+    def _inputs(self) -> Callable[[Batch], Any] | None:
+        """What makes the arguments of a module of one's own."""
+        return None
+
     def _build(self) -> Any:
         """A new network, on the CPU, with the parameters that it starts from."""
         if self.encoder_ is not None:
@@ -108,7 +111,7 @@ class NeuralModel(SavedEstimator):
             raise DataError(
                 f"module must be a torch.nn.Module, an encoder such as BiLSTM(), or 'bilstm', got {self.module!r:.80}"
             )
-        return self._network(GivenModule(copy.deepcopy(self.module), self.inputs), None)
+        return self._network(GivenModule(copy.deepcopy(self.module), self._inputs()), None)
 
     def _take(self, net: Any, *, fresh: bool = False) -> None:
         """Make this the model's network. Networks that other models share are never changed."""
@@ -287,7 +290,8 @@ class NeuralModel(SavedEstimator):
 
     def lower(self, objective: Objective, *, max_iter: int) -> Descent:
         """Lower an objective of the weights, with the prior, by L-BFGS from the present ones."""
-        found = minimise(penalised(objective, self.l2), self.weights_, max_iter=max_iter, tol=self.tol)
+        prior = GaussianPrior(self.l2)
+        found = minimise(objective, self.weights_, max_iter=max_iter, tol=self.tol, prior=prior)
         self._take(self.at(found.weights).net_)
         return found
 
@@ -324,7 +328,7 @@ class NeuralModel(SavedEstimator):
                     "this model was trained with a module of one's own, which its file cannot hold: "
                     "load_model(path, module=...) with such a module"
                 )
-            if missing_function(self.inputs) is not None:
+            if missing_function(self._inputs()) is not None:
                 raise DataError(
                     "give the function of the module's inputs too: load_model(path, module=..., inputs=...)"
                 )

@@ -38,7 +38,7 @@ class Steps:
         trained = [one for one in model.net_.parameters() if one.requires_grad]
         if not trained:
             raise DataError("the network has no parameters that are trained")
-        groups = model.net_.parameter_groups(model.learning_rate) if _has_groups(model.net_) else trained
+        groups = rated(model.net_, model.learning_rate)
         self.optimiser = torch.optim.AdamW(
             groups, lr=model.learning_rate, weight_decay=model.weight_decay, betas=(0.9, 0.98)
         )
@@ -110,5 +110,9 @@ def supervised(model: NeuralModel, targets: Targets, batch: Batch, dev: Dev) -> 
     return Loop(NetworkPass(model, targets), settings, score=score).run()
 
 
-def _has_groups(net: Any) -> bool:
-    return callable(getattr(net, "parameter_groups", None))
+def rated(net: Any, rate: float) -> list[dict[str, Any]]:
+    """The parameters that are trained, by step size: that of the nearest module which has a ``rate`` of its own."""
+    own = {id(p): module.rate for module in net.modules() if hasattr(module, "rate") for p in module.parameters()}
+    trained = [one for one in net.parameters() if one.requires_grad]
+    rates = sorted({own.get(id(one), rate) for one in trained})
+    return [{"params": [p for p in trained if own.get(id(p), rate) == r], "lr": r} for r in rates]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
@@ -67,6 +68,14 @@ class WordVectors(Encoder):
         table = read_vectors(self.path)
         self.table_ = VectorTable(table.words, table.matrix.astype(np.float16), table.marked)
 
+    def learned_from(self, batch: Batch) -> Self:
+        if self.path is None:  # it comes from a file, which holds the table
+            return copy.copy(self)
+        return super().learned_from(batch)
+
+    def plain(self) -> Self:
+        return copy.copy(self)
+
     def build(self) -> Any:
         return Vectors(self.table_, self.window)
 
@@ -75,7 +84,7 @@ class WordVectors(Encoder):
         return {"words": list(self.table_.words), "marked": self.table_.marked}, {"vectors": self.table_.matrix}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.path = ""
+        self.path = None
         self._check_settings()
         table = {"vectors": ArrayOf(np.float16, ("words", "size"))}
         checked = check_arrays(table, arrays, words=len(names["words"]))["vectors"]

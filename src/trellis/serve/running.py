@@ -19,7 +19,7 @@ BACKLOG = 1024
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0: any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family)
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio answers TCP without delay
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host.strip("[]"), port))

@@ -233,8 +233,8 @@ class Aligner(SavedEstimator):
                 # Few evaluations per pair are meant: see docs/alignment.md.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 step = learner.step_of(training) if step is None else step
-                learner.train(training, step)
-            past += [replace(entry, number=entry.number + len(past)) for entry in learner.history_]
+                history = learner.loop_over(training, step).run().history
+            past += [replace(entry, number=entry.number + len(past)) for entry in history]
         self.history_ = History(past)
         self.model_ = model.trimmed()
         self.threshold_ = THRESHOLD if self.threshold is None else self.threshold

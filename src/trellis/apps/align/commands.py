@@ -18,6 +18,7 @@ import typer
 
 from trellis.apps.align import fast_align
 from trellis.apps.align.link_lines import LinkFormat, LinkLines
+from trellis.apps.align.map_command import map_
 from trellis.apps.align.options import (
     Format,
     ForwardLinks,
@@ -263,5 +264,5 @@ def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     add_command(
         program, align, fast_align.ANSWERS, settings=SETTINGS, translate=fast_align.in_our_words, bare=fast_align.BARE,
-        inner=[phrases],
+        inner=[phrases, map_],
     )  # fmt: skip

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 TAGGER = FieldOptions("trellis.apps.parse.tagger:Tagger", learning="min_count", run="n_jobs engine")
 PARSER = FieldOptions(
-    "trellis.apps.parse.parser:Parser", learning="max_iter min_count bits random_state", flags={"max_iter": "--passes"}
-)
+    "trellis.apps.parse.parser:Parser",
+    learning="encoder max_iter min_count bits random_state",
+    run="device",
+    flags={"max_iter": "--passes"},
+)  # fmt: skip
 TREE_INDUCER = FieldOptions(
     "trellis.apps.parse.tree_inducer:TreeInducer", learning="longest max_iter gamma prior", run="n_jobs engine"
 )

@@ -12,9 +12,11 @@ from typing import Any, Self, TypedDict
 
 from numpy.typing import NDArray
 
+from trellis.data.batch import Batch
 from trellis.data.columns import FILLER
 from trellis.data.conllu import heads as heads_of
 from trellis.data.document import Document
+from trellis.data.ragged import LabelArray
 from trellis.data.tokens import as_documents
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
@@ -25,6 +27,11 @@ from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
 from trellis.models.tree_model import TreeModel, warn_of_long
+
+LOG_LINEAR_PASSES = 5
+"""Passes over the trees without an encoder."""
+NETWORK = "NeuralParser"
+"""Class of the model of arcs over an encoder."""
 
 
 class ScoresTrees:
@@ -58,8 +65,11 @@ class Parser(ScoresTrees, SavedEstimator):
     ----------
     solver : {"margin", "adagrad", "lbfgs"}, default="margin"
         Optimiser of the model of heads; see :class:`ArcParser`.
-    max_iter : int, default=5
-        Passes over the trees.
+    encoder : str or None, default=None
+        Score arcs and relations by a network over this encoder: "bilstm", "wordllama", a text file of word vectors, or
+        a Hugging Face transformer (folder or name). Needs PyTorch. By default, a log-linear model.
+    max_iter : int or None, default=None
+        Passes over the trees. By default 5, or 30 with an encoder.
     min_count : int, default=2
         Words that occur less often are treated as unknown. They are represented by their suffix.
     bits : int, default=22
@@ -68,6 +78,8 @@ class Parser(ScoresTrees, SavedEstimator):
         Passes over the relations. 0: heads only.
     random_state : int or None, default=0
         Seed of the order of sentences.
+    device : str, default="cpu"
+        Where the network of an encoder runs: "cpu" or "cuda".
     n_jobs : int or None, default=None
         Number of threads of prediction.
 
@@ -82,17 +94,20 @@ class Parser(ScoresTrees, SavedEstimator):
     """
 
     solver: str = "margin"
-    max_iter: int = 5
+    encoder: str | None = None
+    max_iter: int | None = None
     learning_rate: float = 0.02
     min_count: int = 2
     bits: int = 22
     l2: float = 0.1
     label_passes: int = 4
     random_state: int | None = 0
+    device: str = "cpu"
     n_jobs: int | None = None
     verbose: bool = False
 
     learned_names = _Names
+    not_saved = (*SavedEstimator.not_saved, "encoder", "device")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "arcs_")
@@ -106,10 +121,13 @@ class Parser(ScoresTrees, SavedEstimator):
         trees = [s for s in as_documents(X) if len(s)]
         self._check_settings()
         text, heads = tagged(trees), [heads_of(s) for s in trees]
-        compile_ahead("parse")
-        arcs = self._like(ArcParser).fit(text, heads)
         self.labeller_ = None
         relations = [[None if r == FILLER else r for r in s.columns.get("deprel", ())] or None for s in trees]
+        if self.encoder is not None:
+            self.arcs_ = self._network().fit(text, heads, relations=relations if self.label_passes else None)
+            return self
+        compile_ahead("parse")
+        arcs = self._log_linear().fit(text, heads)
         if self.label_passes and any(r is not None for own in relations if own for r in own):
             labeller = ArcLabeller(max_iter=self.label_passes, random_state=self.random_state, verbose=self.verbose)
             self.labeller_ = labeller.fit(TreeModel.encode(arcs, text, heads), relations, arcs.word_names_)
@@ -120,7 +138,8 @@ class Parser(ScoresTrees, SavedEstimator):
         """Inference on tagged sentences: labels (heads), marginals, ...; relations are found for the best heads."""
         self._check_fitted()
         self.arcs_.n_jobs = self.n_jobs
-        return self.arcs_.infer(tagged(as_documents(sentences)))
+        found: Inference = self.arcs_.infer(tagged(as_documents(sentences)))
+        return found
 
     def predict(self, sentences: Iterable[Document]) -> list[Document]:
         """The sentences with the columns "head" and "deprel" filled; what else they have stays.
@@ -131,7 +150,7 @@ class Parser(ScoresTrees, SavedEstimator):
         found = self.infer(given)
         warn_of_long(found.batch.lengths, [(s.path, s.line) for s in given])
         heads = found.outputs
-        relations = self.labeller_.predict(found.batch, heads) if self.labeller_ is not None else [FILLER] * len(heads)
+        relations = self._relations(found.batch, heads)
         cells = [str(head) for head in heads.tolist()]
         made, at = [], 0
         for s in given:
@@ -141,9 +160,31 @@ class Parser(ScoresTrees, SavedEstimator):
             at = stop
         return made
 
+    def _relations(self, batch: Batch, heads: LabelArray) -> list[str]:
+        """The relation of every word to its head, where relations were learned."""
+        if self.labeller_ is not None:
+            return self.labeller_.predict(batch, heads)
+        if isinstance(self.arcs_, ArcParser) or not len(self.arcs_.relation_names_):
+            return [FILLER] * len(heads)
+        found: list[str] = self.arcs_.relations_of(batch, heads)
+        return found
+
+    def _log_linear(self) -> ArcParser:
+        return self._like(ArcParser, max_iter=LOG_LINEAR_PASSES if self.max_iter is None else self.max_iter)
+
+    def _network(self) -> Any:
+        from trellis.neural import NeuralParser
+
+        passes = {} if self.max_iter is None else {"max_iter": self.max_iter}
+        return NeuralParser(
+            self.encoder, device=self.device, random_state=self.random_state, verbose=self.verbose, **passes
+        )
+
     def _check_settings(self) -> None:
         self._check_whole(label_passes=0)
-        self._like(ArcParser).check_settings()
+        self._log_linear().check_settings()
+        if self.encoder is not None:
+            self._network().check_settings()
 
     # one file
 
@@ -152,7 +193,12 @@ class Parser(ScoresTrees, SavedEstimator):
         return members_to_archive({"arcs": self.arcs_, "labeller": self.labeller_})
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        made = members_from_archive(names, arrays, {"arcs": ArcParser, "labeller": ArcLabeller})
+        kinds: dict[str, Any] = {"arcs": ArcParser, "labeller": ArcLabeller}
+        if names.get("arcs", {}).get("class") == NETWORK:
+            from trellis.neural import NeuralParser
+
+            kinds["arcs"] = NeuralParser
+        made = members_from_archive(names, arrays, kinds)
         if made["arcs"] is None:
             raise DataError("it has no model of arcs")
         self.arcs_, self.labeller_ = made["arcs"], made["labeller"]

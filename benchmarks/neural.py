@@ -1,0 +1,127 @@
+"""Networks: a parser and a chunker trained from scratch, and inference over chains on the CPU and the GPU.
+
+    make bench-neural                                   on the CPU: the throughput of chains alone
+    make bench-neural ARGS="--device cuda --trees --chunks"      what docs/gpu.md shows, on a GPU
+
+The parser learns en-ewt with gold tags and is tested without punctuation; the chunker learns CoNLL-2000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _small import arguments
+from _trees import treebank
+
+from trellis.apps.parse.parser import Parser
+from trellis.data.columns import read_columns
+from trellis.data.corpus import corpus_of
+from trellis.data.ragged import offsets_of
+from trellis.metrics.fields import score_fields
+
+DEV_EVERY = 10
+"""One in so many training sentences of CoNLL-2000, which has no development set, tells when to stop."""
+
+
+def folder() -> Path:
+    named = os.environ.get("TRELLIS_DATA")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def parser(device: str, passes: int, test: str) -> None:
+    train, gold = treebank("en-ewt-train"), treebank(f"en-ewt-{test}")
+    begin = time.perf_counter()
+    model = Parser(encoder="bilstm", max_iter=passes, device=device).fit(train)
+    trained = time.perf_counter() - begin
+    begin = time.perf_counter()
+    scores = model.attachment(gold).plain
+    taken = time.perf_counter() - begin
+    words = sum(len(s) for s in gold)
+    print(f"parser, en-ewt {test}, {passes} passes on {device}")
+    print(f"  UAS, LAS        {100 * scores.uas:8.2f}{100 * scores.las:8.2f}")
+    print(f"  training, s     {trained:8.0f}")
+    print(f"  words a second  {words / taken:8,.0f}", flush=True)
+
+
+def chunker(device: str, passes: int, vectors: str | None) -> None:
+    from trellis.neural import BiLSTM, NeuralCRF, WordVectors
+
+    files = [folder() / "chunk" / "conll2000" / f"{name}.txt" for name in ("train", "test")]
+    train, test = (list(read_columns(path, label=2, columns={"pos": 1}, separator=None)) for path in files)
+    names = sorted({str(label) for s in (*train, *test) for label in s.labels or ()})
+    static = None if vectors is None else WordVectors(vectors, window=0)
+    encoder = BiLSTM(
+        word_size=150, char_size=75, tag_size=50, tag_column="pos", hidden=300, layers=2, dropout=0.4, vectors=static
+    )
+    model = NeuralCRF(encoder, names, max_iter=passes, batch_size=16, device=device)
+    learn = corpus_of([s for i, s in enumerate(train) if i % DEV_EVERY])
+    dev = corpus_of([s for i, s in enumerate(train) if not i % DEV_EVERY])
+    begin = time.perf_counter()
+    model.fit(learn, dev=(dev, None))
+    trained = time.perf_counter() - begin
+    gold = [[str(label) for label in s.labels or ()] for s in test]
+    found = model.predict(corpus_of(test))
+    of = "words, characters and tags" + ("" if vectors is None else f", {vectors}")
+    print(f"chunker over {of}, {passes} passes on {device}")
+    print(f"  F1              {100 * score_fields(gold, found).total.f1:8.2f}")
+    print(f"  training, s     {trained:8.0f}", flush=True)
+
+
+def throughput(device: str, sizes: list[int], n: int, length: int) -> None:
+    """Sentences a second: log-partitions with their gradients."""
+    import torch
+
+    from trellis.neural.forms import FORMS
+    from trellis.neural.functions import log_partition
+    from trellis.neural.scan import chain_log_partition
+
+    rng = np.random.default_rng(0)
+    offsets = offsets_of(rng.integers(length // 2, length * 3 // 2, n))
+    print(f"chains of {length} tokens in the mean, {n} at once: log Z and its gradient, sentences a second")
+    print(f"  {'labels':>6}{'kernels, one thread':>22}{'batched scan, ' + device:>22}")
+    for k in sizes:
+        made = [rng.normal(size=shape) for shape in ((int(offsets[-1]), k), (k, k), (k,), (k,))]
+
+        def rate(on: str, function: Any, given: list[Any] = made) -> float:
+            tensors = [torch.tensor(one, dtype=torch.float32, device=on, requires_grad=True) for one in given]
+            function(tensors)  # compiles
+            best = np.inf
+            for _ in range(3):
+                begin = time.perf_counter()
+                torch.autograd.grad(function(tensors), tensors)
+                if on != "cpu":
+                    torch.cuda.synchronize()
+                best = min(best, time.perf_counter() - begin)
+            return n / best
+
+        ours = rate("cpu", lambda t: log_partition(FORMS["chain"], offsets, t))
+        scan = rate(device, lambda t: chain_log_partition(offsets, t, np.ones(n)))
+        print(f"  {k:>6}{ours:>22,.0f}{scan:>22,.0f}", flush=True)
+
+
+def main() -> None:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--device", default="cpu", help="where networks run: cpu or cuda")
+    made.add_argument("--trees", action="store_true", help="train the parser")
+    made.add_argument("--chunks", action="store_true", help="train the chunker")
+    made.add_argument("--vectors", help="static vectors of the chunker: wordllama or a text file")
+    made.add_argument("--passes", type=int, default=30, help="passes over the training data")
+    made.add_argument("--test", default="test", help="treebank that the parser is tested on: test or dev")
+    made.add_argument("--sizes", type=int, nargs="*", default=[10, 25, 50, 100, 200, 400], help="numbers of labels")
+    made.add_argument("--sentences", type=int, default=256, help="chains at once")
+    given = arguments(made, trees=True, chunks=True, passes=2, sizes=[3, 5], sentences=4)
+    if given.sizes:
+        throughput(given.device, given.sizes, given.sentences, 25)
+    if given.trees:
+        parser(given.device, given.passes, given.test)
+    if given.chunks:
+        chunker(given.device, given.passes, given.vectors)
+
+
+if __name__ == "__main__":
+    main()
