@@ -38,7 +38,6 @@ from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabul
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.structures import Arcs, TreePosterior
 from trellis.structures.kernels import tree_check
-from trellis.structures.kernels.notice import tell_if_compiling
 
 SOLVERS = ("margin", "adagrad", "lbfgs")
 
@@ -150,7 +149,6 @@ class ArcParser(TreeModel, LogLinearModel):
         return self._scores(batch, self.weights_)
 
     def _scores(self, batch: Batch, weights: FloatArray) -> Arcs:
-        tell_if_compiling(arc_features.score_arcs)
         flat = self.uniform(batch)
         arc = np.zeros(flat.parts.n_parts)
         arc_features.score_arcs(self._text(batch), weights, arc)

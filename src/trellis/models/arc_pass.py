@@ -21,7 +21,6 @@ from trellis.data.ragged import FloatArray
 from trellis.loop import ArrayState, Step, StepResult
 from trellis.models.kernels import arc_features
 from trellis.structures import TreePosterior
-from trellis.structures.kernels.notice import tell_if_compiling
 
 if TYPE_CHECKING:
     from trellis.models.arc_parser import ArcParser
@@ -84,7 +83,6 @@ class ArcPass(Step[PassesState]):
         model.weights_ = weights
         order = rng.permutation(len(batch))
         if model.solver == "margin":
-            tell_if_compiling(arc_features.margin_pass)
             lost = float(
                 arc_features.margin_pass(
                     self.text, order, batch.labels, model.single_root, weights, model.learning_rate, steps

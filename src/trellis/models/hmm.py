@@ -52,7 +52,6 @@ from trellis.models.row_counts import RowCounts
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences, recode_labels, streamed
 from trellis.structures import Chain, ChainTables, LabelPosterior
-from trellis.structures.kernels.notice import tell_if_compiling
 
 SYMBOL = "symbol"
 """Column of a batch with the word's number in the model; the column "word" keeps the word itself."""
@@ -352,7 +351,6 @@ class HMM(FreeWeights, SequenceModel):
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")
         symbols = self._symbols(batch)
-        tell_if_compiling(counting.add_slots)
         rows, places = counting.rows_used(symbols, len(self.symbols_))
         emission = np.zeros((len(rows), q.node.shape[1]))
         start = counting.add_slots(batch.offsets, batch.weights, places, q.node, emission)

@@ -22,7 +22,6 @@ from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
 from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import check_labels
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
@@ -191,7 +190,6 @@ class Chain(Structure):
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
         """Marginals of labels, expected counts of transitions, and marginals of transitions where ``at`` names one."""
-        tell_if_compiling(chain_infer.infer_scaled)
         p, k = self.tables.potentials, self.n_labels
         n = len(self)
         weights = check_weights(weights, n)
@@ -248,10 +246,8 @@ class Chain(Structure):
         with ``rng``, one drawn uniformly from all that are best."""
         labels, score = np.empty(self.n_slots, dtype=np.int32), np.empty(len(self))
         if rng is None:
-            tell_if_compiling(chain_max.viterbi)
             chain_max.viterbi(*self._arrays(), labels, score)
         else:
-            tell_if_compiling(chain_max.viterbi_random)
             chain_max.viterbi_random(*self._arrays(), rng.random(self.n_slots), labels, score)
         refuse_impossible(score, self.first, self.numbers)
         return Argmax(labels, score)
@@ -259,7 +255,6 @@ class Chain(Structure):
     def kbest(self, k: int) -> KBest:
         """The k best outputs of each instance, best first."""
         check_k(k)
-        tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
         refuse_impossible(score[0], self.first, self.numbers)
@@ -268,7 +263,6 @@ class Chain(Structure):
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
         """Independent exact samples (n, n_slots)."""
         check_number_of_samples(n)
-        tell_if_compiling(chain_sample.sample_outputs)
         labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
         chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
         refuse_impossible(log_partition, self.first, self.numbers)
@@ -276,7 +270,6 @@ class Chain(Structure):
 
     def entropy(self) -> FloatArray:
         """−Σ_y p(y) log p(y) of each instance, in nats."""
-        tell_if_compiling(chain_sum.entropies_scaled)
         p, n = self.tables.potentials, len(self)
         entropy, status = np.empty(n), np.empty(n, dtype=np.int8)
         chain_sum.entropies_scaled(
@@ -296,7 +289,6 @@ class Chain(Structure):
     def score(self, labels: LabelArray) -> FloatArray:
         """score(y) of each instance, −inf for a forbidden output."""
         y = check_labels(labels, self.n_slots, self.n_labels)
-        tell_if_compiling(chain_max.score_outputs)
         scores = np.empty(len(self))
         chain_max.score_outputs(*self._arrays(), y, scores)
         return scores

@@ -19,7 +19,6 @@ from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution
 from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
-from trellis.structures.kernels.notice import tell_if_compiling
 
 MOST_SWEEPS = 400
 """Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over for who has
@@ -52,7 +51,6 @@ def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked
 
     A sweep costs no inference of the batch, and is not counted against ``most_evaluations``.
     """
-    tell_if_compiling(graph_rows.project_graphs)
     scaled = mine.scaled
     rows, n = scaled.rows, len(scores)
     table = GroupTable.of(rows, asked.gamma)
