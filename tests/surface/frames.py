@@ -26,7 +26,7 @@ from trellis.models import CRF, HMM, SemiCRF
 
 ROOT = str(Path(trellis.__file__).parent)
 LAYERS = ("trellis.structures.", "trellis.projection.", "trellis.search.", "trellis.models.kernels.arc_features.margin")
-PREPARES = ("chain_scale", "tree_check", "score_outputs")
+PREPARES = ("chain_sum", "tree_check", "score_outputs")
 """Kernels that check or scale scores before any inference."""
 COMPILES = "chain_extremes.py"
 """Module of functions that look at constraints before any inference."""
