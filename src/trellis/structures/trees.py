@@ -18,10 +18,10 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures import tree_polytope
 from trellis.structures.arcs import Arcs, TreePosterior
-from trellis.structures.flat import chosen
-from trellis.structures.kernels import tree_check, tree_kbest, tree_log, tree_sum
+from trellis.structures.flat import chosen, kbest_by_forbidding
+from trellis.structures.kernels import tree_check, tree_log, tree_sum
 from trellis.structures.results import Argmax, KBest
-from trellis.structures.structure import check_gamma, check_k, check_scores, expect_scores, refuse_impossible
+from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
 from trellis.structures.tree_polytope import Program, Sentence
 
 _NONE = np.zeros(0)
@@ -114,11 +114,7 @@ class Trees(Arcs):
 
     def kbest(self, k: int) -> KBest:
         """The k best trees of each sentence, best first."""
-        p = self._parts
-        heads, best = np.full((check_k(k), p.n_words), -1, np.int32), np.full((k, len(self)), -np.inf)
-        tree_kbest.best_trees(p.offsets, p.arc_offsets, self.arc, self._of_kernels, p.single_root, heads, best)
-        refuse_impossible(best[0], self.first, self.numbers)
-        return KBest(heads, best if self.base is None else best + self.base)
+        return kbest_by_forbidding(self, k)
 
     def score(self, outputs: Any) -> FloatArray:
         total = super().score(outputs)
