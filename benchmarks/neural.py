@@ -24,9 +24,6 @@ from trellis.data.corpus import corpus_of
 from trellis.data.ragged import offsets_of
 from trellis.metrics.fields import score_fields
 
-DEV_EVERY = 10
-"""One in so many training sentences of CoNLL-2000, which has no development set, tells when to stop."""
-
 
 def folder() -> Path:
     named = os.environ.get("TRELLIS_DATA")
@@ -59,10 +56,8 @@ def chunker(device: str, passes: int, vectors: str | None) -> None:
         word_size=150, char_size=75, tag_size=50, tag_column="pos", hidden=300, layers=2, dropout=0.4, vectors=static
     )
     model = NeuralCRF(encoder, names, max_iter=passes, batch_size=16, device=device)
-    learn = corpus_of([s for i, s in enumerate(train) if i % DEV_EVERY])
-    dev = corpus_of([s for i, s in enumerate(train) if not i % DEV_EVERY])
     begin = time.perf_counter()
-    model.fit(learn, dev=(dev, None))
+    model.fit(corpus_of(train))
     trained = time.perf_counter() - begin
     gold = [[str(label) for label in s.labels or ()] for s in test]
     found = model.predict(corpus_of(test))

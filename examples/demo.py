@@ -40,8 +40,6 @@ ROWS = (
     ("... and rules in training (PR)", {"method": "pr", **PLAIN}, True),
     ("trellis.Extractor with default settings", {}, True),
 )
-OTHERS: dict[str, dict[str, Any]] = {"HMM with PR": {"method": "pr", **PLAIN}, "default": {}}
-DRAWS = 4
 SENTENCES = (
     "the gardener waters the rose", "a rose climbs the old fence", "the old gardener plants a hedge",
     "every morning the gardener walks", "a ladder leans on the fence", "the hedge hides the gate",
@@ -79,11 +77,6 @@ def fields() -> tuple[Extractor, list[Any]]:
             outputs.append(extractor.predict(gold, constrained=ruled))
         scores = score_fields(truth, outputs[-1])
         console.print(f"   {name:44}{100 * scores.accuracy:>16.1f}{100 * scores.total.f1:>10.1f}")
-    with working("other samples of five labelled texts"):
-        others = [f"{name} {100 * mean_of_draws(gold, many, settings):.1f}" for name, settings in OTHERS.items()]
-    console.print(f"\n   Token accuracy over {DRAWS} other samples of five labelled texts: {', '.join(others)}.")
-    console.print("   The HMM is ahead in the table because of 8 test citations that begin with an editor, which")
-    console.print("   none of the five labelled texts shows; over other samples the default is ahead.")
     console.print(f"\n   Two citations without and with rules in training ({RIGHT} correct, {WRONG} wrong):")
     before, after = outputs[2], outputs[3]
 
@@ -104,13 +97,6 @@ def fields() -> tuple[Extractor, list[Any]]:
             console.print(f"   {title}:")
             console.print(Padding(line, (0, 0, 0, 6)))
     return extractor, gold
-
-
-def mean_of_draws(gold: list[Any], many: list[Any], settings: dict[str, Any]) -> float:
-    """Token accuracy with five labelled texts, mean of draws from ``gold``; tested on the texts that no draw uses."""
-    made = (Extractor.from_file(HERE / "citations" / "rules.toml", **settings) for _ in range(DRAWS))
-    fits = (one.fit(gold[5 * n : 5 * n + 5], unlabelled=many) for n, one in enumerate(made))
-    return sum(one.score(gold[5 * DRAWS :]) for one in fits) / DRAWS
 
 
 def alignment() -> tuple[Aligner, list[Any], list[Any]]:

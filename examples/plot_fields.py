@@ -36,7 +36,7 @@ def main(folder: Path = GALLERY) -> None:
     figure, axes = new_figure(WIDTH * len(text.text) + 0.4, 2.6)
     for height, (title, labels) in zip((2.0, 1.0, 0.0), rows.items(), strict=True):
         axes.text(0, height + 0.42, title, fontsize=8, color=INK)
-        for (start, end), label, right in zip(text.spans, labels, truth[n], strict=True):
+        for (start, end), label, right in zip(text.offsets, labels, truth[n], strict=True):
             axes.text(start, height, text.text[start:end], family="monospace", fontsize=9, color=colours[label])
             axes.plot([start, end], [height - 0.12] * 2, color=colours[label], linewidth=3, solid_capstyle="butt")
             if label != right:

@@ -84,12 +84,18 @@ def scores(options: Options) -> Iterator[Score]:
             if not options.wants(corpus.name, str(n)):
                 continue
             for draw in range(min(draws, options.draws or draws)):
-                order = np.random.default_rng([7, draw]).permutation(len(corpus.texts))
-                few = [corpus.texts[i] for i in sorted(order[:n])]
-                many = corpus.unlabelled or [corpus.texts[i] for i in sorted(order[n:])]
+                few, many = drawn(corpus, n, draw)
                 for name, system in SYSTEMS.items():
                     judge = partial(system, corpus, few, many)
                     yield options.score("extract", corpus.name, str(n), name, draw, judge)
+
+
+def drawn(corpus: Corpus, n: int, draw: int) -> tuple[list[Document], list[Document]]:
+    """Labelled and unlabelled texts."""
+    order = np.random.default_rng([7, draw]).permutation(len(corpus.texts))
+    return [corpus.texts[i] for i in sorted(order[:n])], corpus.unlabelled or [
+        corpus.texts[i] for i in sorted(order[n:])
+    ]
 
 
 def by_command(
@@ -99,7 +105,7 @@ def by_command(
     with folder() as path:
         _write(path / "few.tsv", few)
         _write(path / "gold.tsv", corpus.judged)
-        _write(path / "text.tsv", [Document(one.words) for one in many])
+        _write(path / "text.tsv", [Document(one.tokens) for one in many])
         run(
             "extract", "train", rules or corpus.rules, "--labelled", path / "few.tsv", "--unlabelled",
             path / "text.tsv", "--save", path / "model", "--quiet", *settings,
@@ -111,8 +117,8 @@ def by_command(
 def _write(path: Path, sentences: Sequence[Document]) -> None:
     with path.open("w") as file:
         for one in sentences:
-            labels: Sequence[str | None] = one.labels or (None,) * len(one.words)
-            file.writelines(f"{word}\t{label or '_'}\n" for word, label in zip(one.words, labels, strict=True))
+            labels: Sequence[str | None] = one.labels or (None,) * len(one.tokens)
+            file.writelines(f"{word}\t{label or '_'}\n" for word, label in zip(one.tokens, labels, strict=True))
             file.write("\n")
 
 
@@ -127,11 +133,11 @@ def by_labels(
     corpus: Corpus, few: list[Document], many: list[Document],
 ) -> tuple[float, float]:  # fmt: skip
     """A model of words or features, trained on the labelled texts alone."""
-    predict = learn([list(one.words) for one in few], [list(one.labels or ()) for one in few])
-    found = predict([list(one.words) for one in corpus.judged])
+    predict = learn([list(one.tokens) for one in few], [list(one.labels or ()) for one in few])
+    found = predict([list(one.tokens) for one in corpus.judged])
     with folder() as path:
         _write(path / "gold.tsv", corpus.judged)
-        _write(path / "out.tsv", [Document(g.words, tuple(f)) for g, f in zip(corpus.judged, found, strict=True)])
+        _write(path / "out.tsv", [Document(g.tokens, tuple(f)) for g, f in zip(corpus.judged, found, strict=True)])
         return _evaluated(path)
 
 

@@ -2,8 +2,8 @@
 
     python examples/citations/generate.py FOLDER [--labelled 5 --unlabelled 300 --test 100 --seed 0]
 
-writes few.tsv, text.txt and gold.tsv (those beside this file: --seed 1, whose five labelled ones show 11 of the 13
-fields, as the examples that a person chooses to label would). What makes them hard for a tagger, and rules of use:
+writes few.tsv, text.txt and gold.tsv (those beside this file: --seed 1). The labelled texts are the first draw in which
+every field occurs: texts to label should be chosen like that. What makes them hard for a tagger, and rules of use:
 surnames are mostly made up on the spot, words of titles recur in names of journals and conferences, several styles
 order and punctuate fields in different ways, marks stand inside fields too, and now and then a citation breaks a rule
 (a year in a title, no mark between two fields, a title first).
@@ -162,6 +162,7 @@ SCHOOLS = [
     "Department of Computer Science, University of Marn",
 ]
 MONTHS = ["January", "March", "May", "June", "July", "September", "Oct.", "Nov.", "Dec."]
+DRAWS = 2000
 
 Piece = tuple[str, str]
 Maker = Callable[[int, list[int]], list[Document]]
@@ -285,9 +286,20 @@ def citations(n: int, seed: list[int]) -> list[Document]:
     return [labelled_text(citation(rng)) for _ in range(n)]
 
 
+def labelled_sample(make: Maker, n: int, seed: int, fields: set[str]) -> list[Document]:
+    """The first draw of ``n`` texts in which every field occurs; the first one of all where none is found."""
+    draws = (make(n, [seed, 0, draw]) for draw in range(DRAWS))
+    return next((texts for texts in draws if fields <= fields_of(texts)), make(n, [seed, 0, 0]))
+
+
+def fields_of(texts: list[Document]) -> set[str]:
+    return {label for text in texts for label in text.labels or () if label is not None}
+
+
 def write_samples(folder: Path, make: Maker, sizes: tuple[int, int, int] = (5, 300, 100), seed: int = 0) -> None:
     """few.tsv, text.txt and gold.tsv."""
-    few, many, gold = (make(n, [seed, i]) for i, n in enumerate(sizes))
+    many, gold = (make(n, [seed, i]) for i, n in enumerate(sizes[1:], 1))
+    few = labelled_sample(make, sizes[0], seed, fields_of(many + gold))
     write_columns(folder / "few.tsv", few)
     write_columns(folder / "gold.tsv", gold)
     with writing(folder / "text.txt") as out:

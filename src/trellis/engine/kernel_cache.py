@@ -1,12 +1,14 @@
 """Numba's cache of compiled kernels, guarded: what is wrong with it costs time, and never a run.
 
 A file that was cut short (by a full disk, a copy that was stopped) is dropped, and the kernel compiled again. A kernel
-that cannot be kept is compiled in every run, with one warning that says why. Other packages' kernels are not touched.
+that cannot be kept is compiled in every run, with one warning that says why. On a terminal a line says that kernels are
+compiled. Other packages' kernels are not touched.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from contextlib import suppress
 from typing import Any
@@ -28,12 +30,15 @@ def guard() -> None:
         """Whatever goes wrong on the disk is the same as an empty cache."""
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
+            found = None
             try:
-                return super().load_overload(sig, target_context)
+                found = super().load_overload(sig, target_context)
             except Exception:  # a cut pickle raises nearly anything
                 with suppress(OSError):
                     os.unlink(self._cache_file._index_path)
-                return None
+            if found is None:
+                _announce()
+            return found
 
         def save_overload(self, sig: Any, data: Any) -> None:
             try:
@@ -65,13 +70,22 @@ def guard() -> None:
     dispatchers.enable_caching = enable_caching
 
 
-_is_on = _told = False
+_is_on = _announced = _warned = False
+
+
+def _announce() -> None:
+    """Say once a process, on a terminal only, that kernels have to be compiled first."""
+    global _announced
+    if not _announced and sys.stderr.isatty():
+        sys.stderr.write("Compiling numerical kernels: this happens once and takes some seconds.\n")
+        sys.stderr.flush()
+    _announced = True
 
 
 def _warn(reason: str) -> None:
-    global _told
-    if not _told:
-        _told = True
+    global _warned
+    if not _warned:
+        _warned = True
         warnings.warn(
             f"compiled kernels cannot be kept ({reason}), so every run compiles them anew: make room there, or name "
             "another folder in NUMBA_CACHE_DIR",

@@ -24,7 +24,6 @@ from trellis.models.arc_keys import text_of
 from trellis.models.kernels import arc_labels
 from trellis.models.saving import SavedEstimator, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import TreeParts
-from trellis.structures.kernels.notice import tell_if_compiling
 
 
 class _Names(TypedDict):
@@ -43,7 +42,6 @@ class _LabelPass(Step[ArrayState]):
 
     def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
         model, batch = self.model, self.batch
-        tell_if_compiling(arc_labels.label_pass)
         found = arc_labels.label_pass(
             self.text, rng.permutation(len(batch)), batch.labels, self.labels, model.weights_, self.squares,
             model.learning_rate,

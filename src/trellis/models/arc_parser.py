@@ -42,7 +42,6 @@ from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabul
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.structures import Arcs, TreePosterior
 from trellis.structures.kernels import tree_check
-from trellis.structures.kernels.notice import tell_if_compiling
 
 SOLVERS = ("margin", "adagrad", "lbfgs")
 
@@ -151,7 +150,6 @@ class ArcParser(TreeModel, LogLinearModel):
 
     def scores(self, batch: Batch) -> Arcs:
         """Log-potentials of p(y | x) over the arcs of the batch."""
-        tell_if_compiling(arc_features.score_arcs)
         flat = self.uniform(batch)
         arc = np.zeros(flat.parts.n_parts)
         arc_features.score_arcs(self._text(batch), self.weights_, arc)
@@ -333,7 +331,6 @@ class ArcPass(Step[PassesState]):
         model.weights_ = weights
         order = rng.permutation(len(batch))
         if model.solver == "margin":
-            tell_if_compiling(arc_features.margin_pass)
             lost = float(
                 arc_features.margin_pass(
                     self.text, order, batch.labels, model.single_root, weights, model.learning_rate, steps

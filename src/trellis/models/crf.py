@@ -36,7 +36,6 @@ from trellis.models.log_linear import Dev, LogLinearModel
 from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.structures import Chain, LabelPosterior
-from trellis.structures.kernels.notice import tell_if_compiling
 
 Sentences = Sequence[Sequence[Any]]
 
@@ -200,7 +199,6 @@ class CRF(LogLinearModel, SequenceModel):
 
     def scores(self, batch: Batch) -> Chain:
         """Log-potentials of p(y | x) over the parts of the batch."""
-        tell_if_compiling(log_linear.add_scores)
         found: Chain = features_of(batch, self.layout_).scores(self.weights_)
         return found
 

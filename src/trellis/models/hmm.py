@@ -45,7 +45,6 @@ from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabul
 from trellis.models.sequence import Labels
 from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
-from trellis.structures.kernels.notice import tell_if_compiling
 
 EMISSIONS = ("table", "features")
 
@@ -162,7 +161,6 @@ class HMM(HMMParameters):
         if q.edge_counts is None:
             raise DataError("the posterior of a chain must come with edge counts")
         symbols = self._symbols(batch)
-        tell_if_compiling(counting.add_slots)
         rows, places = counting.rows_used(symbols, len(self.symbols_))
         emission = np.zeros((len(rows), q.node.shape[1]))
         start = counting.add_slots(batch.offsets, batch.weights, places, q.node, emission)

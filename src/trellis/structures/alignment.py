@@ -28,7 +28,6 @@ from trellis.structures.chain import Chain
 from trellis.structures.kernels import align_infer, align_max, align_work
 from trellis.structures.kernels.align_infer import Found
 from trellis.structures.kernels.align_work import ALONE, HMM, Direction, Moves, Words
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax
 from trellis.structures.structure import (
@@ -144,7 +143,6 @@ class Alignment(Structure):
         """Scores of links (n_links,) and null links (n_observed,), those of the HMM's moves left out."""
         if not self._is_table:
             return self.words.link, self.words.null
-        tell_if_compiling(align_work.write_scores)
         link, null = np.zeros(self._parts.n_links), np.zeros(self._parts.n_observed)
         align_work.write_scores(self.direction, link, null)
         return link, null
@@ -183,7 +181,6 @@ class Alignment(Structure):
         return some
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> AlignmentPosterior:
-        tell_if_compiling(align_infer.infer_pairs)
         weights, out, direction = check_weights(weights, len(self)), self.new_found(), self.direction
         align_infer.infer_pairs(np.arange(len(self)), direction, weights, None, out)
         left = np.flatnonzero(np.isnan(out.log_partition))
@@ -210,7 +207,6 @@ class Alignment(Structure):
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best places (n_observed,), −1 for null. Ties go to small places; with ``rng`` to any, all alike."""
         best, score = np.zeros(self._parts.n_observed, np.int32), np.zeros(len(self))
-        tell_if_compiling(align_max.best_pairs)
         align_max.best_pairs(self.direction, best, score)
         refuse_impossible(score, self.first, self.numbers)
         if rng is not None:
@@ -219,7 +215,6 @@ class Alignment(Structure):
 
     def score(self, outputs: LabelArray) -> FloatArray:
         scores = np.zeros(len(self))
-        tell_if_compiling(align_max.score_pairs)
         align_max.score_pairs(self.direction, self._parts.check(outputs), scores)
         return scores
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, owners, take_rows
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts, pair_up
 from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
-from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sample, chain_sum
+from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sum
 from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.parts import check_labels
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
@@ -40,9 +38,6 @@ from trellis.structures.structure import (
 from trellis.structures.transitions import Transitions, UsedTransitions
 
 Index = NDArray[np.int32]
-
-# Vectors are nothing without a compiler: with NUMBA_DISABLE_JIT, for debugging, the plain loops serve.
-infer_scaled = chain_sum.infer_scaled if numba.config.DISABLE_JIT else chain_infer.infer_scaled
 
 
 class Chain(Structure):
@@ -191,16 +186,13 @@ class Chain(Structure):
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
         """Marginals of labels, expected counts of transitions, and marginals of transitions where ``at`` names one."""
-        tell_if_compiling(chain_infer.infer_scaled)
-        p, k = self.tables.potentials, self.n_labels
-        n = len(self)
-        weights = check_weights(weights, n)
+        p, k, n = self.tables.potentials, self.n_labels, len(self)
+        weights, wanted = check_weights(weights, n), self.names_transition(at)
         posterior = with_slack((self.n_slots, k))
         counts_t = with_slack(p.edge.shape, zeros=True)
-        wanted = self.names_transition(at)
         before, after = np.zeros((2, self.n_slots if wanted else 0, k))
         log_partition, status = np.empty(n), np.empty(n, dtype=np.int8)
-        infer_scaled(
+        chain_infer.infer_scaled(
             self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop, weights,
             posterior, counts_t, before, after, log_partition, status,
         )  # fmt: skip
@@ -248,10 +240,8 @@ class Chain(Structure):
         with ``rng``, one drawn uniformly from all that are best."""
         labels, score = np.empty(self.n_slots, dtype=np.int32), np.empty(len(self))
         if rng is None:
-            tell_if_compiling(chain_max.viterbi)
             chain_max.viterbi(*self._arrays(), labels, score)
         else:
-            tell_if_compiling(chain_max.viterbi_random)
             chain_max.viterbi_random(*self._arrays(), rng.random(self.n_slots), labels, score)
         refuse_impossible(score, self.first, self.numbers)
         return Argmax(labels, score)
@@ -259,7 +249,6 @@ class Chain(Structure):
     def kbest(self, k: int) -> KBest:
         """The k best outputs of each instance, best first."""
         check_k(k)
-        tell_if_compiling(chain_max.kbest)
         labels, score = np.empty((k, self.n_slots), dtype=np.int32), np.empty((k, len(self)))
         chain_max.kbest(*self._arrays(), labels, score)
         refuse_impossible(score[0], self.first, self.numbers)
@@ -268,35 +257,39 @@ class Chain(Structure):
     def sample(self, n: int, rng: np.random.Generator) -> LabelArray:
         """Independent exact samples (n, n_slots)."""
         check_number_of_samples(n)
-        tell_if_compiling(chain_sample.sample_outputs)
         labels, log_partition = np.empty((n, self.n_slots), dtype=np.int32), np.empty(len(self))
-        chain_sample.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
+        chain_log.sample_outputs(*self._arrays(), rng.random((n, self.n_slots)), labels, log_partition)
         refuse_impossible(log_partition, self.first, self.numbers)
         return labels
 
     def entropy(self) -> FloatArray:
-        """−Σ_y p(y) log p(y) of each instance, in nats."""
-        tell_if_compiling(chain_sum.entropies_scaled)
-        p, n = self.tables.potentials, len(self)
-        entropy, status = np.empty(n), np.empty(n, dtype=np.int8)
-        chain_sum.entropies_scaled(
-            self.offsets, p.node, self.node_index, p.edge, p.edge_t, self.edge_index, p.start, p.stop,
-            _log_or_zero(p.node), p.edge_t * _log_or_zero(p.edge_t), _log_or_zero(p.start), _log_or_zero(p.stop),
-            entropy, status,
-        )  # fmt: skip
-        if np.any(status == chain_sum.FLAGGED):
-            log_partition = np.zeros(n)
+        """−Σ_y p(y) log p(y) of each instance, in nats: H(y_1) + Σ_t H(y_{t−1}, y_t) − H(y_{t−1}), from the factors of
+        the marginals of transitions, which are near 1 however large scores are."""
+        from scipy.special import xlogy
+
+        q = self.infer(at=np.array([self.n_slots * self.n_labels]))
+        found: Any = q.transitions
+        of_slot, of_edges = xlogy(q.node, q.node).sum(axis=1), xlogy(*2 * (self.tables.potentials.edge,))
+        inner = self.parts.has_boundary()
+        total = np.where(inner, 0.0, -of_slot)
+        for number, matrix in enumerate(of_edges):
+            here = np.flatnonzero(inner & ~found.logs & (self.edge_index == number))
+            before, after = found.before[here], found.after[here]
+            total[here] = of_slot[here - 1] - ((before @ matrix) * after).sum(axis=1)
+            total[here] -= xlogy(q.node[here - 1], before).sum(axis=1) + xlogy(q.node[here], after).sum(axis=1)
+        owner, n = owners(self.offsets), len(self)
+        entropy = np.maximum(np.bincount(owner, total, minlength=n), 0.0)
+        if np.any(found.logs):
+            status, counts = np.bincount(owner, found.logs, minlength=n) > 0, np.zeros(self.tables.edge.shape)
             chain_log.infer_log(
-                *self._arrays(), np.zeros(n), np.empty((self.n_slots, self.n_labels)),
-                np.zeros(p.edge.shape), *np.zeros((2, 0, self.n_labels)), log_partition, entropy, status,
+                *self._arrays(), np.zeros(n), np.empty(q.node.shape), counts, *np.zeros((2, 0, self.n_labels)),
+                np.zeros(n), entropy, np.where(status, chain_sum.FLAGGED, chain_sum.DONE).astype(np.int8),
             )  # fmt: skip
-            refuse_impossible(log_partition, self.first, self.numbers)
         return entropy
 
     def score(self, labels: LabelArray) -> FloatArray:
         """score(y) of each instance, −inf for a forbidden output."""
         y = check_labels(labels, self.n_slots, self.n_labels)
-        tell_if_compiling(chain_max.score_outputs)
         scores = np.empty(len(self))
         chain_max.score_outputs(*self._arrays(), y, scores)
         return scores
@@ -416,10 +409,6 @@ def _folded(counts: FloatArray, own: IntArray, n_own: int) -> FloatArray:
         return folded
     np.add.at(folded, own, counts)
     return folded
-
-
-def _log_or_zero(potentials: FloatArray) -> FloatArray:
-    return np.log(potentials, out=np.zeros_like(potentials), where=potentials > 0)
 
 
 def _index(name: str, index: Any, n_rows: int, n_slots: int, used: Any = None) -> Index:

@@ -19,7 +19,6 @@ from trellis.structures.functionals import Functionals
 from trellis.structures.kernels import chain_derivative as kernel
 from trellis.structures.kernels.chain_sum import FLAGGED
 from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import LabelPosterior
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ class ChainFunctionals(Functionals):
     def expect(self, scores: Chain, weights: FloatArray) -> FloatArray:
         if not len(self.cell):
             return super().expect(scores, weights)
-        tell_if_compiling(kernel.expect_scaled)
         posterior = with_slack((scores.n_slots, scores.n_labels))
         found, status = np.zeros(len(self)), np.empty(len(scores), np.int8)
         kernel.expect_scaled(_lattice(scores), self._tilts(scores), weights, posterior, found, status)
@@ -71,7 +69,6 @@ class ChainFunctionals(Functionals):
 
     def derive(self, scores: Chain, slope: FloatArray, weights: FloatArray) -> LabelPosterior:
         """By forward-backward with tangents."""
-        tell_if_compiling(kernel.derive_scaled)
         k, n, t = scores.n_labels, len(scores), scores.tables
         direction = with_slack((scores.n_slots, k))
         added = np.bincount(self.part, slope[self.row] * self.coefficient, minlength=direction.size)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, take_rows
 from trellis.structures.blocks import BlockParts, PlainBlock
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import check_change, check_labels
@@ -163,28 +163,20 @@ class ChainParts(SequenceParts):
         return change
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Shortest and longest paths over the slots that a row names."""
-        from trellis.structures.kernels.chain_extremes import row_extremes
+        """Least and largest values of chains over the slots that a row names."""
+        from trellis.structures.chain_extremes import row_extremes
 
-        low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
-        row_extremes(*self._layout(start, part, coefficient), low, high)
-        return low, high
+        return row_extremes(self, start, part, coefficient)
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[PartSet, BoolArray]:
         """Along a path of parts that all lie on shortest paths every step adds what a shortest path adds: so an output
         is of least value exactly if all its parts lie on shortest paths."""
-        from trellis.structures.kernels.chain_extremes import parts_never_least
+        from trellis.structures.chain_extremes import parts_never_least
 
-        nodes, slot, which, first, cell = parts_never_least(margin, *self._layout(start, part, coefficient))
-        edges = PartSet.of_pieces(self.transition(slot, 0, 0), which, first, cell)
-        return PartSet.union([PartSet.of(nodes), edges]), np.ones(len(margin), dtype=np.bool_)
-
-    def _layout(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[Any, ...]:
-        instance = owners(self.offsets)
-        first_edge = first_transitions(start, part, self.n_node_parts)
-        return start, first_edge, part, coefficient, self.offsets, instance, self.n_node_parts, self.n_labels
+        never = parts_never_least(self, start, part, coefficient, margin)
+        return never, np.ones(len(margin), dtype=np.bool_)
 
 
 @dataclass(frozen=True)

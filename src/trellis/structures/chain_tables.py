@@ -16,7 +16,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.errors import DataError
-from trellis.structures.kernels import chain_scale
+from trellis.structures.kernels import chain_sum
 from trellis.structures.kernels.lanes import has_slack, with_slack
 from trellis.structures.structure import check_scores
 
@@ -200,7 +200,7 @@ def _scale(name: str, rows: FloatArray) -> Rows:
     Rows that are all of a size to be worked with as they are stay so, with logs 0: most tables, and no copy then.
     """
     largest = np.empty(len(rows))
-    smallest = chain_scale.largest_entries(rows, largest)
+    smallest = chain_sum.largest_entries(rows, largest)
     if not smallest >= 0.0:
         bad = tuple(int(i) for i in np.argwhere(~((rows >= 0) & (rows < np.inf)))[0])
         raise DataError(f"{name} probabilities must be finite and not negative, but entry {bad} is {rows[bad]}")

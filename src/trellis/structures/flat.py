@@ -7,15 +7,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
-from trellis.data.ragged import FloatArray, IntArray, owners, take_rows
+from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners, take_rows
+from trellis.errors import InfeasibleError
 from trellis.structures.blocks import BlockParts, PlainBlock
 from trellis.structures.parts import dense_change
-from trellis.structures.structure import Structure, check_alike, check_gamma, check_scores, expect_scores, numbers_of
+from trellis.structures.results import KBest
+from trellis.structures.structure import (
+    Structure,
+    check_alike,
+    check_gamma,
+    check_k,
+    check_scores,
+    expect_scores,
+    numbers_of,
+)
 
 
 class FlatParts(BlockParts):
@@ -92,6 +104,38 @@ class FlatScores(Structure):
         """(n_instances,): the scores of these parts, summed."""
         owner = self._parts.instance_of(used)
         return np.bincount(owner, self.value[used], minlength=len(self)).astype(np.float64, copy=False)
+
+
+def kbest_by_forbidding(scores: FlatScores, k: int) -> KBest:
+    """The k best outputs of structures in which an output has one part, of one place, for each of its entries."""
+    check_k(k)
+    offsets: Any = scores.parts.output_offsets
+    labels, score = np.full((k, int(offsets[-1])), -1, np.int32), np.full((k, len(scores)), -np.inf)
+    for i, (low, high) in enumerate(pairwise(offsets.tolist())):
+        for place, (value, output) in enumerate(_listed(scores.instances(i, i + 1), k)):
+            score[place, i], labels[place, low:high] = value, output
+    return KBest(labels, score)
+
+
+def _listed(one: FlatScores, k: int) -> list[tuple[float, LabelArray]]:
+    """Of one instance: every output but the best differs from it first at some entry (Lawler 1972)."""
+    best = one.argmax()
+    waiting = [(float(best.score[0]), best.outputs, one, 0)]
+    found: list[tuple[float, LabelArray]] = []
+    place = one.parts.place_of(np.arange(one.parts.n_parts))
+    while waiting and len(found) < k:
+        waiting.sort(key=lambda entry: entry[0])
+        value, outputs, scores, fixed = waiting.pop()
+        found.append((value, outputs))
+        used = one.parts.of(outputs)[: len(outputs)]
+        for at in range(fixed, len(used)):
+            others = scores.forbid(used[at : at + 1])
+            with suppress(InfeasibleError):  # no other output is possible there
+                best = others.argmax()
+                waiting.append((float(best.score[0]), best.outputs, others, at))
+            same = np.flatnonzero(place == place[used[at]])
+            scores = scores.forbid(same[same != used[at]])
+    return found
 
 
 def chosen(offsets: IntArray, numbers: IntArray) -> IntArray:

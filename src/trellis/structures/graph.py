@@ -12,23 +12,21 @@ factors, :meth:`Graph.members`, are the tractable stand-in on which rows act in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
-from trellis.errors import DataError, InfeasibleError
+from trellis.errors import DataError
 from trellis.structures.branching import best_assignment, relaxed_bound
 from trellis.structures.elimination import Eliminated, eliminate
-from trellis.structures.flat import FlatScores
+from trellis.structures.flat import FlatScores, kbest_by_forbidding
 from trellis.structures.graph_parts import GraphParts
 from trellis.structures.graph_polytope import graph_polytope
 from trellis.structures.graph_shapes import Message, Shape, leaves_of, shapes_of
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, PartPosterior
 from trellis.structures.structure import (
-    check_k,
     check_number_of_samples,
     expect_scores,
     numbers_of,
@@ -224,35 +222,8 @@ class Graph(FlatScores):
         return unary, pair
 
     def kbest(self, k: int) -> KBest:
-        """The k best outputs of each instance: after the best, the best of what differs from it, and so on."""
-        check_k(k)
-        labels = np.full((k, int(self._parts.offsets[-1])), -1, np.int32)
-        score = np.full((k, len(self)), -np.inf)
-        for i in range(len(self)):
-            span = slice(int(self._parts.offsets[i]), int(self._parts.offsets[i + 1]))
-            for place, (value, output) in enumerate(self.instances(i, i + 1)._listed(k)):
-                score[place, i], labels[place, span] = value, output
-        return KBest(labels, score)
-
-    def _listed(self, k: int) -> list[tuple[float, LabelArray]]:
-        """Of one instance: every output but the best differs from it first at some variable (Lawler 1972)."""
-        first = self.argmax()
-        waiting = [(float(first.score[0]), first.outputs, self, 0)]
-        found: list[tuple[float, LabelArray]] = []
-        place = self._parts.place_of(np.arange(self._parts.starts[len(self._parts.variables)]))
-        while waiting and len(found) < k:
-            waiting.sort(key=lambda entry: entry[0])
-            value, outputs, scores, fixed = waiting.pop()
-            found.append((value, outputs))
-            used = self._parts.of(outputs)[: len(outputs)]
-            for at in range(fixed, len(used)):
-                others = scores.forbid(used[at : at + 1])
-                with suppress(InfeasibleError):  # no other output is possible there
-                    best = others.argmax()
-                    waiting.append((float(best.score[0]), best.outputs, others, at))
-                same = np.flatnonzero(place == place[used[at]])
-                scores = scores.forbid(same[same != used[at]])
-        return found
+        """The k best outputs of each instance, best first."""
+        return kbest_by_forbidding(self, k)
 
     def max_marginals(self) -> FloatArray | None:
         if self._parts.factors:

@@ -22,7 +22,6 @@ from trellis.errors import TrellisError
 from trellis.structures.flat import FlatScores
 from trellis.structures.integer import WHOLE, ZeroOneProgram, relax, solve
 from trellis.structures.kernels import graph_match as kernel
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
 from trellis.structures.structure import refuse_impossible
@@ -69,7 +68,6 @@ class GraphMatch(FlatScores):
 
     def _settled(self) -> IntArray:
         """(n_pairs,): 1 for word pairs that are plainly mapped, −1 for those that plainly are not, 0 for the others."""
-        tell_if_compiling(kernel.settle)
         f, value = self._parts.flat, self.value
         state = np.zeros(len(f.pair), np.int64)
         closed = value == -np.inf

@@ -16,7 +16,6 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
 from trellis.structures.flat import FlatScores
 from trellis.structures.kernels import monotone as kernel
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, PartPosterior
 from trellis.structures.structure import refuse_impossible
@@ -35,7 +34,6 @@ class Monotone(FlatScores):
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best paths; of several always the same, or with ``rng`` any of them."""
-        tell_if_compiling(kernel.best_paths)
         p = self._parts
         room = offsets_of(p.source + p.target)
         uniform = np.zeros(0) if rng is None else rng.random(int(room[-1]))
@@ -46,7 +44,6 @@ class Monotone(FlatScores):
         return Argmax([points[low:high][::-1] for low, high in ends], best)
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> PartPosterior:
-        tell_if_compiling(kernel.sum_paths)
         p, marginal, log_partition = self._parts, np.zeros(self._parts.n_parts), np.zeros(len(self))
         kernel.sum_paths(p.part_offsets, p.source, p.target, p.longest, self.value, marginal, log_partition)
         refuse_impossible(log_partition, self.first, self.numbers)

@@ -189,43 +189,32 @@ class SegmentParts(SequenceParts):
             return total.astype(np.float64, copy=False).reshape(shape)
 
         return SegmentChange(
-            ChainParts(self.offsets, self.n_labels).change(part[of_chain], value[of_chain]),
+            self._chains.change(part[of_chain], value[of_chain]),
             dense(between, int(first[2]), (n, self.n_labels)),
             dense(of_segments, int(first[3]), (n, self.longest, self.n_labels)),
         )
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of rows over the labels of one slot, which most are, by looking."""
-        plain, value, _ = self._of_one_slot(start, part, coefficient)
-        low, high = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
-        low[plain], high[plain] = value.min(axis=1), value.max(axis=1)
+        """Of rows over labels alone, which most are, as on chains: every sequence of labels is possible."""
+        plain, low, high = self._over_labels(start, part), np.zeros(len(start) - 1), np.zeros(len(start) - 1)
+        low[plain], high[plain] = self._chains.extremes(*some_rows(plain, start, part, coefficient))
         low[~plain], high[~plain] = super().extremes(*some_rows(~plain, start, part, coefficient))
         return low, high
 
     def never_least(
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[PartSet, BoolArray]:
-        plain, value, slot = self._of_one_slot(start, part, coefficient)
-        row, label = np.nonzero(value > value.min(axis=1, initial=np.inf, keepdims=True) + margin[plain][:, None])
-        never, settled = super().never_least(*some_rows(~plain, start, part, coefficient), margin[~plain])
-        done = np.ones(len(margin), dtype=np.bool_)
-        done[~plain] = settled
-        return PartSet.union([PartSet.of(self.label(slot[row], label)), never]), done
+        plain, settled = self._over_labels(start, part), np.ones(len(margin), dtype=np.bool_)
+        labels, _ = self._chains.never_least(*some_rows(plain, start, part, coefficient), margin[plain])
+        others, settled[~plain] = super().never_least(*some_rows(~plain, start, part, coefficient), margin[~plain])
+        return PartSet.union([labels, others]), settled
 
-    def _of_one_slot(
-        self, start: IntArray, part: IntArray, coefficient: FloatArray
-    ) -> tuple[BoolArray, FloatArray, IntArray]:
-        """Which rows (n_rows,) are over labels of one slot; of these the value of every label, and the slot."""
-        n_rows, k = len(start) - 1, self.n_labels
-        row = owners(start)
-        slot = np.where(part < self.n_slots * k, part // k, -1)
-        one = np.full(n_rows, -1, dtype=np.int64)
-        one[row] = slot  # of several, the last
-        mixed = np.bincount(row, (slot < 0) | (slot != one[row]), minlength=n_rows) > 0
-        plain = (one >= 0) & ~mixed
-        number = np.cumsum(plain) - 1
-        mine = plain[row]
-        value = np.bincount(
-            number[row[mine]] * k + part[mine] % k, coefficient[mine], minlength=int(plain.sum()) * k
-        ).astype(np.float64)
-        return plain, value.reshape(-1, k), one[plain]
+    @property
+    def _chains(self) -> ChainParts:
+        """Parts of chains over the same slots; labels have the same numbers."""
+        return ChainParts(self.offsets, self.n_labels)
+
+    def _over_labels(self, start: IntArray, part: IntArray) -> BoolArray:
+        """(n_rows,): which rows name labels alone."""
+        others = np.bincount(owners(start), part >= self.starts[1], minlength=len(start) - 1)
+        return np.asarray(others == 0)

@@ -23,7 +23,6 @@ from trellis.structures.chain_parts import pair_up
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
 from trellis.structures.kernels.lanes import LANES, with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax
 from trellis.structures.segment_parts import SegmentChange, SegmentParts
@@ -198,7 +197,6 @@ class Segments(Structure):
     # sums and maxima
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> SegmentPosterior:
-        tell_if_compiling(segment_sum.infer_scaled)
         t, weights = self.tables, check_weights(weights, len(self))
         scaled = self._serves_scaled()
         total = np.zeros(len(self))
@@ -287,7 +285,6 @@ class Segments(Structure):
         return np.asarray(wrong[self.offsets[1:]] == wrong[self.offsets[:-1]])
 
     def max_marginals(self) -> FloatArray:
-        tell_if_compiling(kernel.infer)
         n, k, total = self.n_slots, self.n_labels, np.zeros(len(self))
         rows, of_labels = np.zeros((6, n, k)), (np.zeros((k, k)), np.zeros((self.longest, k)))
         segment, every = np.zeros((n, self.longest, k)), np.ones(len(self))
@@ -303,7 +300,6 @@ class Segments(Structure):
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best segmentations. Of equals the one with the smallest last label and the shortest last segment, and so on;
         with ``rng``, any of them."""
-        tell_if_compiling(kernel.best_outputs)
         n, k = self.n_slots, self.n_labels
         uniform = np.zeros((0, 2)) if rng is None else rng.random((n, 2))
         outputs, best = np.zeros(n, dtype=np.int32), np.zeros(len(self))

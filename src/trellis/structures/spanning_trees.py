@@ -17,7 +17,6 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.structures import tree_polytope
 from trellis.structures.arcs import Arcs, TreePosterior
 from trellis.structures.kernels import spanning
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import Argmax
 from trellis.structures.structure import refuse_impossible
 from trellis.structures.tree_polytope import Program, Sentence
@@ -62,14 +61,12 @@ class SpanningTrees(Arcs):
             left.append(numbers[~good])
         flagged = np.sort(np.concatenate([np.zeros(0, np.int64), *left]))
         if len(flagged):
-            tell_if_compiling(spanning.infer_spanning)
             spanning.infer_spanning(flagged, p.offsets, p.arc_offsets, self.arc, p.single_root, marginal, log_partition)
         refuse_impossible(log_partition, self.first, self.numbers)
         return TreePosterior(marginal, log_partition)
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best heads (n_words,). Of several best trees always the same; with ``rng`` any, though not all alike."""
-        tell_if_compiling(spanning.best_spanning)
         p = self._parts
         heads, best = np.zeros(p.n_words, np.int32), np.zeros(len(self))
         noise = np.zeros(0) if rng is None else rng.random(p.n_parts)

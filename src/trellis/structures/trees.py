@@ -18,11 +18,10 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.errors import DataError
 from trellis.structures import tree_polytope
 from trellis.structures.arcs import Arcs, TreePosterior
-from trellis.structures.flat import chosen
-from trellis.structures.kernels import tree_check, tree_kbest, tree_log, tree_sum
-from trellis.structures.kernels.notice import tell_if_compiling
+from trellis.structures.flat import chosen, kbest_by_forbidding
+from trellis.structures.kernels import tree_check, tree_log, tree_sum
 from trellis.structures.results import Argmax, KBest
-from trellis.structures.structure import check_gamma, check_k, check_scores, expect_scores, refuse_impossible
+from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
 from trellis.structures.tree_polytope import Program, Sentence
 
 _NONE = np.zeros(0)
@@ -79,7 +78,6 @@ class Trees(Arcs):
         return made
 
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> TreePosterior:
-        tell_if_compiling(tree_sum.infer_trees)
         p = self._parts
         nearest = self._of_kernels
         marginal, near, log_partition = np.zeros(p.n_parts), np.zeros(len(nearest)), np.zeros(len(self))
@@ -105,7 +103,6 @@ class Trees(Arcs):
         return self._read(tree_log.DRAWN, n, rng)[0]
 
     def _read(self, how: int, n: int, rng: np.random.Generator | None) -> tuple[LabelArray, FloatArray]:
-        tell_if_compiling(tree_log.read_trees)
         p = self._parts
         heads, best = np.zeros((n, p.n_words), np.int32), np.zeros(len(self))
         uniform = np.zeros((1, 1)) if rng is None else rng.random((n, 2 * p.n_words + len(self)))
@@ -117,12 +114,7 @@ class Trees(Arcs):
 
     def kbest(self, k: int) -> KBest:
         """The k best trees of each sentence, best first."""
-        p = self._parts
-        heads, best = np.full((check_k(k), p.n_words), -1, np.int32), np.full((k, len(self)), -np.inf)
-        tell_if_compiling(tree_kbest.best_trees)
-        tree_kbest.best_trees(p.offsets, p.arc_offsets, self.arc, self._of_kernels, p.single_root, heads, best)
-        refuse_impossible(best[0], self.first, self.numbers)
-        return KBest(heads, best if self.base is None else best + self.base)
+        return kbest_by_forbidding(self, k)
 
     def score(self, outputs: Any) -> FloatArray:
         total = super().score(outputs)

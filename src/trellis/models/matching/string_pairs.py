@@ -30,7 +30,6 @@ from trellis.models.arc_keys import key_of
 from trellis.models.kernels import segment_features as kernel
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, check_pairs, no_outputs
 from trellis.structures import Monotone, MonotoneParts
-from trellis.structures.kernels.notice import tell_if_compiling
 
 MOST = 100
 """Longer strings are no names: tables of their points would not fit."""
@@ -169,7 +168,6 @@ class StringPairs(PairModel):
 
     def scores(self, batch: StringPairBatch) -> Monotone:
         """Scores of all steps of the pairs' alignments."""
-        tell_if_compiling(kernel.score_steps)
         parts = self.parts(batch)
         value = np.zeros(parts.n_parts)
         kernel.score_steps(
@@ -179,7 +177,6 @@ class StringPairs(PairModel):
         return Monotone(parts, value, first=batch.first)
 
     def part_features(self, batch: StringPairBatch, used: IntArray) -> Any:
-        tell_if_compiling(kernel.step_places)
         instance, i, a, j, b = self.parts(batch).segments(used)
         places = np.zeros((len(used), len(TEMPLATES)), np.int64)
         kernel.step_places(

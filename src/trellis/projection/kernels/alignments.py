@@ -13,7 +13,6 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection.kernels import align_project, solver
 from trellis.projection.kernels.align_project import LARGEST_DUAL, Projected, Rules
 from trellis.projection.local import Asked, LocalRows, LocalSolution, LocalState
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import JointPosterior
 from trellis.structures.structure import check_weights, refuse_impossible
 
@@ -61,7 +60,6 @@ def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) 
     Dual variables are not kept: there are as many as links, and a few steps from nothing do as well. Who asks for them
     after all (``pull``) has them found again.
     """
-    tell_if_compiling(align_project.project_pairs)
     members, n = scores.members, len(scores)
     rules, given = _rules(mine.rows, asked.gamma)
     weights = check_weights(asked.weights, n)

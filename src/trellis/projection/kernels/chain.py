@@ -15,7 +15,6 @@ from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import first_transitions, patterns_of
 from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import LabelPosterior
 from trellis.structures.structure import check_weights
 
@@ -89,7 +88,6 @@ def prepare(mine: LocalRows) -> None:
 
 def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call."""
-    tell_if_compiling(chain_rows.project_chains)
     chain: Chain = scores.as_chain()
     scaled = mine.scaled
     rows, table, n = scaled.rows, GroupTable.of(scaled.rows, asked.gamma), len(chain)

@@ -42,7 +42,6 @@ from trellis.structures.chain import Chain
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_sum
 from trellis.structures.kernels.lanes import with_slack
-from trellis.structures.kernels.notice import tell_if_compiling
 from trellis.structures.results import LabelPosterior
 from trellis.structures.structure import check_gamma
 
@@ -308,7 +307,6 @@ def _infer(
     chain: Chain, row_of: LabelArray, theta: Dual, marginal: Dual, weights: FloatArray | None, *, whole: bool
 ) -> ShardAnswer:
     """One shard at θ: its marginals go to ``marginal``; with ``whole`` posterior and edge counts are kept."""
-    tell_if_compiling(sparse_chain.infer_tilted)
     p, k, n = chain.tables.potentials, chain.n_labels, len(chain)
     given = np.ones(n) if weights is None else weights
     posterior = with_slack((chain.n_slots if whole else 0, k))

@@ -16,14 +16,12 @@ from trellis.data.ragged import BoolArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import graph_rows, solver
 from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
-from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
-from trellis.structures.kernels.notice import tell_if_compiling
 
-MOST_SWEEPS = 400
-"""Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over for who has
-patience: at extreme prices of a corpus' rows there are dozens of them, and it takes minutes."""
+MOST_SWEEPS = 40
+"""Nearly all instances need fewer than 20; where sweeps crawl, since many rows share a variable, the quasi-Newton
+solver takes over."""
 
 
 def _parts(rows: Rows) -> GraphParts:
@@ -52,7 +50,6 @@ def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked
 
     A sweep costs no inference of the batch, and is not counted against ``most_evaluations``.
     """
-    tell_if_compiling(graph_rows.project_graphs)
     scaled = mine.scaled
     rows, n = scaled.rows, len(scores)
     table = GroupTable.of(rows, asked.gamma)
@@ -70,7 +67,7 @@ def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked
         scaled.instance_rows, tied, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
         *mine.layout, score, theta, asked.tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
     )  # fmt: skip
-    left = np.flatnonzero(tied | (ending != solver.CONVERGED if asked.most_evaluations >= PATIENT else False))
+    left = np.flatnonzero(tied | (ending != solver.CONVERGED))
     if len(left):
         alone = replace(asked, weights=None, at=None)
         found, theirs = lock_step.project_some(scores, mine, left, theta / scaled.scale, alone)

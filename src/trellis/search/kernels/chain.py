@@ -14,7 +14,6 @@ import numpy as np
 
 from trellis.search.kernels import astar, beam, dual
 from trellis.search.kernels.terms import Scores, price_list, terms_of
-from trellis.structures.kernels.notice import tell_if_compiling
 
 if TYPE_CHECKING:
     from trellis.data.ragged import FloatArray, IntArray
@@ -38,7 +37,6 @@ class Search:
     def beam(self, progress: Progress, todo: IntArray, width: int) -> None:
         """Beam search (Chang 2011, section 3.1.2), with violations counted while prefixes grow."""
         bound = progress.bound.copy()
-        tell_if_compiling(beam.search)
         beam.search(
             arrays_of(progress), self.terms, todo, width, progress.seeds, progress.outputs[None],
             progress.value[None], bound,
@@ -66,7 +64,6 @@ class Search:
         """
         bound = progress.bound.copy()
         status = np.zeros(len(progress.value), dtype=np.int8)
-        tell_if_compiling(astar.search)
         astar.search(
             arrays_of(progress), self.terms, todo, most_nodes, progress.seeds, progress.outputs, progress.value,
             bound, status,
@@ -79,7 +76,6 @@ class Search:
     def relaxation(self, progress: Progress, todo: IntArray) -> None:
         """Subgradient steps, then lists of best outputs where a gap is left."""
         bound, duals = progress.bound.copy(), np.zeros(len(self.rows))
-        tell_if_compiling(dual.relax)
         dual.relax(
             arrays_of(progress), self.terms, todo, MOST_STEPS, progress.outputs, progress.value, bound, duals
         )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
@@ -213,3 +213,31 @@ def largest(typing, vector):
         return _fold(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
     return types.float64(lanes), code
+
+
+def _plain() -> dict[str, Any]:
+    """The same operations in NumPy, for who debugs kernels as plain Python."""
+
+    def eight(array: Any, index: int) -> Any:
+        return np.lib.stride_tricks.as_strided(array.reshape(-1)[index:], (LANES,))
+
+    def write(array: Any, index: int, vector: Any) -> None:
+        eight(array, index)[:] = vector
+
+    return {
+        "load": lambda array, index: eight(array, index).copy(),
+        "store": write,
+        "splat": lambda number: np.full(LANES, number),
+        "add": np.add,
+        "multiply": np.multiply,
+        "add_scaled": lambda total, number, vector: total + number * vector,
+        "keep": lambda vector, count: np.where(np.arange(LANES) < count, vector, 0.0),
+        "larger": np.fmax,
+        "smaller": np.fmin,
+        "total": np.sum,
+        "largest": np.max,
+    }
+
+
+if config.DISABLE_JIT:
+    globals().update(_plain())

@@ -1,0 +1,156 @@
+"""Field extraction: what each part of the default is worth.
+
+    make bench-extract                                     every row is the default with one change
+    make bench-extract ARGS="--corpora references --columns 5 --draws 1"
+    make bench-extract ARGS=--small
+
+Token accuracy on the development sets of the panel (``benchmarks/panel.py``), with at most 300 unlabelled texts: the
+default, and what each change adds to it, with the standard error over draws (and to field F1).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _kept import Kept
+from _panel import extract as panel
+from _panel.common import Options, Score
+
+from trellis import Extractor
+from trellis.apps.extract import extractor as parts
+from trellis.data.ragged import FloatArray
+from trellis.metrics.fields import score_fields
+
+UNLABELLED, DRAWS, FIRST_DRAW = 300, 3, 20
+"""The draws are not those of the panel."""
+COLUMNS = ("5", "20")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "HMM (model_kind)": {"model_kind": "hmm"},
+    "CRF (model_kind)": {"model_kind": "crf"},
+    "semi-CRF (model_kind)": {"model_kind": "semi-crf"},
+    "labels alone, rules in prediction": {"method": "supervised"},
+    "CoDL (method)": {"method": "codl"},
+    "no usual fields": {"usual_fields": False},
+    "no back-off": {"back_off": 0.0},
+    "the same penalty for every learned rule": {"smoothing": 1e6},
+    "learned rules are hard": {"hard": True},
+}
+
+
+@contextmanager
+def pseudo_label_weight(weight: float) -> Iterator[None]:
+    before, parts.PSEUDO_LABELLED = parts.PSEUDO_LABELLED, weight
+    try:
+        yield
+    finally:
+        parts.PSEUDO_LABELLED = before
+
+
+@contextmanager
+def teacher(change: Callable[..., Any]) -> Iterator[None]:
+    """Pseudo-labels by the models that ``change`` makes of the HMM, the CRF and the labels that are seen."""
+    before = Extractor._pseudo_labels
+    Extractor._pseudo_labels = lambda self, hmm, crf, seen, texts: before(self, *change(self, hmm, crf, seen), texts)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Extractor._pseudo_labels = before  # type: ignore[method-assign]
+
+
+def tempered(crf: Any, power: float) -> Any:
+    """p^power, normalised."""
+    made = copy(crf)
+    if crf is not None:
+        made.set_parameters({name: power * values for name, values in crf.parameters().items()})
+    return made
+
+
+CHANGES: dict[str, Callable[[], Any]] = {
+    "pseudo-labels of the HMM": partial(teacher, lambda self, hmm, crf, seen: (hmm, None, seen)),
+    "unseen labels of the product too": partial(
+        teacher, lambda self, hmm, crf, seen: (hmm, crf, set(self.label_names_))
+    ),
+    "half the CRF in the product": partial(teacher, lambda self, hmm, crf, seen: (hmm, tempered(crf, 0.5), seen)),
+    "pseudo-labels of weight 0.1": partial(pseudo_label_weight, 0.1),
+    "pseudo-labels of weight 1": partial(pseudo_label_weight, 1.0),
+}
+DEFAULT = "default"
+ROWS = (DEFAULT, *SETTINGS, *CHANGES)
+
+
+def judged(corpus: panel.Corpus, few: Sequence[Any], many: Sequence[Any], row: str) -> tuple[float, float]:
+    """Token accuracy and field F1."""
+    extractor = Extractor(corpus.rules, **SETTINGS.get(row, {}))
+    with CHANGES.get(row, partial(pseudo_label_weight, parts.PSEUDO_LABELLED))():
+        extractor.fit(few, unlabelled=[one.tokens for one in many])
+    found = score_fields([list(one.labels or ()) for one in corpus.judged], extractor.predict(corpus.judged))
+    return 100.0 * found.accuracy, 100.0 * found.total.f1
+
+
+def scores(options: Options, rows: Sequence[str], first: int) -> Iterator[Score]:
+    for corpus in panel.corpora(options):
+        for n in COLUMNS[:1] if options.small else COLUMNS:
+            if not options.wants(corpus.name, n):
+                continue
+            for draw in range(first, first + (options.draws or DRAWS)):
+                few, many = panel.drawn(corpus, int(n), draw)
+                for row in rows:
+                    judge = partial(judged, corpus, few, many[:UNLABELLED], row)
+                    yield options.score("extract rows", corpus.name, n, row, draw, judge)
+
+
+def table(found: Sequence[Score], n: str) -> str:
+    values: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for one in found:
+        if one.column == n:
+            values.setdefault((one.system, one.corpus), []).append((one.value, one.other or 0.0))
+    corpora = list(dict.fromkeys(corpus for _, corpus in values))
+    lines = [f"| {n} labelled texts | {' | '.join(corpora)} | mean |", "| --- " * (len(corpora) + 2) + "|"]
+    for row in dict.fromkeys(row for row, _ in values):
+        own = [np.array(values[row, corpus]) for corpus in corpora]
+        if row == DEFAULT:
+            means = [one.mean(axis=0) for one in own]
+            cells = [f"{accuracy:.1f} ({f1:.1f})" for accuracy, f1 in [*means, np.mean(means, axis=0)]]
+        else:
+            cells = differences(own, [np.array(values[DEFAULT, corpus]) for corpus in corpora])
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def differences(own: Sequence[FloatArray], default: Sequence[FloatArray]) -> list[str]:
+    """Of (n_draws, 2) accuracies and F1 of each corpus, and their mean over corpora."""
+    less = [one - other for one, other in zip(own, default, strict=True)]
+    error = [float(d[:, 0].std(ddof=1) / len(d) ** 0.5) if len(d) > 1 else 0.0 for d in less]
+    means = [d.mean(axis=0) for d in less]
+    rows = zip([*means, np.mean(means, axis=0)], [*error, float(np.hypot.reduce(error)) / len(error)], strict=True)
+    return [f"{accuracy:+.1f} ±{e:.1f} ({f1:+.1f})" for (accuracy, f1), e in rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--small", action="store_true", help="use small generated data")
+    parser.add_argument("--draws", type=int, help="draws of labelled texts")
+    parser.add_argument("--first-draw", type=int, default=FIRST_DRAW, help="number of the first draw")
+    parser.add_argument("--corpora", nargs="+", default=[], help="corpora to run")
+    parser.add_argument("--columns", nargs="+", default=[], help="numbers of labelled texts")
+    parser.add_argument("--rows", nargs="+", default=ROWS, choices=ROWS, help="rows beside the default")
+    parser.add_argument("--kept", type=Path, help="file of scores to keep and to resume from")
+    given = parser.parse_args()
+    options = Options(
+        small=given.small, draws=given.draws or (1 if given.small else None), corpora=tuple(given.corpora),
+        columns=tuple(given.columns), kept=Kept(given.kept),
+    )  # fmt: skip
+    found = list(scores(options, list(dict.fromkeys((DEFAULT, *given.rows))), given.first_draw))
+    for n in dict.fromkeys(one.column for one in found):
+        print(f"{table(found, n)}\n")
+
+
+if __name__ == "__main__":
+    main()
