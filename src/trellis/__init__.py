@@ -20,6 +20,18 @@ from trellis._version import __version__ as __version__
 _EXPORTS = {
     "Aligner": "trellis.apps.align.aligner",
     "Aggregator": "trellis.apps.aggregate.aggregator",
+    "labelling_function": "trellis.apps.aggregate.functions",
+    "pattern_function": "trellis.apps.aggregate.functions",
+    "list_function": "trellis.apps.aggregate.functions",
+    "model_function": "trellis.apps.aggregate.functions",
+    "answers_function": "trellis.apps.aggregate.functions",
+    "apply_functions": "trellis.apps.aggregate.functions",
+    "LabellingFunction": "trellis.apps.aggregate.functions",
+    "vote_summary": "trellis.apps.aggregate.summary",
+    "votes_to_matrix": "trellis.apps.aggregate.summary",
+    "matrix_to_documents": "trellis.apps.aggregate.summary",
+    "majority_vote": "trellis.apps.aggregate.majority",
+    "span_vote": "trellis.apps.aggregate.majority",
     "Anneal": "trellis.loop.schedule",
     "ArcParser": "trellis.models.arc_parser",
     "Batch": "trellis.data.batch",
@@ -146,6 +158,18 @@ if TYPE_CHECKING:
     from trellis import search as search
     from trellis import structures as structures
     from trellis.apps.aggregate.aggregator import Aggregator as Aggregator
+    from trellis.apps.aggregate.functions import LabellingFunction as LabellingFunction
+    from trellis.apps.aggregate.functions import answers_function as answers_function
+    from trellis.apps.aggregate.functions import apply_functions as apply_functions
+    from trellis.apps.aggregate.functions import labelling_function as labelling_function
+    from trellis.apps.aggregate.functions import list_function as list_function
+    from trellis.apps.aggregate.functions import model_function as model_function
+    from trellis.apps.aggregate.functions import pattern_function as pattern_function
+    from trellis.apps.aggregate.majority import majority_vote as majority_vote
+    from trellis.apps.aggregate.majority import span_vote as span_vote
+    from trellis.apps.aggregate.summary import matrix_to_documents as matrix_to_documents
+    from trellis.apps.aggregate.summary import vote_summary as vote_summary
+    from trellis.apps.aggregate.summary import votes_to_matrix as votes_to_matrix
     from trellis.apps.align.aligner import Aligner as Aligner
     from trellis.apps.extract.extractor import Extractor as Extractor
     from trellis.apps.extract.propose import propose_features as propose_features

@@ -14,13 +14,15 @@ In the second layout ``O`` means that a function found nothing: it abstains, as 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trellis.data.bio import everywhere, runs
 from trellis.data.document import Document
-from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.files import FilePath, numbered_lines, shown, writing
 from trellis.data.jsonlines import kind, parse_json
 from trellis.data.voted import OUTSIDE, votes_of_spans
 from trellis.errors import DataError, UnknownNameError, did_you_mean
@@ -148,6 +150,62 @@ class _Record:
         if isinstance(given, list | dict):
             raise self.refuse(f"expected the number of a label, or -1, for the text but found {kind(given)}")
         return labels.get(str(given), str(given))
+
+
+LAYOUTS = ("spans", "tokens", "texts")
+
+
+def write_wrench(path: FilePath, documents: Sequence[Document], *, layout: str = "spans") -> None:
+    """Write documents with votes, and their labels as gold, as one ``.json`` file of a data set.
+
+    A new folder around it gets ``meta.json`` and, for whole texts, ``label.json``; those that are there must agree.
+
+    layout : "spans" or "tokens" of BIO votes, or "texts" of documents that are one token
+    """
+    if layout not in LAYOUTS:
+        raise UnknownNameError("layout", layout, LAYOUTS)
+    functions = list(dict.fromkeys(name for text in documents for name in text.votes))
+    every = {label for text in documents for own in (*text.votes.values(), text.labels or ()) for label in own}
+    labels = sorted(label for label in every if label is not None) if layout == "texts" else []
+    code = {label: k for k, label in enumerate(labels)}
+    folder = os.path.dirname(os.fspath(path)) or "."
+    beside: dict[str, Any] = {"meta.json": {"lf": functions, "lf_rec": functions}}
+    if layout == "texts":
+        beside["label.json"] = {str(k): label for label, k in code.items()}
+    for name, values in beside.items():
+        place = os.path.join(folder, name)
+        if os.path.exists(place) and _object(place) != values:
+            raise DataError(f"names other functions or labels than those of {os.fspath(path)}", path=place)
+    records = {str(n): _written(text, functions, layout, code) for n, text in enumerate(documents)}
+    made = {**{os.path.join(folder, name): own for name, own in beside.items()}, os.fspath(path): records}
+    for name, values in made.items():
+        with writing(name) as out:
+            json.dump(values, out, ensure_ascii=False)
+
+
+def _written(text: Document, functions: Sequence[str], layout: str, code: Mapping[str, int]) -> dict[str, Any]:
+    votes = [text.votes.get(name) or (None,) * len(text) for name in functions]
+    if layout == "texts":
+        if len(text) != 1:
+            raise DataError(
+                f"a text with one label is a document of one token, but one has {len(text)}", path=text.path
+            )
+        numbers = [-1 if own[0] is None else code[own[0]] for own in votes]
+        gold = {} if text.labels is None or text.labels[0] is None else {"label": code[text.labels[0]]}
+        return {**gold, "data": {"text": text.tokens[0]}, "weak_labels": numbers}
+    known = text.labels if text.labels is not None and None not in text.labels else None
+    marked = None if known is None else everywhere(known)
+    if layout == "tokens":
+        label: Any = marked
+        weak: list[Any] = [[own[t] or OUTSIDE for own in votes] for t in range(len(text))]
+    else:
+        label = None if marked is None else _as_spans(marked)
+        weak = [_as_spans(own) for own in votes]
+    return {**({} if label is None else {"label": label}), "data": {"text": text.tokens}, "weak_labels": weak}
+
+
+def _as_spans(labels: Sequence[str | None]) -> list[list[Any]]:
+    return [[first, last, kind] for kind, first, last in runs(labels)]
 
 
 def span_votes(n_tokens: int, given: Any, what: str, refuse: Refusal) -> Votes:

@@ -1,0 +1,331 @@
+"""Labelling functions: callables, regular expressions, phrase lists, models and recorded answers that vote on texts.
+
+    texts ──apply_functions──▶ documents with votes ──Aggregator──▶ labels ──Extractor.fit──▶ a model
+
+A function votes on tokens, on spans or on whole texts, or abstains.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import regex
+
+from trellis.data.bio import BEGINS, GOES_ON, everywhere
+from trellis.data.document import Document, Labels, Span
+from trellis.data.files import FilePath, shown
+from trellis.data.jsonlines import json_lines
+from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents
+from trellis.data.voted import votes_of_spans
+from trellis.engine.progress import Progress
+from trellis.errors import DataError, UnknownNameError
+
+ON = ("tokens", "spans", "text", "documents")
+CHUNK = 64
+"""Texts that a worker takes at once."""
+
+
+@dataclass(frozen=True)
+class LabellingFunction:
+    """A function that votes on documents.
+
+    Parameters
+    ----------
+    function : callable
+        What is called; see :func:`labelling_function`.
+    name : str
+        Name among the votes.
+    label : str or None, default=None
+        Label it votes for; None if the function returns labels.
+    on : {"tokens", "spans", "text", "documents"}, default="tokens"
+        What the function looks at.
+    bio : bool, default=True
+        Whether neighbouring tokens with one label are one entity.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    label: str | None = None
+    on: str = "tokens"
+    bio: bool = True
+
+    def __post_init__(self) -> None:
+        if self.on not in ON:
+            raise UnknownNameError("kind of labelling function", self.on, ON)
+
+    def votes(self, documents: Sequence[Document]) -> list[Labels]:
+        """Votes on the tokens of documents; a function on texts gives one vote for a text."""
+        try:
+            if self.on == "documents":
+                return [self._checked(own, text) for own, text in zip(self.function(documents), documents, strict=True)]
+            return [getattr(self, f"_on_{self.on}")(text) for text in documents]
+        except DataError:
+            raise
+        except Exception as error:
+            error.add_note(f"(in the labelling function {self.name!r})")
+            raise
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def _on_tokens(self, text: Document) -> Labels:
+        in_context = len(inspect.signature(self.function).parameters) > 1
+        found = [self.function(text, t) if in_context else self.function(token) for t, token in enumerate(text.tokens)]
+        labels = tuple([self._named(one) for one in found])
+        marked = any(label is not None and label[:2] in (BEGINS, GOES_ON) for label in labels)
+        return tuple(map(_abstain, everywhere(labels), labels)) if self.bio and not marked else labels
+
+    def _on_spans(self, text: Document) -> Labels:
+        spans = []
+        for found in self.function(text) or ():
+            if isinstance(found, Span):
+                spans.append((found.first, found.last, found.label or self._named(True)))
+            elif isinstance(found, Sequence) and len(found) in (2, 3):
+                spans.append((int(found[0]), int(found[1]), found[2] if len(found) == 3 else self._named(True)))
+            else:
+                raise DataError(
+                    f"the labelling function {self.name!r} gives {found!r}: a span is (first token, end), with a label "
+                    "as a third entry if it has none of its own"
+                )
+        return votes_of_spans(len(text), [(first, last, str(label)) for first, last, label in spans])
+
+    def _on_text(self, text: Document) -> Labels:
+        return (self._named(self.function(text.text)),)
+
+    def _named(self, found: Any) -> str | None:
+        if found is None or found is False:
+            return None
+        if isinstance(found, str):
+            return found
+        if self.label is None or not isinstance(found, bool | int):
+            raise DataError(
+                f"the labelling function {self.name!r} gives {found!r}: return a label or None, or True and False and "
+                "say which label: labelling_function(label=...)"
+            )
+        return self.label if found else None
+
+    def _checked(self, votes: Sequence[str | None], text: Document) -> Labels:
+        if len(votes) != len(text):
+            raise DataError(f"the labelling function {self.name!r} gives {len(votes)} votes on {len(text)} tokens")
+        return tuple(votes)
+
+
+def _abstain(marked: str | None, label: str | None) -> str | None:
+    return None if label is None else marked
+
+
+def labelling_function(
+    label: str | None = None, *, on: str = "tokens", name: str | None = None, bio: bool = True
+) -> Callable[[Callable[..., Any]], LabellingFunction]:
+    """Make a labelling function of a Python function.
+
+    Parameters
+    ----------
+    label : str or None, default=None
+        Label it votes for where it returns True. None: it returns a label, or None where it abstains.
+    on : {"tokens", "spans", "text", "documents"}, default="tokens"
+        ``"tokens"``: it is called with a token, or with the document and the place of a token. ``"spans"``: with a
+        document, and returns (first token, end) pairs. ``"text"``: with the string of a text, which has one label as a
+        whole. ``"documents"``: with a list of documents, and returns the votes on the tokens of each.
+    name : str or None, default=None
+        Name among the votes. By default that of the function.
+    bio : bool, default=True
+        Whether neighbouring tokens with one label are one entity.
+
+    Examples
+    --------
+    >>> @labelling_function(label="DRUG")
+    ... def suffix(token):
+    ...     return token.endswith("cillin")
+    >>> apply_functions([suffix], ["take amoxicillin"])[0].votes
+    {'suffix': (None, 'B-DRUG')}
+    """
+
+    def made(function: Callable[..., Any]) -> LabellingFunction:
+        return LabellingFunction(function, name or function.__name__, label, on, bio)
+
+    return made
+
+
+def pattern_function(label: str, pattern: str, name: str | None = None, *, on: str = "spans") -> LabellingFunction:
+    """Vote for the tokens inside every match of a regular expression, or with ``on="text"`` for texts with a match.
+
+    >>> [text] = apply_functions([pattern_function("YEAR", r"(19|20)\\d\\d")], ["In 1999."])
+    >>> text.votes
+    {'YEAR pattern': (None, 'B-YEAR', None)}
+    """
+    compiled = regex.compile(pattern)
+
+    def spans(text: Document) -> Iterator[tuple[int, int]]:
+        for found in compiled.finditer(text.text, timeout=SECONDS):
+            inside = tokens_within(text, *found.span())
+            if inside is not None:
+                yield inside
+
+    def whole(text: str) -> bool:
+        return compiled.search(text, timeout=SECONDS) is not None
+
+    return LabellingFunction(whole if on == "text" else spans, name or f"{label} pattern", label, on)
+
+
+def list_function(
+    label: str, phrases: Iterable[str], name: str | None = None, *, ignore_case: bool = True
+) -> LabellingFunction:
+    """Vote for the phrases of a list, the longest first.
+
+    >>> [text] = apply_functions([list_function("PLACE", ["new york", "york"])], ["to New York"])
+    >>> text.votes
+    {'PLACE list': (None, 'B-PLACE', 'I-PLACE')}
+    """
+    fold = str.casefold if ignore_case else str
+    known = {tuple(fold(token) for token in WORDS.cut(phrase).tokens) for phrase in phrases} - {()}
+    longest = max(map(len, known), default=0)
+
+    def spans(text: Document) -> Iterator[tuple[int, int]]:
+        tokens, at = [fold(token) for token in text.tokens], 0
+        while at < len(tokens):
+            n = next((n for n in range(longest, 0, -1) if tuple(tokens[at : at + n]) in known), 0)
+            if n:
+                yield at, at + n
+            at += n or 1
+
+    return LabellingFunction(spans, name or f"{label} list", label, "spans")
+
+
+def model_function(model: Any, name: str, *, threshold: float = 0.0) -> LabellingFunction:
+    """Vote for the fields that a trained extractor finds, those with at least a probability of ``threshold``."""
+
+    def votes(documents: Sequence[Document]) -> list[Labels]:
+        bare = [replace(text, labels=None, columns={}, votes={}) for text in documents]
+        found = model.extract(bare, probabilities=threshold > 0.0)
+        return [
+            votes_of_spans(
+                len(text), [(s.first, s.last, s.label) for s in text.spans if (s.probability or 1.0) >= threshold]
+            )
+            for text in found
+        ]
+
+    return LabellingFunction(votes, name, None, "documents")
+
+
+def answers_function(path: FilePath, name: str = "answers", *, on: str = "spans") -> LabellingFunction:
+    """Vote as a file of answers says, such as those of a language model; texts that it lacks are abstained on.
+
+    path : JSON lines, {"text": "..", "spans": [..]} with one object for each span, {"label": "..", "start": 0, "end":
+        7} by characters or {"label": "..", "text": ".."} for every place of a string; {"text": "..", "label": ".."}
+        for ``on="text"``; "spans": null is an answer that could not be read
+    """
+    known: dict[str, Any] = {}
+    for line, record in json_lines(path):
+        if not isinstance(record, Mapping) or not isinstance(record.get("text"), str):
+            raise DataError("expected an object with the key 'text'", path=shown(path), line=line)
+        key = "label" if on == "text" else next((k for k in ("spans", "fields", "entities") if k in record), None)
+        if key is None or (on != "text" and not isinstance(record[key], list | None)):
+            raise DataError("expected a list in 'spans', or null", path=shown(path), line=line)
+        known[record["text"]] = record.get(key)
+        if on != "text":
+            for span in record[key] or ():
+                if not isinstance(span, Mapping) or not isinstance(span.get("label"), str):
+                    raise DataError(
+                        f"expected a span with a 'label' but found {span!r:.60}", path=shown(path), line=line
+                    )
+
+    def spans(text: Document) -> Iterator[tuple[int, int, str]]:
+        for span in known.get(text.text) or ():
+            for start, end in _places(text.text, span):
+                inside = tokens_within(text, start, end)
+                if inside is not None:
+                    yield *inside, span["label"]
+
+    return LabellingFunction(known.get if on == "text" else spans, name, None, on)
+
+
+def _places(text: str, span: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    if isinstance(span.get("start"), int) and isinstance(span.get("end"), int):
+        yield span["start"], span["end"]
+        return
+    phrase, at = str(span.get("text") or ""), 0
+    while phrase and (start := text.find(phrase, at)) >= 0:
+        at = start + len(phrase)
+        yield start, at
+
+
+def tokens_within(text: Document, start: int, end: int) -> tuple[int, int] | None:
+    """First token that characters start..end−1 touch, and the one after the last; None: there is none."""
+    touched = [t for t, (low, high) in enumerate(text.offsets) if low < end and high > start]
+    return (touched[0], touched[-1] + 1) if touched and start < end else None
+
+
+def apply_functions(
+    functions: Iterable[LabellingFunction],
+    texts: Iterable[TextLike],
+    *,
+    tokeniser: Tokeniser = WORDS,
+    n_jobs: int = 1,
+    verbose: bool = False,
+) -> list[Document]:
+    """Return the texts as documents with the votes of labelling functions.
+
+    Parameters
+    ----------
+    functions : list of LabellingFunction
+        Functions. If one is on whole texts, all are, and each text is a document of one token.
+    texts : list of str, list of str or Document
+        Texts.
+    tokeniser : Tokeniser, default=WORDS
+        How strings are cut.
+    n_jobs : int, default=1
+        Number of worker processes.
+    verbose : bool, default=False
+        Show progress on standard error.
+    """
+    chosen, documents = list(functions), as_documents(texts, tokeniser=tokeniser)
+    names = [function.name for function in chosen]
+    if len(set(names)) < len(names):
+        raise DataError(f"two labelling functions have one name, of {names}: give one of them another, name=...")
+    whole = {function.on == "text" for function in chosen}
+    if len(whole) > 1:
+        raise DataError(
+            "some labelling functions are on whole texts and others on tokens: apply them one after the other"
+        )
+    if True in whole:
+        documents = [Document((text.text,), path=text.path, line=text.line) for text in documents]
+    chunks = [documents[at : at + CHUNK] for at in range(0, len(documents), CHUNK)]
+    found: list[Document] = []
+    with Progress("labelling functions", len(documents), verbose) as progress:
+        for votes, chunk in zip(_voted(chosen, chunks, n_jobs), chunks, strict=True):
+            for number, text in enumerate(chunk):
+                own = dict(zip(names, (votes[f][number] for f in range(len(chosen))), strict=True))
+                found.append(replace(text, votes={**text.votes, **own}))
+            progress.advance(len(found))
+    return found
+
+
+_AT_WORK: list[LabellingFunction] = []
+"""Functions of the worker processes, which inherit them: functions of a script or notebook cannot be sent."""
+
+
+def _voted(
+    functions: list[LabellingFunction], chunks: list[list[Document]], n_jobs: int
+) -> Iterator[list[list[Labels]]]:
+    if n_jobs <= 1 or len(chunks) <= 1 or sys.platform == "win32":
+        yield from map(partial(_all_votes, functions), chunks)
+        return
+    _AT_WORK[:] = functions
+    with ProcessPoolExecutor(n_jobs, multiprocessing.get_context("fork")) as pool:
+        yield from pool.map(_inherited_votes, chunks)
+
+
+def _all_votes(functions: Sequence[LabellingFunction], documents: Sequence[Document]) -> list[list[Labels]]:
+    return [function.votes(documents) for function in functions]
+
+
+def _inherited_votes(documents: Sequence[Document]) -> list[list[Labels]]:
+    return _all_votes(_AT_WORK, documents)

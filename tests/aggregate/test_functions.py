@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from trellis import (
+    Aggregator,
+    DataError,
+    Document,
+    Extractor,
+    LabellingFunction,
+    Span,
+    UnknownNameError,
+    answers_function,
+    apply_functions,
+    labelling_function,
+    list_function,
+    matrix_to_documents,
+    model_function,
+    pattern_function,
+    vote_summary,
+    votes_to_matrix,
+)
+from trellis.data.voted_files import read_voted
+from trellis.data.wrench import read_wrench_gold, write_wrench
+
+TEXTS = ["take aspirin daily", "aspirin zocor help", "no pain", "new zocor"]
+
+
+@labelling_function(label="DRUG")
+def ends_in_in(token):
+    return token.endswith("in") and token != "pain"
+
+
+@labelling_function(label="DRUG", on="spans")
+def after_take(document):
+    return [(t + 1, t + 2) for t, token in enumerate(document.tokens) if token == "take"]
+
+
+DRUGS = list_function("DRUG", ["aspirin", "zocor"], "list")
+FUNCTIONS = [DRUGS, ends_in_in, after_take, pattern_function("DRUG", "zo[a-z]+", "zo")]
+
+
+def test_functions_on_tokens_spans_patterns_and_lists_vote():
+    documents = apply_functions(FUNCTIONS, TEXTS)
+    assert documents[1].votes == {
+        "list": ("B-DRUG", "B-DRUG", None), "ends_in_in": ("B-DRUG", None, None), "after_take": (None, None, None),
+        "zo": (None, "B-DRUG", None),
+    }  # fmt: skip
+    assert ends_in_in("aspirin") is True
+    assert apply_functions(FUNCTIONS, []) == []
+
+
+def test_a_function_may_see_the_context_and_return_labels():
+    @labelling_function(bio=False)
+    def tag(document, t):
+        return "V" if t and document.tokens[t - 1] == "to" else None
+
+    [text] = apply_functions([tag], [["to", "go", "to"]])
+    assert text.votes == {"tag": (None, "V", None)}
+    spans = LabellingFunction(lambda d: [Span("X", 0, 1), (1, 2, "Y")], "f", on="spans")
+    assert apply_functions([spans], ["a b"])[0].votes["f"] == ("B-X", "B-Y")
+
+
+def test_neighbouring_tokens_of_one_label_are_one_entity():
+    upper = LabellingFunction(str.isupper, "upper", "CODE")
+    assert apply_functions([upper], ["A B c D"])[0].votes["upper"] == ("B-CODE", "I-CODE", None, "B-CODE")
+
+
+def test_whole_texts_have_one_vote():
+    @labelling_function("BAD", on="text")
+    def late(text):
+        return "late" in text
+
+    found = apply_functions([late, pattern_function("GOOD", "quick", on="text")], ["late again", "so quick"])
+    assert [d.tokens for d in found] == [("late again",), ("so quick",)]
+    assert [d.votes["late"] for d in found] == [("BAD",), (None,)]
+    assert Aggregator().fit(found).labels_ == [["BAD"], ["GOOD"]]
+    with pytest.raises(DataError, match="one after the other"):
+        apply_functions([late, DRUGS], ["a"])
+
+
+def test_worker_processes_give_the_same_votes():
+    texts = TEXTS * 40
+    assert apply_functions(FUNCTIONS, texts, n_jobs=2) == apply_functions(FUNCTIONS, texts)
+
+
+def test_answers_of_a_file_and_a_model_vote(tmp_path):
+    lines = [
+        {"text": TEXTS[0], "spans": [{"label": "DRUG", "start": 5, "end": 12}]},
+        {"text": TEXTS[1], "spans": [{"label": "DRUG", "text": "zocor"}]},
+        {"text": TEXTS[2], "spans": None},
+    ]
+    (tmp_path / "llm.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = apply_functions([answers_function(tmp_path / "llm.jsonl", "llm")], TEXTS)
+    assert [d.votes["llm"] for d in found] == [
+        (None, "B-DRUG", None), (None, "B-DRUG", None), (None, None), (None, None)
+    ]  # fmt: skip
+    (tmp_path / "bad.jsonl").write_text('{"text": "a", "spans": [{"start": 1}]}\n')
+    with pytest.raises(DataError, match=r"bad.jsonl, line 1: expected a span with a 'label'"):
+        answers_function(tmp_path / "bad.jsonl")
+    few = ["take aspirin", "no zocor now"], [["O", "DRUG"], ["O", "DRUG", "O"]]
+    extractor = Extractor('labels = ["DRUG", "O"]', method="supervised").fit(*few)
+    votes = apply_functions([model_function(extractor, "model", threshold=0.3)], TEXTS[:1])[0].votes["model"]
+    assert votes == (None, "B-DRUG", None)
+
+
+def test_mistakes_name_the_function():
+    for function, message in (
+        (LabellingFunction(lambda token: 0.5, "f", "X"), "'f' gives 0.5"),
+        (LabellingFunction(lambda token: True, "f"), "say which label"),
+        (LabellingFunction(lambda document: [3], "f", "X", "spans"), "a span is"),
+        (LabellingFunction(lambda documents: [()], "f", "X", "documents"), "0 votes on 1 tokens"),
+    ):
+        with pytest.raises(DataError, match=message):
+            apply_functions([function], ["a"])
+    with pytest.raises(ZeroDivisionError) as caught:
+        apply_functions([LabellingFunction(lambda token: 1 / 0, "broken", "X")], ["a"])
+    assert caught.value.__notes__ == ["(in the labelling function 'broken')"]
+    with pytest.raises(DataError, match="one name"):
+        apply_functions([DRUGS, DRUGS], ["a"])
+    with pytest.raises(UnknownNameError):
+        labelling_function(on="token")(str.isupper)
+
+
+def test_the_summary_counts_as_snorkel_does():
+    documents = [
+        Document(("a",), votes={"f": ("X",), "g": ("X",), "h": (None,)}),
+        Document(("b",), votes={"f": ("X",), "g": ("Y",)}),
+        Document(("c",), votes={"h": ("Y",)}),
+        Document(("d",), votes={}),
+    ]
+    found = vote_summary(documents, gold=["X", "Y", "Y", None]).functions
+    assert [(one.coverage, one.overlaps, one.conflicts) for one in found] == [
+        (0.5, 0.5, 0.25), (0.5, 0.5, 0.25), (0.25, 0.0, 0.0)
+    ]  # fmt: skip
+    assert [one.accuracy for one in found] == [0.5, 1.0, 1.0]
+
+
+def test_the_summary_marks_estimates_on_a_bound_and_takes_gold_fields():
+    documents = apply_functions(FUNCTIONS, TEXTS * 10)
+    aggregator = Aggregator().fit(documents)
+    gold = [["O", "DRUG", "O"], ["DRUG", "B-DRUG", "O"], ["O", "O"], ["O", "DRUG"]] * 10
+    found = vote_summary(documents, aggregator, gold)
+    assert [one.accuracy for one in found.functions] == [1.0, 1.0, 1.0, 1.0]
+    for one in found.functions:
+        assert one.estimated == aggregator.accuracies_[one.name].accuracy
+        assert one.on_bound == (one.estimated > 0.995)
+        assert f"{100 * one.estimated:.1f}{'*' if one.on_bound else ''}" in str(found)
+    assert found.records()[0]["name"] == "list"
+    assert found._repr_html_().count("<tr>") == 5
+
+
+def test_a_matrix_comes_back():
+    rng = np.random.default_rng(0)
+    L = rng.integers(-1, 3, (7, 4))
+    texts = [["a", "b", "c"], ["d"], [], ["e", "f", "g"]]
+    documents = matrix_to_documents(L, ["X", "Y", "Z"], texts)
+    assert (votes_to_matrix(documents, ["X", "Y", "Z"])[0] == L).all()
+    for wrong in (L[:6], L.astype(float), L + 3):
+        with pytest.raises(DataError, match="L "):
+            matrix_to_documents(wrong, ["X", "Y", "Z"], texts)
+
+
+@pytest.mark.parametrize("layout", ["spans", "tokens"])
+def test_wrench_files_of_tokens_come_back(layout, tmp_path):
+    documents = [
+        Document(text.tokens, ("B-DRUG", *["O"] * (len(text) - 1)), votes=text.votes)
+        for text in apply_functions(FUNCTIONS, TEXTS)
+    ]
+    write_wrench(tmp_path / "train.json", documents, layout=layout)
+    assert [d.votes for d in read_voted(tmp_path)] == [d.votes for d in documents]
+    assert [d.labels for d in read_wrench_gold(tmp_path)] == [d.labels for d in documents]
+
+
+def test_wrench_files_of_texts_come_back(tmp_path):
+    documents = [
+        Document(("late",), ("BAD",), votes={"f": ("BAD",), "g": (None,)}),
+        Document(("ok",), votes={"g": ("GOOD",)}),
+    ]
+    write_wrench(tmp_path / "train.json", documents, layout="texts")
+    found = list(read_voted(tmp_path))
+    assert [d.votes for d in found] == [{"f": ("BAD",), "g": (None,)}, {"f": (None,), "g": ("GOOD",)}]
+    assert [d.labels for d in read_wrench_gold(tmp_path)] == [("BAD",), None]
+    with pytest.raises(DataError, match="other functions or labels"):
+        write_wrench(tmp_path / "valid.json", documents[1:], layout="texts")
+
+
+def test_aggregated_labels_train_an_extractor_that_keeps_neighbours_apart():
+    documents = apply_functions(FUNCTIONS, TEXTS * 10)
+    aggregator = Aggregator().fit(documents)
+    extractor = Extractor("").fit(documents, aggregator.labels_)
+    [found] = extractor.extract(["aspirin zocor help"])
+    assert [(span.text, span.label) for span in found.spans] == [("aspirin", "DRUG"), ("zocor", "DRUG")]
