@@ -6,11 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from trellis.data.bio import everywhere
 from trellis.data.document import Document, fields_of
 from trellis.data.text_files import Extracted, json_record, write_extracted
 from trellis.errors import DataError, UnknownNameError
@@ -82,16 +82,7 @@ def _harmless(cell: str) -> str:
 
 
 def _docbin(rows: Iterable[Row]) -> bytes:
-    try:
-        from spacy.tokens import Doc, DocBin, Span  # type: ignore[import-not-found, unused-ignore]
-        from spacy.vocab import Vocab  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise DataError("DocBin needs spaCy: pip install spacy") from None
-    vocabulary, docs = Vocab(), DocBin()
-    for text, labels, _ in rows:
-        spaces = [b > a for (_, a), (b, _) in zip(text.offsets, text.offsets[1:], strict=False)] + [False]
-        doc = Doc(vocabulary, words=list(text.tokens), spaces=spaces)
-        doc.ents = [Span(doc, one.first, one.last, label=one.label) for one in fields_of(text, everywhere(labels))]
-        docs.add(doc)
-    made: bytes = docs.to_bytes()
+    from trellis.interop.spacy import to_docbin
+
+    made: bytes = to_docbin(replace(text, labels=labels) for text, labels, _ in rows).to_bytes()
     return made

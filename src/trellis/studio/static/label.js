@@ -9,6 +9,7 @@ let anchor = 0;
 let head = 0;
 let guesses = true;
 let saving = Promise.resolve();
+let waiting = 0; // labels that are on their way
 const done = []; // what can be undone: {id, before}
 let lastLabel = null;
 let suggestions = null;
@@ -247,6 +248,7 @@ function save(labels, undoing = false) {
   text = { ...text, labels: labels.every((label) => label === null) ? null : labels };
   draw();
   $("status").dataset.saving = "saving …";
+  waiting += 1;
   const work = saving.then(async () => {
     const known = text.id === id ? text.version : version;
     try {
@@ -254,7 +256,7 @@ function save(labels, undoing = false) {
       if (!undoing) done.push({ id, before });
       if (done.length > 500) done.shift();
       texts.put(found);
-      if (text.id === id) show(found);
+      if (text.id === id) show(waiting > 1 ? { ...text, version: found.version } : found); // what is newer stays
     } catch (error) {
       const now = error.answer?.text ?? (await get("text", { id }).catch(() => null));
       if (now) {
@@ -263,7 +265,8 @@ function save(labels, undoing = false) {
       }
       throw error;
     } finally {
-      delete $("status").dataset.saving;
+      waiting -= 1;
+      if (!waiting) delete $("status").dataset.saving;
     }
   });
   saving = work.catch(() => {});
