@@ -137,6 +137,11 @@ def relations(table: Table) -> None:
     assert differ(table.row("draw 0  20%", after="few labels")[:10:2])
 
 
+def mt(table: Table) -> None:
+    assert min(table.column("EM", "trellis align")) > 0.0
+    assert differ([table.row("EM")[2], table.row("trellis align")[2]])
+
+
 def transfer(table: Table) -> None:
     assert differ(table.column("link-left", "direct transfer of a DMV, 20", "PR, DMV, 20", "PR, parser, 20"))
     assert differ(table.column("parser  0.6", "parser  0.8", "parser  1.0"))
@@ -155,7 +160,7 @@ CHECKS: dict[str, Callable[[Table], None]] = {
     "gamma": gamma, "running-example": running_example, "align": align, "align-defaults": align_defaults,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "jlis": jlis, "lclr": lclr, "margin": margin, "multiview": multiview,
-    "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
+    "mt": mt, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
 }  # fmt: skip
 """What must differ in the table of a benchmark. One that is not listed must print numbers that are not all the same."""
 
