@@ -54,8 +54,9 @@ def test_load_model_knows_every_class_that_saves():
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             import_module(module.name)
     abstract = {
-        "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "Learner", "ProjectedLearner",
-        "SearchingLearner", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel", "SlotMaxEnt",
+        "SequenceModel", "TabularModel", "LogLinearModel", "TreeModel", "HMMParameters", "EmitsWords", "Learner",
+        "ProjectedLearner", "SearchingLearner", "TreeTask", "MarginLearner", "IndirectLearner", "PairModel",
+        "SlotMaxEnt",
     }  # fmt: skip
     found = {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.")}
     found -= {made.__name__ for made in below(SavedEstimator) if made.__module__.startswith("trellis.neural.")}

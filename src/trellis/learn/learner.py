@@ -35,7 +35,8 @@ from trellis.loop.history import History
 from trellis.loop.schedule import gamma_at
 from trellis.models.inference import Inference, ProjectedInference, Projection, SearchedInference
 from trellis.models.model import own_model
-from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.state import InnerHeader
 from trellis.search.methods import WIDEST_BEAM
 
 Dev = tuple[Any, Any] | None

@@ -39,7 +39,8 @@ from trellis.loop.history import History
 from trellis.models.documentation import documented
 from trellis.models.inference import Inference
 from trellis.models.model import bare, own_model
-from trellis.models.saving import InnerHeader, SavedEstimator
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import InnerHeader
 from trellis.models.views import Views, check_outputs
 
 AGREEMENT = "agreement"

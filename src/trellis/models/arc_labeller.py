@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,13 @@ from trellis.errors import DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.models.arc_keys import text_of
 from trellis.models.kernels import arc_labels
-from trellis.models.saving import SavedEstimator, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import (
+    table_of_rows,
+    used_rows,
+    vocabulary,
+)
 from trellis.structures import TreeParts
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    relations: SavedVocabulary
-    words: SavedVocabulary
 
 
 class _LabelPass(Step[ArrayState]):
@@ -66,7 +64,9 @@ class ArcLabeller(SavedEstimator):
     random_state: int | None = 0
     verbose: bool = False
 
-    learned_names = _Names
+    saved: ClassVar = {
+        "relations": vocabulary("relation_names_", may_be_empty=False), "words": vocabulary("word_names_")
+    }  # fmt: skip
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "rows": ArrayOf(np.float32, ("used", "relations")),
@@ -106,25 +106,12 @@ class ArcLabeller(SavedEstimator):
     def _text(self, batch: Batch) -> Any:
         return text_of(batch, TreeParts(batch.offsets), self.word_names_, self.bits)
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        used = np.flatnonzero(np.any(self.weights_ != 0, axis=1))
-        names = {
-            "relations": vocabulary_to_json(self.relation_names_), "words": vocabulary_to_json(self.word_names_)
-        }  # fmt: skip
-        return names, {"places": used, "rows": self.weights_[used]}
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return used_rows(self.weights_, "rows")
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        self.relation_names_ = vocabulary_from_json(names["relations"])
-        self.word_names_ = vocabulary_from_json(names["words"])
-        if not len(self.relation_names_):
-            raise DataError("it names no relations")
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         checked = check_arrays(self.ARRAYS, arrays, relations=len(self.relation_names_))
-        if len(checked["places"]) and int(checked["places"].max()) >= 1 << self.bits:
-            raise DataError(f"a feature stands at {checked['places'].max()}, but there are {1 << self.bits} places")
-        self.weights_ = np.zeros((1 << self.bits, len(self.relation_names_)), np.float32)
-        self.weights_[checked["places"]] = checked["rows"]
+        self.weights_ = table_of_rows(checked["places"], checked["rows"], 1 << self.bits)
 
     def _check_settings(self) -> None:
         self._check_whole(bits=4, max_iter=1, random_state=0)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from trellis.models.arc_keys import text_of
 from trellis.models.documentation import documented
 from trellis.models.kernels import arc_features
 from trellis.models.log_linear import Dev, LogLinearModel
-from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.state import table_of_rows, used_rows, vocabulary
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.structures import Arcs, TreePosterior
 from trellis.structures.kernels import tree_check
@@ -52,13 +52,6 @@ class ArcStatistics(Additive):
 
     counts: FloatArray
     log_partition: float
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    tags: SavedVocabulary
-    words: SavedVocabulary
 
 
 @documented
@@ -133,7 +126,7 @@ class ArcParser(TreeModel, LogLinearModel):
     engine: Any = None
 
     title = "learning arcs"
-    learned_names = _Names
+    saved: ClassVar = {"tags": vocabulary("tag_names_"), "words": vocabulary("word_names_")}
     ARRAYS: ClassVar = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),
@@ -247,22 +240,13 @@ class ArcParser(TreeModel, LogLinearModel):
 
     # one file
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        used = np.flatnonzero(self.weights_)
-        names = {"tags": vocabulary_to_json(self.tag_names_), "words": vocabulary_to_json(self.word_names_)}
-        return names, {"places": used, "values": self.weights_[used]}
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return used_rows(self.weights_, "values")
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.label_names_ = Vocabulary([], kind="label")
-        self.tag_names_, self.word_names_ = vocabulary_from_json(names["tags"]), vocabulary_from_json(names["words"])
         checked = check_arrays(self.ARRAYS, arrays)
-        weights = np.zeros(self._n_weights())
-        if len(checked["places"]) and int(checked["places"].max()) >= len(weights):
-            raise DataError(f"a feature stands at {checked['places'].max()}, but there are {len(weights)} places")
-        weights[checked["places"]] = checked["values"]
-        self._set_weights(weights)
+        self._set_weights(table_of_rows(checked["places"], checked["values"], self._n_weights()))
 
     def _check_settings(self) -> None:
         self._check_whole(bits=4, min_count=1, max_iter=1, batch_size=1, random_state=0, patience=1, checkpoint_every=1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,12 @@ from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction, describe, feature_matrix, learn_matrix
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import Dev, LogLinearModel
-from trellis.models.saving import SavedVocabulary, missing_function, vocabulary_from_json, vocabulary_to_json
+from trellis.models.saving import missing_function
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.models.state import vocabulary
 from trellis.structures import Chain, LabelPosterior
 
 Sentences = Sequence[Sequence[Any]]
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    labels: SavedVocabulary
-    features: SavedVocabulary
 
 
 @documented
@@ -118,7 +112,7 @@ class CRF(LogLinearModel, SequenceModel):
     n_jobs: int | None = None
     engine: Any = None
 
-    learned_names = _Names
+    saved: ClassVar = {"labels": vocabulary("label_names_"), "features": vocabulary("feature_names_")}
     ARRAYS: ClassVar = {
         "first_pair": ArrayOf(np.int64, ("features + 1",), offsets_of="pairs"),
         "pair_label": ArrayOf(np.int32, ("pairs",), below="labels", rises_in="first_pair"),
@@ -284,21 +278,16 @@ class CRF(LogLinearModel, SequenceModel):
 
     # one file
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays: dict[str, NDArray[Any]] = {
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return {
             **self.parameters(), "first_pair": self.layout_.first_pair, "pair_label": self.layout_.pair_label,
         }  # fmt: skip
-        names = {"labels": vocabulary_to_json(self.label_names_), "features": vocabulary_to_json(self.feature_names_)}
-        return names, arrays
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        self.label_names_ = vocabulary_from_json(names["labels"])
-        self.feature_names_ = vocabulary_from_json(names["features"])
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         sizes = {"labels": len(self.label_names_), "features": len(self.feature_names_)}
-        arrays = check_arrays(self.ARRAYS, arrays, **sizes)
-        self.layout_ = self._layout(arrays["first_pair"], arrays["pair_label"])
-        self.set_parameters(arrays)
+        checked = check_arrays(self.ARRAYS, arrays, **sizes)
+        self.layout_ = self._layout(checked["first_pair"], checked["pair_label"])
+        self.set_parameters(checked)
 
     def _check_settings(self) -> None:
         self._check_training()

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.arrays import ArrayOf, as_parameters, check_arrays
+from trellis.data.arrays import ArrayOf, as_parameters
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
@@ -33,7 +33,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.documentation import documented
 from trellis.models.inference import BestOutputs
-from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.state import vocabulary
 from trellis.models.tree_model import Heads, TreeModel
 from trellis.structures import TreePosterior, Trees
 
@@ -55,12 +55,6 @@ class DMVStatistics(Additive):
     root: FloatArray
     child: FloatArray
     stop: FloatArray
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    tags: SavedVocabulary
 
 
 @documented
@@ -117,7 +111,7 @@ class DMV(TreeModel):
     discriminative = False
     projective = True
     single_root = True
-    learned_names = _Names
+    saved: ClassVar = {"tags": vocabulary("tag_names_", may_be_empty=False)}
     ARRAYS: ClassVar = {
         "root": ArrayOf(np.float64, ("tags", 1), low=0.0),
         "child": ArrayOf(np.float64, ("tags", "columns"), low=0.0),
@@ -266,13 +260,9 @@ class DMV(TreeModel):
 
     # one file
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"tags": vocabulary_to_json(self.tag_names_)}, dict(self.parameters())
+    def _array_sizes(self) -> dict[str, int]:
+        return self._sizes
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.label_names_ = Vocabulary([], kind="label")
-        self.tag_names_ = vocabulary_from_json(names["tags"])
-        if not len(self.tag_names_):
-            raise DataError("it names no tags")
-        self.set_parameters(check_arrays(self.ARRAYS, arrays, **self._sizes))
+        super()._take_arrays(arrays)

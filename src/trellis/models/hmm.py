@@ -41,8 +41,8 @@ from trellis.models.lexicon import (
     TagDictionary,
     transitions_after,
 )
-from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels
+from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
 

@@ -7,7 +7,7 @@ A constructor argument that is a function (features of a CRF) cannot go into a f
 ``load_model`` takes the function itself as an argument of that name.
 
 A file may come from an untrusted source. Each class declares what its file may hold: constructor arguments and their
-type hints (all but ``not_saved``), the entries of ``learned_names``, and its table of arrays
+type hints (all but ``not_saved``), the entries of ``saved``, and its table of arrays
 (:mod:`trellis.data.arrays`). Anything else in a file is a ModelFileError.
 """
 
@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint
 from trellis.data.archive import Archive, read_archive, reading, write_archive
-from trellis.data.arrays import split_arrays
+from trellis.data.arrays import ArrayOf, check_arrays, split_arrays
 from trellis.data.files import FilePath
 from trellis.data.hints import check_hints, check_table, hints_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError, UnknownNameError
 from trellis.models.estimator import Estimator
+from trellis.models.state import Entry, Member
 
 _CLASSES = {
     "AlignmentModel": "trellis.models.alignment.model",
@@ -69,16 +70,6 @@ _subclasses: ContextVar[dict[str, Any]] = ContextVar("_subclasses")
 
 Header = TypedDict("Header", {"class": str, "configuration": dict[str, Any], "learned": dict[str, Any]})
 """What a file holds of a model beside its arrays."""
-InnerHeader = dict[str, Any]
-"""The header of a model inside another; :func:`from_archive` checks it."""
-
-
-class SavedVocabulary(TypedDict):
-    """A vocabulary in a file."""
-
-    names: list[str]
-    kind: str
-    unknown: str | None
 
 
 class SavedEstimator(Estimator):
@@ -86,21 +77,61 @@ class SavedEstimator(Estimator):
 
     not_saved : arguments of the constructor that concern a run or reach outside (hosts, paths, threads). They are never
         written to a file, and a file that has one is refused
-    learned_names : a TypedDict, the JSON that ``learned`` gives. A file with any other entry is refused
+    saved : entries of the file's JSON by name (:mod:`trellis.models.state`); a file with any other entry is refused
+    ARRAYS : table of its arrays, which ``_saved_arrays`` gives and ``_take_arrays`` takes back
     """
 
     not_saved: ClassVar[tuple[str, ...]] = (
         "n_jobs", "engine", "memory", "verbose", "checkpoint", "checkpoint_every", "files",
     )  # fmt: skip
-    learned_names: ClassVar[Any]
+    saved: ClassVar[Mapping[str, Entry | Member]] = {}
+    learned_names: ClassVar[Any] = None
+    ARRAYS: ClassVar[Mapping[str, ArrayOf]] = {}
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON and arrays that, with the constructor's arguments, are the whole state."""
-        raise NotImplementedError
+        self._check_fitted()
+        names, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
+        for name, entry in self.saved.items():
+            if isinstance(entry, Entry):
+                names[name] = entry.write(self)
+                continue
+            member = getattr(self, entry.attribute)
+            if member is not None or not entry.optional:
+                names[name], own = to_archive(member)
+                arrays |= {entry.prefix + key: value for key, value in own.items()}
+        return names, {**arrays, **self._saved_arrays()}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of :meth:`learned`; arrays go through :func:`trellis.data.arrays.check_arrays` first."""
-        raise NotImplementedError
+        """The inverse of :meth:`learned`."""
+        self._check_settings()
+        members = {name: entry for name, entry in self.saved.items() if isinstance(entry, Member)}
+        prefixes = [entry.prefix for name, entry in members.items() if name in names]
+        own = split_arrays(arrays, prefixes) if prefixes else {}
+        for name, entry in self.saved.items():
+            if isinstance(entry, Entry):
+                entry.read(self, name, names)
+            elif name in names:
+                setattr(self, entry.attribute, from_archive(names[name], own[entry.prefix], entry.kinds))
+            elif entry.optional:
+                setattr(self, entry.attribute, None)
+            else:
+                raise DataError(f"it has no {name}")
+        self._take_arrays({} if prefixes else arrays)
+
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        """Its own arrays, as the table ``ARRAYS`` has them."""
+        return dict(self.parameters()) if self.ARRAYS else {}  # type: ignore[attr-defined]
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of :meth:`_saved_arrays`, when all entries are read: arrays are checked, the rest is made."""
+        checked = check_arrays(self.ARRAYS, arrays, **self._array_sizes())
+        if checked:
+            self.set_parameters(checked)  # type: ignore[attr-defined]
+
+    def _array_sizes(self) -> dict[str, int]:
+        """Sizes in ``ARRAYS`` that other entries give."""
+        return {}
 
     def save(self, path: FilePath) -> None:
         """Write the model to one file, for :func:`trellis.models.load_model`."""
@@ -139,13 +170,15 @@ def to_archive(model: SavedEstimator) -> tuple[dict[str, Any], dict[str, NDArray
 def from_archive(header: Any, arrays: Mapping[str, NDArray[Any]], kinds: Any = SavedEstimator, **arguments: Any) -> Any:
     """The model of :func:`to_archive`.
 
-    kinds : the class that it must be of, or several
+    kinds : the class that it must be of, or several; names of classes that are imported only where a file holds one
     arguments : of the constructor, in place of those in the file
     """
     check_hints(Header, header, "entry")
+    several = kinds if isinstance(kinds, tuple) else (kinds,)
     made = _class(header)
-    if not issubclass(made, kinds):
-        wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    classes = tuple(known_class(kind) if kind == made.__name__ else kind for kind in several)
+    if not issubclass(made, tuple(kind for kind in classes if not isinstance(kind, str))):
+        wanted = " or ".join(kind if isinstance(kind, str) else kind.__name__ for kind in several)
         raise DataError(f"the model in it must be of class {wanted}, not {made.__name__}")
     _check_header(made, header)
     # An argument that files do not have, and that has no default, is what ``restore`` puts there.
@@ -193,7 +226,10 @@ def members_from_archive(
 
 def _check_header(kind: Any, header: Mapping[str, Any]) -> None:
     check_table(saved_arguments(kind), header["configuration"], "argument")
-    check_hints(kind.learned_names, header["learned"], "part")
+    if kind.learned_names is not None:
+        check_hints(kind.learned_names, header["learned"], "part")
+    else:
+        check_table({name: entry.hint for name, entry in kind.saved.items()}, header["learned"], "part")
 
 
 def _constructor(kind: Any) -> Any:
@@ -280,17 +316,6 @@ def load_archive(path: FilePath, archive: Archive, arguments: Mapping[str, Any])
             raise UnknownNameError(f"argument of {archive.header['class']}", argument, known)
     with reading(path):
         return from_archive(archive.header, archive.arrays, **arguments)
-
-
-def vocabulary_to_json(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Names, kind and the unknown one."""
-    return {"names": list(vocabulary.names), "kind": vocabulary.kind, "unknown": vocabulary.unknown}
-
-
-def vocabulary_from_json(parsed: Mapping[str, Any]) -> Vocabulary:
-    """The inverse of :func:`vocabulary_to_json`."""
-    check_hints(SavedVocabulary, parsed, "entry")
-    return Vocabulary(parsed["names"], kind=parsed["kind"], unknown=parsed["unknown"])
 
 
 def missing_function(value: Any) -> str | None:

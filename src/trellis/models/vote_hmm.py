@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,6 @@ class VoteStatistics(Additive):
     emission: FloatArray
 
 
-class _Names(TypedDict):
-    """What a file keeps beside the constructor's arguments and the arrays: nothing."""
-
-
 @dataclass(eq=False, repr=False)
 class VoteHMM(SequenceModel):
     """Hidden Markov model over the votes of labelling functions.
@@ -95,7 +91,6 @@ class VoteHMM(SequenceModel):
     n_jobs: int | None = None
 
     discriminative = False
-    learned_names = _Names
     ARRAYS: ClassVar = {
         "start": ArrayOf(np.float64, ("labels",), low=0.0, high=1.0),
         "transition": ArrayOf(np.float64, ("labels", "labels"), low=0.0, high=1.0),
@@ -281,15 +276,15 @@ class VoteHMM(SequenceModel):
 
     # one file
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, dict(self.parameters())
+    def _array_sizes(self) -> dict[str, int]:
+        return {"functions": len(self.functions), "votes": len(self.meanings) + 1, "labels": len(self.labels)}
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        sizes = {"functions": len(self.functions), "votes": len(self.meanings) + 1, "labels": len(self.labels)}
-        arrays = check_arrays(self.ARRAYS, arrays, **sizes)  # before tables of the size that names claim are made
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        # checked before tables of the size that names claim are made
+        checked = check_arrays(self.ARRAYS, arrays, **self._array_sizes())
         self._learn_names()
         self.reset()
-        self.set_parameters(arrays)
+        self.set_parameters(checked)
 
 
 def _checked(X: Any) -> Sequence[Document]:

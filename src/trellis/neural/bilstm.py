@@ -19,7 +19,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from trellis.data.batch import Batch, Column
 from trellis.errors import DataError
-from trellis.models.saving import InnerHeader, members_from_archive, members_to_archive
+from trellis.models.saving import members_from_archive, members_to_archive
+from trellis.models.state import InnerHeader
 from trellis.neural.encoders import Encoder
 from trellis.neural.vectors import WordVectors
 

@@ -22,8 +22,8 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.log_linear import Dev
-from trellis.models.saving import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.neural.encoders import check_scores_of
 from trellis.neural.forms import ChainForm
 from trellis.neural.model import NeuralModel, chain_groups

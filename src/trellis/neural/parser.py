@@ -23,7 +23,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.log_linear import Dev
-from trellis.models.saving import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.neural.arborescence import padded_arcs, tree_log_partition
 from trellis.neural.encoders import encoder_of

@@ -40,7 +40,8 @@ from trellis.learn import UEM, History
 from trellis.learn.training import Training
 from trellis.models.documentation import documented
 from trellis.models.inference import OUTPUTS, POSTERIORS, Inference
-from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.state import InnerHeader
 from trellis.models.vote_hmm import ABSTAIN, VoteHMM
 
 USUAL_ACCURACY = 0.9

@@ -55,7 +55,8 @@ from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.documentation import documented
-from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.state import InnerHeader
 from trellis.projection import Item, ShardAnswer
 
 T = TypeVar("T")

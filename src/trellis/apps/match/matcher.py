@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,8 @@ from trellis.models.inference import Inference
 from trellis.models.matching import GraphPairs, StringPairs, string_pairs
 from trellis.models.matching.pair_model import Pair, check_pairs
 from trellis.models.matching.word_pairs import SentenceGraph, split_word
-from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import Member
 
 KINDS = ("names", "sentences")
 DEFAULTS = {"names": (10.0, 1e-3, 0.05), "sentences": (0.1, 1e-4, 0.002)}
@@ -83,14 +84,6 @@ class Match:
 def longest_of(kind: str) -> int:
     """Characters of a text at most."""
     return string_pairs.MOST if kind == "names" else 10_000
-
-
-class _Names(TypedDict, total=False):
-    """What a file keeps beside the arrays."""
-
-    learner: InnerHeader
-    parser: InnerHeader
-    tagger: InnerHeader
 
 
 @documented
@@ -175,7 +168,11 @@ class Matcher(SavedEstimator):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
-    learned_names = _Names
+    saved: ClassVar = {
+        "learner": Member("learner_", LCLR, "learner_"),
+        "parser": Member("parser", Parser, "parser_", optional=True),
+        "tagger": Member("tagger", Tagger, "tagger_", optional=True),
+    }
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -321,15 +318,7 @@ class Matcher(SavedEstimator):
 
     # one file
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        return members_to_archive({"learner": self.learner_, "parser": self.parser, "tagger": self.tagger})
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        made = members_from_archive(names, arrays, {"learner": LCLR, "parser": Parser, "tagger": Tagger})
-        if made["learner"] is None:
-            raise DataError("it has no learner")
-        self.learner_, self.parser, self.tagger = made["learner"], made["parser"], made["tagger"]
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
         expected = StringPairs if self.kind == "names" else GraphPairs
         if not isinstance(self.learner_.model_, expected):

@@ -6,11 +6,9 @@ An :class:`~trellis.models.arc_parser.ArcParser` finds the heads, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypedDict
-
-from numpy.typing import NDArray
+from typing import Any, ClassVar, Self
 
 from trellis.data.batch import Batch
 from trellis.data.columns import FILLER
@@ -25,7 +23,8 @@ from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
 from trellis.models.documentation import documented
 from trellis.models.inference import Inference
-from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import Member
 from trellis.models.tree_model import TreeModel, warn_of_long
 
 LOG_LINEAR_PASSES = 5
@@ -47,13 +46,6 @@ class ScoresTrees:
     def score(self, X: Iterable[Document], y: object = None) -> float:
         """Share of the words, punctuation aside, that get the head they have in the sentences."""
         return self.attachment(X).plain.uas
-
-
-class _Names(TypedDict, total=False):
-    """What a file keeps beside the arrays."""
-
-    arcs: InnerHeader
-    labeller: InnerHeader
 
 
 @documented
@@ -106,7 +98,10 @@ class Parser(ScoresTrees, SavedEstimator):
     n_jobs: int | None = None
     verbose: bool = False
 
-    learned_names = _Names
+    saved: ClassVar = {
+        "arcs": Member("arcs_", (ArcParser, NETWORK), "arcs_"),
+        "labeller": Member("labeller_", ArcLabeller, "labeller_", optional=True),
+    }
     not_saved = (*SavedEstimator.not_saved, "encoder", "device")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -185,23 +180,6 @@ class Parser(ScoresTrees, SavedEstimator):
         self._log_linear().check_settings()
         if self.encoder is not None:
             self._network().check_settings()
-
-    # one file
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        return members_to_archive({"arcs": self.arcs_, "labeller": self.labeller_})
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        kinds: dict[str, Any] = {"arcs": ArcParser, "labeller": ArcLabeller}
-        if names.get("arcs", {}).get("class") == NETWORK:
-            from trellis.neural import NeuralParser
-
-            kinds["arcs"] = NeuralParser
-        made = members_from_archive(names, arrays, kinds)
-        if made["arcs"] is None:
-            raise DataError("it has no model of arcs")
-        self.arcs_, self.labeller_ = made["arcs"], made["labeller"]
 
 
 def tagged(sentences: Sequence[Document]) -> list[list[tuple[str, str]]]:

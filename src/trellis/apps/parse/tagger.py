@@ -6,11 +6,9 @@ of case: every second training sentence is learned from without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypedDict
-
-from numpy.typing import NDArray
+from typing import Any, ClassVar, Self, TypedDict
 
 from trellis.data.bio import Labels
 from trellis.data.checks import check_list
@@ -22,7 +20,8 @@ from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.documentation import documented
 from trellis.models.inference import Inference
-from trellis.models.saving import InnerHeader, SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import Entry, Member
 
 WITHOUT_CASE = 2
 """One in so many training sentences is learned from without features of case."""
@@ -36,13 +35,6 @@ class _Tokens(TypedDict):
     after: list[str]
     contractions: dict[str, list[str]]
     hyphens: bool
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    crf: InnerHeader
-    tokeniser: _Tokens
 
 
 @documented
@@ -79,7 +71,10 @@ class Tagger(SavedEstimator):
     engine: Any = None
     verbose: bool = False
 
-    learned_names = _Names
+    saved: ClassVar = {
+        "crf": Member("crf_", CRF),
+        "tokeniser": Entry("tokeniser_", _Tokens, TreebankTokeniser.to_json, TreebankTokeniser.from_json),
+    }
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")
@@ -144,15 +139,6 @@ class Tagger(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._like(CRF).check_settings()
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        header, arrays = to_archive(self.crf_)
-        return {"crf": header, "tokeniser": self.tokeniser_.to_json()}, arrays
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.crf_ = from_archive(names["crf"], arrays, CRF)
-        self.tokeniser_ = TreebankTokeniser.from_json(names["tokeniser"])
 
 
 def _has_capitals(words: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from trellis.apps.parse.projected_arcs import (
     projected,
     strip_pair,
 )
-from trellis.apps.parse.tree_task import TreeTask, learn_relations
+from trellis.apps.parse.tree_task import LABELLER, TreeTask, learn_relations
 from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, arcs, compile_constraints
 from trellis.data.batch import Batch
@@ -51,6 +51,7 @@ from trellis.loop import ArrayState, History, Loop, Settings, Step, StepResult
 from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
 from trellis.models.documentation import documented
+from trellis.models.state import Member
 from trellis.projection import CorpusProjection, Item, Projector, ShardAnswer
 
 ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
@@ -132,7 +133,7 @@ class Transfer(TreeTask):
     engine: Any = None
     verbose: bool = False
 
-    kinds = (ArcParser, DMV)
+    saved: ClassVar = {"model": Member("model_", (ArcParser, DMV), "model_"), "labeller": LABELLER}
 
     def fit(self, X: Iterable[tuple[Document, Document]], y: Sequence[Iterable[Link]]) -> Self:
         """Learn from tagged sentences and their translations.

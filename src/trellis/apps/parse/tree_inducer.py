@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.apps.parse.parser import tagged
-from trellis.apps.parse.tree_task import SavedTrees, TreeTask
+from trellis.apps.parse.tree_task import LABELLER, TreeTask
 from trellis.apps.parse.tree_text import strip
 from trellis.constraints import Constraint, parse_rules
 from trellis.data.document import Document
@@ -23,10 +23,7 @@ from trellis.errors import DataError
 from trellis.learn import UEM
 from trellis.models.dmv import DMV
 from trellis.models.documentation import documented
-
-
-class _Names(SavedTrees, total=False):
-    files: dict[str, str]
+from trellis.models.state import Entry, Member
 
 
 @documented
@@ -68,8 +65,10 @@ class TreeInducer(TreeTask):
     engine: Any = None
     verbose: bool = False
 
-    kinds = (DMV,)
-    learned_names = _Names
+    saved: ClassVar = {
+        "model": Member("model_", DMV, "model_"), "labeller": LABELLER,
+        "files": Entry("files_", dict[str, str], default={}),
+    }  # fmt: skip
 
     def fit(self, X: Iterable[Document], y: object = None) -> Self:
         """Learn from tagged sentences; trees that they may have are not looked at."""
@@ -96,13 +95,9 @@ class TreeInducer(TreeTask):
         self.files_ = dict(rules.files)
         return list(rules.constraints)
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        names, arrays = super().learned()
-        return {**names, "files": self.files_}, arrays
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        super().restore(names, arrays)
-        self.files = dict(names.get("files", {}))
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._take_arrays(arrays)
+        self.files = self.files_
         self._constraints()
 
     def _check_settings(self) -> None:

@@ -8,11 +8,9 @@ target language learns from both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NotRequired, TypedDict
-
-from numpy.typing import NDArray
+from typing import Any
 
 from trellis.apps.parse.parser import ScoresTrees, tagged
 from trellis.apps.parse.projected_arcs import SentencePair, projected_relations
@@ -22,22 +20,16 @@ from trellis.data.tokens import as_documents
 from trellis.data.vocabulary import Vocabulary
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.inference import Inference
-from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import Member
 from trellis.models.tree_model import TreeModel, warn_of_long
 
-
-class SavedTrees(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    model: InnerHeader
-    labeller: NotRequired[InnerHeader]
+LABELLER = Member("labeller_", ArcLabeller, "labeller_", optional=True)
 
 
 class TreeTask(ScoresTrees, SavedEstimator):
-    """Subclasses learn ``model_``, which is one of ``kinds``, and perhaps ``labeller_``, which names relations."""
+    """Subclasses learn ``model_``, and perhaps ``labeller_``, which names relations."""
 
-    learned_names: ClassVar[Any] = SavedTrees
-    kinds: ClassVar[tuple[type, ...]]
     n_jobs: int | None
     model_: Any
     labeller_: ArcLabeller | None = None
@@ -78,15 +70,6 @@ class TreeTask(ScoresTrees, SavedEstimator):
             return [None] * len(found.batch)
         flat = self.labeller_.predict(found.batch, found.outputs)
         return [flat[low:high] for low, high in pairwise(found.batch.offsets.tolist())]
-
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        return members_to_archive({"model": self.model_, "labeller": self.labeller_})
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        made = members_from_archive(names, arrays, {"model": self.kinds, "labeller": ArcLabeller})
-        self.model_, self.labeller_ = made["model"], made["labeller"]
 
     def _check_settings(self) -> None:
         """Refuse settings that cannot be."""

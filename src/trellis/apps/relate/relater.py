@@ -31,7 +31,8 @@ from trellis.models.crf import CRF
 from trellis.models.documentation import documented
 from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
-from trellis.models.saving import InnerHeader, SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.saving import SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.state import InnerHeader
 
 METHODS = {"uem": None, "pr": 1.0, "codl": -np.inf, "supervised": None}
 """Names of methods and their γ; None: as it is given, or there is none."""

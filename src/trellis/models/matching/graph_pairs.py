@@ -39,7 +39,7 @@ from trellis.errors import DataError, UnknownNameError
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph
 from trellis.models.matching.wordnet import WordNet, find_wordnet
-from trellis.models.saving import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
+from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import GraphMatch, GraphMatchParts, GraphPair
 from trellis.structures.flat import chosen
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from trellis.errors import DataError
 from trellis.models.arc_keys import key_of
 from trellis.models.kernels import segment_features as kernel
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, check_pairs, no_outputs
+from trellis.models.state import table_of_rows, used_rows
 from trellis.structures import Monotone, MonotoneParts
 
 MOST = 100
@@ -98,10 +99,6 @@ class StringPairBatch(PairBatch):
         return tuple((strings.first[own + 1] - strings.first[own] - 1) for strings, own in both)  # type: ignore[return-value]
 
 
-class _Names(TypedDict):
-    """A file keeps nothing beside the arrays."""
-
-
 class StringPairs(PairModel):
     """Linear model of the alignments of two strings.
 
@@ -115,7 +112,6 @@ class StringPairs(PairModel):
     [('n', 'נ'), ('a', ''), ('d', 'ד'), ('i', 'י'), ('a', 'ה')]
     """
 
-    learned_names = _Names
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         "places": ArrayOf(np.int64, ("used",), low=0),
         "values": ArrayOf(np.float64, ("used",)),
@@ -238,18 +234,13 @@ class StringPairs(PairModel):
         self._check_whole(longest=1, bits=4)
         self._check_within(longest=(1, 8), bits=(4, 22))
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._check_fitted()
-        used = np.flatnonzero(self.weights_)
-        return {}, {"places": used, "values": self.weights_[used]}
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return used_rows(self.weights_, "values")
 
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._begin()
         checked = check_arrays(self.ARRAYS, arrays)
-        if len(checked["places"]) and int(checked["places"].max()) >= self._n_weights():
-            raise DataError(f"a feature stands at {checked['places'].max()}, but there are {self._n_weights()} places")
-        self.weights_[checked["places"]] = checked["values"]
+        self.weights_ = table_of_rows(checked["places"], checked["values"], self._n_weights())
 
 
 @lru_cache(maxsize=1 << 18)
