@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 import trellis.apps.relate.inference
+import trellis.constraints.penalties
 import trellis.models.inference
+import trellis.models.model
 from tests.surface.examples import EXAMPLES, fitted
 from trellis.models.saving import SavedEstimator
 from trellis.models.views import Views
 from trellis.projection.projector import Projector
+from trellis.search import Plan
 from trellis.structures.structure import Structure
 
 CALLS = [(name, call) for name, example in EXAMPLES.items() for call in {**example.each, **example.whole}]
@@ -46,10 +49,25 @@ class Counts:
         for module in (trellis.models.inference, trellis.apps.relate.inference):
             self._watch(monkeypatch, module, "decode", "inference")
         self._watch(monkeypatch, trellis.apps.relate.inference, "project", "inference")
+        for module in (trellis.models.model, trellis.constraints.penalties):
+            monkeypatch.setattr(module, "compile_constraints", self._apart(module.compile_constraints))
+        monkeypatch.setattr(Plan, "of", staticmethod(self._apart(Plan.of)))
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, kind: str) -> None:
         if name in vars(owner):
             monkeypatch.setattr(owner, name, self._counted(vars(owner)[name], kind))
+
+    def _apart(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Constraints are compiled with the extremes of their rows, which are no inference with the model."""
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.depth["inference"] += 1
+            try:
+                return function(*arguments, **named)
+            finally:
+                self.depth["inference"] -= 1
+
+        return call
 
     def _counted(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
