@@ -16,7 +16,8 @@ IN_FORMS = [(name, form) for name, example in EXAMPLES.items() for form in examp
 NOT_FOR_INSTANCES = {
     # learning, settings and files
     "fit", "fit_align", "fit_pairs", "train", "get_params", "set_params", "save", "load", "from_file", "learned",
-    "restore", "check_settings", "tune_threshold", "source_model", "learner", "step_of", "loop_over", "trained", "constraints",
+    "restore", "check_settings", "tune_threshold", "source_model", "learner", "step_of", "loop_over", "trained",
+    "constraints",
     "fit_trees",
     # what learners ask of models, in terms of batches and parameters
     "encode", "decode", "parts", "scores", "uniform", "collect", "count", "update", "log_prior", "reset", "randomize",
