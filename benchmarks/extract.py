@@ -24,7 +24,7 @@ from _panel import extract as panel
 from _panel.common import Options, Score
 
 from trellis import Extractor
-from trellis.apps.extract import extractor as parts
+from trellis.apps.extract import learning as parts
 from trellis.data.ragged import FloatArray
 from trellis.metrics.fields import score_fields
 
@@ -56,12 +56,12 @@ def pseudo_label_weight(weight: float) -> Iterator[None]:
 @contextmanager
 def teacher(change: Callable[..., Any]) -> Iterator[None]:
     """Pseudo-labels by the models that ``change`` makes of the HMM, the CRF and the labels that are seen."""
-    before = Extractor._pseudo_labels
-    Extractor._pseudo_labels = lambda self, hmm, crf, seen, texts: before(self, *change(self, hmm, crf, seen), texts)  # type: ignore[method-assign]
+    before = parts.pseudo_labels
+    parts.pseudo_labels = lambda extractor, hmm, crf, seen, texts: before(extractor, *change(hmm, crf, seen), texts)
     try:
         yield
     finally:
-        Extractor._pseudo_labels = before  # type: ignore[method-assign]
+        parts.pseudo_labels = before
 
 
 def tempered(crf: Any, power: float) -> Any:
@@ -73,11 +73,9 @@ def tempered(crf: Any, power: float) -> Any:
 
 
 CHANGES: dict[str, Callable[[], Any]] = {
-    "pseudo-labels of the HMM": partial(teacher, lambda self, hmm, crf, seen: (hmm, None, seen)),
-    "unseen labels of the product too": partial(
-        teacher, lambda self, hmm, crf, seen: (hmm, crf, set(self.label_names_))
-    ),
-    "half the CRF in the product": partial(teacher, lambda self, hmm, crf, seen: (hmm, tempered(crf, 0.5), seen)),
+    "pseudo-labels of the HMM": partial(teacher, lambda hmm, crf, seen: (hmm, None, seen)),
+    "unseen labels of the product too": partial(teacher, lambda hmm, crf, seen: (hmm, crf, np.ones_like(seen))),
+    "half the CRF in the product": partial(teacher, lambda hmm, crf, seen: (hmm, tempered(crf, 0.5), seen)),
     "pseudo-labels of weight 0.1": partial(pseudo_label_weight, 0.1),
     "pseudo-labels of weight 1": partial(pseudo_label_weight, 1.0),
 }

@@ -1,31 +1,9 @@
-"""Field extraction, whole: rules, a few labelled texts and many unlabelled ones in, fields with their places out.
-
->>> from dataclasses import replace
->>> from trellis.data.tokens import tokenise
->>> from trellis.apps.extract.extractor import Extractor
->>> rules = '''
-... labels = ["NAME", "YEAR"]
-... [[rule]]
-... name = "years"
-... if_word_matches = '^(19|20)\\\\d\\\\d$'
-... then_label = "YEAR"
-... strength = "hard"
-... '''
->>> few = tokenise("Ann Lee 1999")
->>> few = replace(few, labels=("NAME", "NAME", "YEAR"))
->>> many = [tokenise(line) for line in ("Bob Ray 2001", "Cy Fox 1987")]
->>> extractor = Extractor(rules, max_iter=2).fit([few], unlabelled=many)
->>> [(field.label, field.text) for document in extractor.extract(many[1:]) for field in document.spans]
-[('NAME', 'Cy Fox'), ('YEAR', '1987')]
-"""
+"""Field extraction, whole: rules, a few labelled texts and many unlabelled ones in, fields with their places out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
@@ -33,47 +11,38 @@ from typing import Any, Self, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.apps.extract.features import EDGES, TokenFeatures, boundary_features
+from trellis.apps.extract.encoding import encoded, learning_corpus, naming, side_by_side
+from trellis.apps.extract.features import boundary_features
+from trellis.apps.extract.learning import MODEL_KINDS, coded, infer_with, new_hmm, token_features, trained_crf
 from trellis.apps.extract.rules import ExtractionRules, RulesLike, label_names
 from trellis.apps.extract.usual_fields import usual_fields
-from trellis.apps.extract.word_classes import OTHER, WordClasses
+from trellis.apps.extract.word_classes import WordClasses
 from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told, unmarked, where_needed
+from trellis.data.bio import Labels, told
 from trellis.data.checks import check_names
-from trellis.data.corpus import Corpus, corpus_of
+from trellis.data.corpus import Corpus
 from trellis.data.document import Document, fields_of
 from trellis.data.files import FilePath, shown
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import LabelArray
-from trellis.data.storage import UNBOUNDED, Storage
+from trellis.data.storage import Storage
 from trellis.data.tokens import WORDS, TextLike, as_documents, each_document
 from trellis.data.vocabulary import Vocabulary
-from trellis.engine import by_chunks
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, InfeasibleError, UnknownNameError
+from trellis.errors import DataError, UnknownNameError
 from trellis.learn.ccm import CCM, METHODS
 from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction
-from trellis.models.inference import OUTPUTS, Inference
-from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
+from trellis.models.inference import Inference
+from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.semi_crf import codes_of
-from trellis.models.views import Views
 from trellis.search.methods import WIDEST_BEAM
-
-SEEN = "seen"
-"""The column that the model emits; rules look at the words themselves."""
-MARKS = "mark"
-"""The column that says after which mark a label comes."""
-
-MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
-PSEUDO_LABELLED = 0.3
-"""Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
 
 
 class _Names(TypedDict):
@@ -228,53 +197,22 @@ class Extractor(SavedEstimator):
         self.label_names_ = names = label_names(self.rules_.parsed, labelled, self.labels)
         self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
         self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
-        self.kind_ = self.model_kind or ("semi-crf" if self._side_by_side(labelled) else "crf")
-        told, corpus = self._learning_corpus(chain([first], some))
+        self.kind_ = self.model_kind or ("semi-crf" if side_by_side(labelled, names) else "crf")
+        every, storage = chain([first], some), Storage(self.memory)
+        corpus, self.classes_of_words_, told = learning_corpus(every, names, self.min_count, storage)
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or corpus.sentence(number))
         free = np.flatnonzero(~corpus.batch.complete)
-        with _naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
-            self.ccm_ = self._ccm(self._hmm()).fit(
-                corpus, dev=None if dev is None else (self._corpus(self.texts(dev)), None)
-            )
+        with naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
+            judged = None if dev is None else (encoded(self.texts(dev), names, self.classes_of_words_), None)
+            ccm = self._like(CCM, model=new_hmm(self), constraints=self.constraints_, method=self.method_)
+            self.ccm_ = ccm.fit(corpus, dev=judged)
         if self.kind_ != "hmm":
-            self._learn_crf(texts)
+            self.ccm_.model_ = trained_crf(self, texts)
         return self
-
-    def _side_by_side(self, labelled: Sequence[Document]) -> bool:
-        """Whether a field begins right after another one of its label in some text."""
-        names = self.label_names_
-        return any(
-            own != plain
-            for text in labelled
-            if (labels := text.labels) is not None
-            for own, plain in zip(where_needed(labels, names), unmarked(labels, names), strict=True)
-        )
 
     def _take_rules(self, rules: ExtractionRules) -> None:
         self.rules_ = rules
         self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
-
-    def _learning_corpus(self, texts: Iterable[Document]) -> tuple[dict[int, Document], Corpus]:
-        """Texts to learn from as they come, with the classes of their words; and those of them that have labels."""
-        told: dict[int, Document] = {}
-
-        def sentences() -> Iterator[Document]:
-            for number, text in enumerate(texts):
-                known = text.labels
-                if known is not None:
-                    told[number] = text
-                yield replace(text, labels=self._labels(known, again=False), columns={})
-
-        storage = Storage(self.memory)
-        try:
-            corpus = corpus_of(sentences(), label_names=self.label_names_, storage=storage)
-        except UnknownNameError as error:
-            raise _hinted(error, list(told.values()), self.label_names_) from None
-        words = corpus.batch.column("word")
-        occurs = np.bincount(words.codes, minlength=len(words.vocabulary)).tolist()
-        counts = dict(zip(words.vocabulary.names, occurs, strict=True))
-        self.classes_of_words_ = WordClasses.of(counts, self.min_count)
-        return told, corpus.with_columns(self.classes_of_words_.columns, storage)
 
     def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Document]:
         """Texts in any of their forms, strings cut as the rules say."""
@@ -285,65 +223,6 @@ class Extractor(SavedEstimator):
         """How it learns."""
         return self.method or ("pr" if self.k_best == 1 and self.max_iter > 0 else "codl")
 
-    def _hmm(self) -> HMM:
-        return HMM(
-            list(self.label_names_), min_count=1, unknown=OTHER, emits=SEEN, transition_prior=self.transition_prior,
-            emission_prior=self.emission_prior, back_off=self.back_off, after=MARKS if self.back_off else None,
-        )  # fmt: skip
-
-    def _crf(self, kind: type[CRF], texts: Sequence[Document], weights: Any = None) -> CRF:
-        """A CRF, or one over segments, learned from labelled texts."""
-        own: dict[str, Any] = {"edge_features": EDGES}
-        if kind is SemiCRF:
-            own = {
-                "boundaries": boundary_features,
-                "dictionaries": {one.name: one.phrases for one in self.told_ if one.phrases},
-            }
-        model = kind(
-            list(self.label_names_), features=self._features(), tol=1e-4, n_jobs=self.n_jobs, engine=self.engine, **own
-        )
-        return model.fit(self._corpus(texts, again=kind is SemiCRF), sample_weight=weights)
-
-    def _features(self) -> TokenFeatures:
-        missing = missing_function(self.features)
-        if missing is not None:
-            raise DataError(
-                f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
-                "load_model(path, features=...) with that function"
-            )
-        return TokenFeatures(self.features, self.told_)
-
-    def _ccm(self, model: Any) -> CCM:
-        return self._like(CCM, model=model, constraints=self.constraints_, method=self.method_)
-
-    def _learn_crf(self, texts: Sequence[Document]) -> None:
-        """Learn the CRF from labelled texts, and from the others with pseudo-labels."""
-        kind, hmm = cast("type[CRF]", MODEL_KINDS[self.kind_]), self.ccm_.model_
-        known = [t.labels is not None and None not in t.labels for t in texts]
-        labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
-        others = [t for t, complete in zip(texts, known, strict=True) if not complete]
-        if self.method_ == "supervised" or not others:
-            if labelled:
-                self.ccm_.model_ = self._crf(kind, labelled)
-            return
-        first = self._crf(CRF, labelled) if labelled else None
-        seen = {str(label) for t in labelled for label in unmarked(t.labels or (), self.label_names_)}
-        work = partial(self._pseudo_labels, hmm, first, seen)
-        pairs = zip(others, by_chunks(work, others, self.n_jobs), strict=True)
-        pseudo = [_completed(text, labels) for text, labels in pairs]
-        weights = np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(pseudo)])
-        self.ccm_.model_ = self._crf(kind, [*labelled, *pseudo], weights)
-
-    def _pseudo_labels(self, hmm: HMM, crf: CRF | None, seen: Set[str], texts: Sequence[Document]) -> list[list[str]]:
-        """Labels by the product of both models; labels that no labelled text shows, by the HMM alone."""
-        constrained = self.method_ not in ("em", "hard-em")
-        models: list[Any] = [hmm] if crf is None or not set(self.label_names_) <= seen else []
-        models += [] if crf is None else [Views([crf, hmm])]
-        found: list[list[list[str]]] = [self._inference(texts, model, constrained).labels for model in models]
-        if len(found) == 1:
-            return found[0]
-        return [[a if a not in seen else b for a, b in zip(*own, strict=True)] for own in zip(*found, strict=True)]
-
     def corpus(self, texts: Iterable[TextLike], *, labels: bool = True, again: bool = False) -> Corpus:
         """Encode texts as the model takes them.
 
@@ -351,32 +230,12 @@ class Extractor(SavedEstimator):
         again : labels mark where a field begins right after another one of the same label.
         """
         self._check_fitted()
-        return self._corpus(self.texts(texts), labels=labels, again=again)
-
-    def _corpus(self, texts: Sequence[Document], *, labels: bool = True, again: bool = False) -> Corpus:
-        sentences = (replace(t, labels=self._labels(t.labels, again) if labels else None, columns={}) for t in texts)
-        known = Vocabulary(codes_of(list(self.label_names_)), kind="label") if again else self.label_names_
-        try:
-            corpus = corpus_of(sentences, label_names=known)
-        except UnknownNameError as error:
-            raise _hinted(error, texts, self.label_names_) from None
-        return corpus.with_columns(self.classes_of_words_.columns, Storage(UNBOUNDED))
-
-    def _labels(self, labels: Labels | None, again: bool) -> tuple[str | None, ...] | None:
-        """Labels of tokens as they are worked with; with B- only where it is asked for."""
-        if labels is None:
-            return None
-        return (where_needed if again else unmarked)(labels, self.label_names_)
+        return encoded(self.texts(texts), self.label_names_, self.classes_of_words_, labels=labels, again=again)
 
     def batch(self, texts: Iterable[TextLike], *, labels: bool = True) -> Batch:
         """Encode texts with the vocabularies of the trained model."""
         self._check_fitted()
-        return self._coded(self.texts(texts), self.ccm_.model_, labels=labels)
-
-    def _coded(self, texts: Sequence[Document], model: Any, *, labels: bool) -> Batch:
-        corpus = self._corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
-        found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
-        return found
+        return coded(self, self.ccm_.model_, self.texts(texts), labels=labels)
 
     # prediction
 
@@ -389,17 +248,7 @@ class Extractor(SavedEstimator):
         self._check_fitted()
         if constrained:
             compile_ahead("predict")
-        return self._inference(self.texts(texts), self.ccm_.model_, constrained, transductive)
-
-    def _inference(
-        self, texts: Sequence[Document], model: Any, constrained: bool, transductive: bool = False
-    ) -> Inference:
-        """Inference with a model; its outputs are known when this returns."""
-        ccm = copy(self.ccm_)
-        ccm.model_ = model
-        with _naming(texts):
-            batch = self._coded(texts, model, labels=False)
-            return ccm.infer(batch, constrained=constrained, transductive=transductive).compute(OUTPUTS)
+        return infer_with(self, self.ccm_.model_, self.texts(texts), constrained, transductive)
 
     def predict(self, texts: Iterable[TextLike], *, constrained: bool = True) -> list[list[str]]:
         """Return a label for every token of every text.
@@ -497,7 +346,7 @@ class Extractor(SavedEstimator):
         if model.label_names_ != self.label_names_:
             raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
         if isinstance(model, CRF):
-            model.features = self._features()
+            model.features = token_features(self)
         if isinstance(model, SemiCRF):
             model.boundaries = boundary_features
         penalties = check_penalties(names["penalties"], named(self.constraints_))
@@ -513,40 +362,3 @@ class Extractor(SavedEstimator):
             raise UnknownNameError("method", self.method, METHODS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))
-
-
-def _completed(text: Document, labels: Sequence[str]) -> Document:
-    """The text with these labels where its own are not known."""
-    given = text.labels or (None,) * len(text)
-    known = tuple(b if a is None else a for a, b in zip(given, labels, strict=True))
-    return replace(text, labels=known)
-
-
-def _hinted(error: UnknownNameError, texts: Sequence[Document], names: Vocabulary) -> UnknownNameError:
-    """An unknown label is sometimes a word: then the columns are swapped."""
-    swapped = any(word in names for t in texts if t.labels is not None for word in t.tokens)
-    made = UnknownNameError(error.kind, error.name, names, path=error.path, line=error.line)
-    if swapped and error.kind == "label":
-        made.add_note(
-            "(there are labels in the column of the tokens: are the columns swapped? Try --word-column 1 "
-            "--label-column 0)"
-        )
-    else:
-        made.add_note(
-            "(labels are declared in the rules file, labels = [...], or in Extractor(labels=[...]): add it there)"
-        )
-    return made
-
-
-@contextmanager
-def _naming(texts: Sequence[Document]) -> Iterator[None]:
-    """Say of an instance without an output where its text stands and how it begins."""
-    try:
-        yield
-    except InfeasibleError as error:
-        if error.instances and error.instances[0] < len(texts):
-            text = texts[error.instances[0]]
-            place = f"{text.path}, line {text.line}: " if text.path else ""
-            error.add_note(f"(instance {error.instances[0]} is {place}{text.text[:60]!r})")
-            error.add_note('(soft rules: strength = "learned" or penalty = 5 in a rules file, .penalty(5) in Python)')
-        raise

@@ -1,0 +1,130 @@
+"""The models of an extractor: an HMM, trained under the rules, and a CRF, trained on labels and pseudo-labels.
+
+Pseudo-labels come from the product of the HMM and of a CRF trained on the labelled texts only, under the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from trellis.apps.extract.encoding import completed, naming
+from trellis.apps.extract.features import EDGES, TokenFeatures, boundary_features
+from trellis.apps.extract.word_classes import OTHER
+from trellis.data.batch import Batch
+from trellis.data.corpus import Corpus
+from trellis.data.document import Document
+from trellis.data.ragged import BoolArray, FloatArray, LabelArray
+from trellis.engine import by_chunks
+from trellis.errors import DataError
+from trellis.models import CRF, HMM, SemiCRF
+from trellis.models.inference import OUTPUTS, Inference
+from trellis.models.saving import missing_function
+from trellis.models.views import Views
+
+if TYPE_CHECKING:
+    from trellis.apps.extract.extractor import Extractor
+
+SEEN = "seen"
+"""The column that the HMM emits; rules look at the words themselves."""
+MARKS = "mark"
+"""The column that says after which mark a label comes."""
+
+MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
+PSEUDO_LABELLED = 0.3
+"""Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
+
+
+def new_hmm(extractor: Extractor) -> HMM:
+    """The HMM before training."""
+    one = extractor
+    return HMM(
+        list(one.label_names_), min_count=1, unknown=OTHER, emits=SEEN, transition_prior=one.transition_prior,
+        emission_prior=one.emission_prior, back_off=one.back_off, after=MARKS if one.back_off else None,
+    )  # fmt: skip
+
+
+def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> HMM | CRF:
+    """A CRF trained on the labelled texts, and on the others with pseudo-labels; the HMM, if there are no labels.
+
+    extractor : with its trained HMM
+    """
+    kind, hmm = cast("type[CRF]", MODEL_KINDS[extractor.kind_]), cast(HMM, extractor.ccm_.model_)
+    known = [t.labels is not None and None not in t.labels for t in texts]
+    labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
+    others = [t for t, complete in zip(texts, known, strict=True) if not complete]
+    again = kind is SemiCRF
+    if extractor.method_ == "supervised" or not others:
+        return _crf(extractor, kind, extractor.corpus(labelled, again=again)) if labelled else hmm
+    corpus = extractor.corpus(labelled)
+    first = _crf(extractor, CRF, corpus) if labelled else None
+    seen = np.bincount(corpus.batch.labels, minlength=len(extractor.label_names_)) > 0
+    work = partial(pseudo_labels, extractor, hmm, first, seen)
+    codes = np.concatenate(list(by_chunks(work, others, extractor.n_jobs)))
+    corpus = completed(extractor.corpus([*labelled, *others], again=again), codes)
+    return _crf(extractor, kind, corpus, np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(others)]))
+
+
+def pseudo_labels(
+    extractor: Extractor, hmm: HMM, crf: CRF | None, seen: BoolArray, texts: Sequence[Document]
+) -> Iterator[LabelArray]:
+    """Codes by the product of both models; labels that no labelled text shows, by the HMM alone.
+
+    seen : (n_labels,) whether a labelled text shows the label
+    """
+
+    def codes(model: Any) -> LabelArray:
+        found: LabelArray = infer_with(extractor, model, texts, extractor.method_ not in ("em", "hard-em")).outputs
+        return found
+
+    together = codes(hmm if crf is None else Views([crf, hmm]))
+    if crf is not None and not seen.all():
+        alone = codes(hmm)
+        together = np.where(seen[alone], together, alone)
+    yield together
+
+
+def _crf(extractor: Extractor, kind: type[CRF], corpus: Corpus, weights: FloatArray | None = None) -> CRF:
+    """A CRF, or one over segments, trained on texts with labels."""
+    own: dict[str, Any] = {"edge_features": EDGES}
+    if kind is SemiCRF:
+        phrases = {one.name: one.phrases for one in extractor.told_ if one.phrases}
+        own = {"boundaries": boundary_features, "dictionaries": phrases}
+    model = kind(
+        list(extractor.label_names_), features=token_features(extractor), tol=1e-4, n_jobs=extractor.n_jobs,
+        engine=extractor.engine, **own,
+    )  # fmt: skip
+    return model.fit(corpus, sample_weight=weights)
+
+
+def token_features(extractor: Extractor) -> TokenFeatures:
+    """The features of its CRF."""
+    missing = missing_function(extractor.features)
+    if missing is not None:
+        raise DataError(
+            f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
+            "load_model(path, features=...) with that function"
+        )
+    return TokenFeatures(extractor.features, extractor.told_)
+
+
+def infer_with(
+    extractor: Extractor, model: Any, texts: Sequence[Document], constrained: bool, transductive: bool = False
+) -> Inference:
+    """Inference with one of its models; its outputs are known when this returns."""
+    ccm = copy(extractor.ccm_)
+    ccm.model_ = model
+    with naming(texts):
+        batch = coded(extractor, model, texts, labels=False)
+        return ccm.infer(batch, constrained=constrained, transductive=transductive).compute(OUTPUTS)
+
+
+def coded(extractor: Extractor, model: Any, texts: Sequence[Document], *, labels: bool) -> Batch:
+    """Texts encoded for one of its models."""
+    corpus = extractor.corpus(texts, labels=labels, again=isinstance(model, SemiCRF))
+    found: Batch = model.encode([corpus] * len(model.members) if isinstance(model, Views) else corpus)
+    return found
