@@ -42,6 +42,9 @@ _EXPORTS = {
     "CoDL": "trellis.learn.codl",
     "ConstraintError": "trellis.errors",
     "ConvergenceWarning": "trellis.errors",
+    "tokenise": "trellis.data.tokens",
+    "read_documents": "trellis.data.records",
+    "write_documents": "trellis.data.records",
     "DataError": "trellis.errors",
     "Document": "trellis.data.document",
     "Extractor": "trellis.apps.extract.extractor",
@@ -221,6 +224,9 @@ if TYPE_CHECKING:
     from trellis.data.document import Document as Document
     from trellis.data.document import Relation as Relation
     from trellis.data.document import Span as Span
+    from trellis.data.records import read_documents as read_documents
+    from trellis.data.records import write_documents as write_documents
+    from trellis.data.tokens import tokenise as tokenise
     from trellis.data.vocabulary import Vocabulary as Vocabulary
     from trellis.errors import ConstraintError as ConstraintError
     from trellis.errors import ConvergenceWarning as ConvergenceWarning

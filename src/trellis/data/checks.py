@@ -27,11 +27,35 @@ def is_list(item: Any) -> bool:
     return isinstance(item, Sequence) and not isinstance(item, str | bytes | bytearray)
 
 
+def listed(items: Any) -> Any:
+    """Rows of a table of pandas, polars or Arrow as dictionaries, a column as a list; other things as they are."""
+    library = type(items).__module__.partition(".")[0]
+    if library == "pyarrow" and hasattr(items, "to_pylist"):
+        return items.to_pylist()
+    if library == "polars":
+        frame = items.collect() if hasattr(items, "collect") else items
+        return frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_list()
+    if library == "pandas" and hasattr(items, "tolist"):
+        return [_plain(one) for one in items.tolist()]
+    if library == "pandas" and hasattr(items, "to_dict"):
+        return [{name: _plain(cell) for name, cell in row.items()} for row in items.to_dict("records")]
+    return items
+
+
+def _plain(cell: Any) -> Any:
+    """A cell of pandas with None where it is missing, and lists for arrays."""
+    if isinstance(cell, np.ndarray):
+        return [_plain(one) for one in cell.tolist()]
+    return None if (isinstance(cell, float) and cell != cell) or type(cell).__name__ == "NAType" else cell
+
+
 def check_list(items: Any, what: str) -> Iterable[Any]:
-    """Return an iterable of instances as it is; a single instance, a mapping, a set or a number is refused.
+    """Return an iterable of instances as it is, or the rows of a table; a single instance, a mapping, a set or a
+    number is refused.
 
     what : what it is a list of, for the message.
     """
+    items = listed(items)
     single = isinstance(items, str | bytes | bytearray | Mapping | Set) or not isinstance(items, Iterable)
     if single or (isinstance(items, np.ndarray) and items.ndim == 0):
         raise DataError(f"expected a list of {what}, got {type(items).__name__}: put it in brackets, [...]")

@@ -3,6 +3,7 @@
 .tsv .conll .col      columns: a token a line, its label beside it, a blank line between texts
 .jsonl .ndjson        JSON lines: {"text": .., "fields": [{"label", "start", "end"}]}, or tokens and labels as lists
 .json, a folder       a WRENCH data set, with its gold labels (:mod:`trellis.data.wrench`)
+.csv .parquet         tables with a column "text", or (Parquet) "tokens" and perhaps "labels"
 anything else         raw text, one a line
 """
 
@@ -20,11 +21,13 @@ from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns
 from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
+from trellis.data.tables import read_table
 from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
 from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
+TABLES = (".csv", ".parquet")
 
 
 def kind_of(path: FilePath) -> str:
@@ -33,6 +36,8 @@ def kind_of(path: FilePath) -> str:
         return "columns"
     if is_json_lines(path):
         return "json"
+    if os.fspath(path).lower().removesuffix(".gz").endswith(TABLES):
+        return "table"
     return "wrench" if is_wrench(path) else "text"
 
 
@@ -43,7 +48,9 @@ def texts_or_errors(
 
     If none at all could be, the first error is raised at the end.
     """
-    reader = {"columns": _any_columns, "json": _any_json, "wrench": _any_wrench}.get(kind_of(path), _any_raw)
+    reader = {"columns": _any_columns, "json": _any_json, "wrench": _any_wrench, "table": _any_table}.get(
+        kind_of(path), _any_raw
+    )
     first, some = None, False
     for text in reader(path, word_column, tokeniser):
         if isinstance(text, DataError):
@@ -67,6 +74,8 @@ def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser =
         return read_columns(path, word=word_column, label=None)
     if kind == "wrench":
         return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
+    if kind == "table":
+        return read_table(path, tokeniser)
     return _json_texts(path, tokeniser) if kind == "json" else read_raw(path, tokeniser)
 
 
@@ -150,6 +159,10 @@ def _any_wrench(path: FilePath, _: int, __: Tokeniser) -> Iterator[Document | Da
     return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
 
 
+def _any_table(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Document | DataError]:
+    return read_table(path, tokeniser)
+
+
 def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Document | DataError:
     words = []
     for number, line in block:
@@ -179,6 +192,8 @@ def read_labelled(
         )
     if kind == "json":
         return list(_json_texts(path, tokeniser))
+    if kind == "table":
+        return list(read_table(path, tokeniser))
     if kind == "wrench":
         return list(read_wrench_gold(path))
     _check_columns(path, word_column, label_column)

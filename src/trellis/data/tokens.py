@@ -9,7 +9,7 @@ character.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -157,8 +157,8 @@ def tokenise(text: str) -> Document:
     return WORDS.cut(text)
 
 
-TextLike = Document | str | Sequence[str]
-"""A document, a string to be tokenised, or a list of tokens."""
+TextLike = Document | str | Sequence[str] | Mapping[str, Any]
+"""A document, a string to be tokenised, a list of tokens, or a row of a table with one of them."""
 
 
 def as_documents(
@@ -196,10 +196,24 @@ def each_document(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Document
             yield tokeniser.cut(item)
         elif isinstance(item, Document):
             yield item
+        elif isinstance(item, Mapping) and not {"tokens", "text"}.isdisjoint(item):
+            yield _of_row(item, tokeniser)
         elif is_list(item) and all(isinstance(word, str) for word in item):
             yield Document(tuple(map(str, item)))
         else:
             raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
+
+
+def _of_row(row: Mapping[str, Any], tokeniser: Tokeniser) -> Document:
+    """A row of a table, or a JSON object, with "tokens" or "text", and "labels" where they are known."""
+    from trellis.data.records import document_of
+
+    if row.get("tokens") is not None:
+        return document_of({name: row[name] for name in ("tokens", "text", "labels") if row.get(name) is not None})
+    if not isinstance(row.get("text"), str):
+        raise DataError(f"expected a string in 'text' but found {row.get('text')!r:.60}")
+    cut = tokeniser.cut(row["text"])
+    return cut if row.get("labels") is None else replace(cut, labels=tuple(row["labels"]))
 
 
 def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:

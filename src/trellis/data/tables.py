@@ -1,0 +1,65 @@
+"""Texts of tables: CSV with a header, and Parquet; a row for each text.
+
+A table has a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels.
+In CSV, which has no lists, tokens and labels are separated by spaces.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from trellis.data.document import Document
+from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.tokens import WORDS, Tokeniser, each_document
+from trellis.errors import DataError, did_you_mean
+
+
+def read_table(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
+    """Documents of a table, by the ending of its name."""
+    parquet = os.fspath(path).lower().endswith(".parquet")
+    for line, row in _parquet(path) if parquet else _csv(path):
+        if "text" not in row and "tokens" not in row:
+            hint = did_you_mean("text", row)
+            raise DataError(
+                f"expected a column 'text' or 'tokens' but found {list(row)}{hint}", path=shown(path), line=line
+            )
+        try:
+            [document] = each_document([row], tokeniser)
+        except DataError as error:
+            raise DataError(str(error), path=shown(path), line=line) from None
+        yield replace(document, path=shown(path), line=line)
+
+
+def _csv(path: FilePath) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader((line + "\n" for _, line in numbered_lines(path)), strict=True)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                message = f"expected {len(reader.fieldnames or ())} cells in every row"
+                raise DataError(message, path=shown(path), line=reader.line_num)
+            for name in ("tokens", "labels"):
+                if name in row:
+                    row[name] = row[name].split() or None
+            yield reader.line_num, dict(row)
+    except csv.Error as error:
+        raise DataError(f"is not CSV: {error}", path=shown(path), line=reader.line_num) from None
+
+
+def _parquet(path: FilePath) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise DataError("Parquet needs pyarrow: pip install 'trellis-learn[frames]'", path=shown(path)) from None
+    number = 0
+    try:
+        for batch in ParquetFile(path).iter_batches(batch_size=1024):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+    except (ArrowException, OSError) as error:
+        raise DataError(f"cannot be read as Parquet: {error}", path=shown(path)) from None

@@ -1,0 +1,71 @@
+"""Subwords of Hugging Face tokenizers and the tokens of documents, brought together by characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trellis.data.document import Document, Labels
+from trellis.errors import DataError
+
+
+def cut_with(tokenizer: Any, text: str) -> Document:
+    """A document whose tokens are the subwords of a tokenizer; those without characters are left out.
+
+    tokenizer : of ``tokenizers``, or a fast one of ``transformers``
+    """
+    offsets = tuple([(start, end) for start, end in offsets_of(tokenizer, text) if end > start])
+    at = 0
+    kept = []
+    for start, end in offsets:  # several subwords of one character share it
+        if start >= at:
+            kept.append((start, end))
+            at = end
+    return Document(tuple([text[start:end] for start, end in kept]), text=text, offsets=tuple(kept))
+
+
+def offsets_of(tokenizer: Any, text: str) -> list[tuple[int, int]]:
+    """First character of each subword and the one after the last; (0, 0) of special ones."""
+    if hasattr(tokenizer, "encode_batch"):
+        return [tuple(pair) for pair in tokenizer.encode(text).offsets]
+    if getattr(tokenizer, "is_fast", False):
+        found = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        return [tuple(pair) for pair in found]
+    raise DataError(f"expected a tokenizer that gives offsets, got {type(tokenizer).__name__}: use a fast one")
+
+
+def align_subwords(document: Document, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The token of each subword: the first that it shares a character with, −1 where there is none.
+
+    >>> align_subwords(Document(("Ann", "left")), [(0, 0), (0, 2), (2, 3), (4, 8)])
+    [-1, 0, 0, 1]
+    """
+    found, t = [], 0
+    for start, end in offsets:
+        if end > start:
+            while t < len(document) and document.offsets[t][1] <= start:
+                t += 1
+            while t > 0 and document.offsets[t - 1][1] > start:
+                t -= 1
+        inside = end > start and t < len(document) and document.offsets[t][0] < end
+        found.append(t if inside else -1)
+    return found
+
+
+def subword_labels(document: Document, offsets: Sequence[tuple[int, int]], *, every: bool = False) -> Labels:
+    """The label of each subword: that of its token for the first one, None for the others unless ``every``."""
+    labels, before = document.labels or (None,) * len(document), -1
+    found: list[str | None] = []
+    for t in align_subwords(document, offsets):
+        found.append(labels[t] if t >= 0 and (every or t != before) else None)
+        before = t
+    return tuple(found)
+
+
+def token_labels(document: Document, offsets: Sequence[tuple[int, int]], labels: Sequence[str | None]) -> Labels:
+    """Labels of subwords as labels of tokens: that of the first subword of each token that has one."""
+    found: list[str | None] = [None] * len(document)
+    for t, label in zip(align_subwords(document, offsets), labels, strict=True):
+        if t >= 0 and found[t] is None:
+            found[t] = label
+    return tuple(found)

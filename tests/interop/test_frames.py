@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.hostile.command import run
+from tests.interop.texts import documents, probabilities
+from trellis import Aggregator, DataError, Document, Extractor, Span, UnknownNameError
+from trellis.data.records import read_documents, write_documents
+from trellis.data.text_files import read_labelled, read_texts
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+polars = pytest.importorskip("polars", reason="polars is not installed: pip install polars")
+pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'trellis-learn[frames]'")
+
+from trellis.interop.frames import LIBRARIES, from_dataset, from_frame, spans_frame, to_dataset, to_frame, tokens_frame  # noqa: E402
+
+RULES = 'labels = ["NAME", "O"]\n'
+TEXTS = ["Ann ran", "then Bob sat", "Cy left"]
+LABELS = [["NAME", "O"], ["O", "NAME", "O"], ["NAME", "O"]]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@given(documents())
+@settings(max_examples=40)
+def test_documents_come_back_from_a_frame(library, document):
+    [again] = from_frame(to_frame([document], library))
+    assert again == document
+    assert probabilities(again) == probabilities(document)
+
+
+@given(documents())
+@settings(max_examples=60)
+def test_documents_come_back_from_json_lines(tmp_path_factory, document):
+    path = tmp_path_factory.getbasetemp() / "documents.jsonl"
+    write_documents(path, [document, document])
+    again = read_documents(path)
+    assert again == [document, document]
+    assert probabilities(again[0]) == probabilities(document)
+
+
+def columns_of(rows):
+    table = pyarrow.table(rows)
+    return {
+        "pandas": pandas.DataFrame(rows), "polars": polars.DataFrame(rows), "arrow": table,
+        "lazy": polars.LazyFrame(rows), "arrow to pandas": table.to_pandas(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "arrow", "lazy", "arrow to pandas"])
+def test_estimators_take_frames_and_their_columns(name):
+    given = columns_of({"text": TEXTS, "labels": LABELS})[name]
+    plain = Extractor(RULES, method="supervised").fit(TEXTS, LABELS)
+    framed = Extractor(RULES, method="supervised").fit(given)
+    assert framed.predict(given) == plain.predict(TEXTS)
+    if name != "lazy":
+        by_column = Extractor(RULES, method="supervised").fit(given["text"], given["labels"])
+        assert by_column.predict(given["text"]) == plain.predict(TEXTS)
+
+
+def test_missing_texts_and_columns_are_named():
+    with pytest.raises(DataError, match="expected a string in 'text' but found None"):
+        Extractor(RULES).fit(pandas.DataFrame({"text": ["a", None]}))
+    with pytest.raises(UnknownNameError, match="lfs"):
+        from_frame(pandas.DataFrame({"text": ["a"]}), votes=["lfs"])
+    with pytest.raises(DataError, match="neither a text in 'text' nor tokens"):
+        from_frame(pandas.DataFrame({"body": ["a"]}))
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "arrow"])
+def test_votes_of_a_frame_are_aggregated(name):
+    table = columns_of({"text": ["late", "quick"] * 5, "f": ["BAD", "GOOD"] * 5, "g": ["BAD", None] * 5})[name]
+    found = from_frame(table, votes=["f", "g"])
+    assert found[1].votes == {"f": ("GOOD",), "g": (None,)}
+    assert Aggregator().fit(found).labels_[:2] == [["BAD"], ["GOOD"]]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_results_are_frames(library):
+    one = Document(
+        ("Ann", "ran"), ("NAME", "O"), spans=[Span("NAME", 0, 1, probability=0.5)], votes={"f": ("NAME", None)}
+    )
+    spans, tokens = spans_frame([one, one], library), tokens_frame([one], library)
+    rows = spans.to_pylist() if library == "pyarrow" else getattr(spans, "to_dicts", lambda: spans.to_dict("records"))()
+    assert rows[1] == {
+        "document": 1, "label": "NAME", "text": "Ann", "start": 0, "end": 3, "first": 0, "last": 1, "probability": 0.5
+    }  # fmt: skip
+    columns = tokens.column_names if library == "pyarrow" else list(tokens.columns)
+    assert columns == ["document", "token", "start", "end", "label", "f"]
+
+
+def test_tables_are_files_of_texts(tmp_path, capfd):
+    pandas.DataFrame({"text": ["Ann, ran", 'Bob "sat"\nthen']}).to_csv(tmp_path / "a.csv", index=False)
+    assert [text.text for text in read_texts(tmp_path / "a.csv")] == ["Ann, ran", 'Bob "sat"\nthen']
+    rows = {"tokens": [text.split() for text in TEXTS], "labels": LABELS}
+    pandas.DataFrame(rows).to_parquet(tmp_path / "few.parquet")
+    assert [list(text.labels) for text in read_labelled(tmp_path / "few.parquet")] == LABELS
+    (tmp_path / "rules.toml").write_text(RULES)
+    assert (
+        run("extract", "train", tmp_path / "rules.toml", "-l", tmp_path / "few.parquet", "--save", tmp_path / "m") == 0
+    )
+    assert run("extract", "predict", "-m", tmp_path / "m", tmp_path / "a.csv", "-o", tmp_path / "out.jsonl") == 0
+    (tmp_path / "b.csv").write_text("body\na\n")
+    assert run("extract", "predict", "-m", tmp_path / "m", tmp_path / "b.csv", "-o", tmp_path / "b.jsonl") == 2
+    assert "expected a column 'text' or 'tokens' but found ['body']" in capfd.readouterr().err
+
+
+def test_class_labels_of_datasets_come_back():
+    pytest.importorskip("datasets", reason="datasets is not installed: pip install 'trellis-learn[datasets]'")
+    given = [Document(("Ann", "ran"), ("NAME", "O")), Document(("x",), (None,))]
+    dataset = to_dataset(given)
+    assert dataset.features["labels"].feature.names == ["NAME", "O"]
+    assert dataset["labels"][0] == [0, 1]
+    assert from_dataset(dataset, text="text") == given
+
+
+def test_subwords_are_aligned_by_characters():
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed: pip install tokenizers")
+    from trellis.interop.tokenizers import align_subwords, cut_with, offsets_of, subword_labels, token_labels
+
+    vocabulary = {word: k for k, word in enumerate(["[UNK]", "An", "##n", "le", "##ft", ",", "é"])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    document = Document(("Ann,", "left"), ("NAME", "O"))
+    offsets = offsets_of(tokenizer, document.text)
+    assert offsets == [(0, 2), (2, 3), (3, 4), (5, 7), (7, 9)]
+    assert align_subwords(document, offsets) == [0, 0, 0, 1, 1]
+    labels = subword_labels(document, offsets)
+    assert labels == ("NAME", None, None, "O", None)
+    assert token_labels(document, offsets, labels) == document.labels
+    assert cut_with(tokenizer, document.text).tokens == ("An", "n", ",", "le", "ft")
