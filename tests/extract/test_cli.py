@@ -132,7 +132,7 @@ def test_progress_and_a_summary_are_shown_unless_quiet(folder, tmp_path, capfd):
     err = capfd.readouterr().err
     assert "learning: 1/1" in err
     assert "dev 0." in err
-    assert "12 rules, 5 labelled and 80 other texts" in err
+    assert "12 rules, 5 labelled texts, 80 other texts" in err
     assert run(*arguments, "--save", tmp_path / "m", "-q") == 0
     quiet = capfd.readouterr().err.splitlines()  # warnings and notes are not progress
     assert all(line.startswith(("Note:", "Warning:")) for line in quiet)
@@ -280,3 +280,13 @@ def test_tokens_does_not_overwrite_what_may_hold_labels(folder, tmp_path, capfd)
     assert "exists already" in capfd.readouterr().err
     assert few.read_text() == "Ann\tNAME\n"
     assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few, "--force") == 0
+
+
+def test_a_label_that_was_forgotten_is_named_by_its_line(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.toml").write_text('labels = ["NAME", "YEAR"]\n', encoding="utf-8")
+    (tmp_path / "few.tsv").write_text("Ann\tNAME\n1999\tYEAR\n\nBob\tNAME\n2001\t_\n", encoding="utf-8")
+    assert run("extract", "train", "rules.toml", "-l", "few.tsv", "--save", "m", "-q") == 0
+    assert "1 text with some labels missing; the first missing label is that of '2001', line 5 of few.tsv" in (
+        capfd.readouterr().err
+    )

@@ -24,16 +24,16 @@ def tokens(
         str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
     ] = None,
     plain: Annotated[
-        bool, flag("--plain", help="Write one text per line, tokens separated by blanks, as `align` reads.")
+        bool, flag("--plain", help="Write one text per line, tokens separated by spaces, as `align` reads.")
     ] = False,
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Cut texts into tokens, one per line with `_` for its label, to be filled in.
+    """Cut texts into tokens, one per line, with `_` where you fill in the label.
 
-    `trellis extract tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. A way of cutting that the
-    rules file does not name (`tokens`, `token_pattern`) is good for columns alone: `train` and `predict` cut
-    raw text by it.
+    `trellis extract tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. If you choose a tokenisation
+    with `--by`, set it in the rules file too (`tokens` or `token_pattern`), since `train` and `predict` tokenise raw
+    text as the rules file says.
     """
     from dataclasses import replace
     from itertools import chain, islice

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.apps.extract.commands.token_checks import warn_of_tokens
-from trellis.cli.console import SHOWN, Few
+from trellis.cli.console import SHOWN, Few, counted
 from trellis.cli.options import (
     LABELLED,
     LEARNING,
@@ -110,12 +110,14 @@ def train(
     n_labelled = sum(t.labels is not None and None not in t.labels for t in few)
     if not quiet:
         typer.echo(
-            f"{len(parsed)} rules, {n_labelled} labelled and {len(few) + n_many - n_labelled} other texts, "
-            f"{len(extractor.label_names_)} labels, {extractor.ccm_.n_iter_} rounds of {extractor.method_}: {save}",
+            f"{counted(len(parsed), 'rule')}, {counted(n_labelled, 'labelled text')}, "
+            f"{counted(len(few) + n_many - n_labelled, 'other text')}, "
+            f"{counted(len(extractor.label_names_), 'label')}, {counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
             err=True,
         )
     if unlabelled and not n_many:
         typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
+    _tell_of_partly_labelled(few)
     _warn_of_unseen(extractor.label_names_.names, few)
     _tell_of_rules(parsed, few, extractor.label_names_, quiet)
 
@@ -147,6 +149,19 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
     if untested and not quiet:
         shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
         typer.echo(f"Note: no labelled text tests the rules {shown}: labels say nothing about them.", err=True)
+
+
+def _tell_of_partly_labelled(few: list[Document]) -> None:
+    """Texts with some labels filled in and others not are easily made by mistake."""
+    partly = [t for t in few if t.labels is not None and None in t.labels and set(t.labels) != {None}]
+    if partly:
+        first = partly[0]
+        place = (first.labels or ()).index(None)
+        typer.echo(
+            f"Note: {counted(len(partly), 'text')} with some labels missing; the first missing label is that of "
+            f"{first.tokens[place]!r}, line {first.line_of(place)} of {first.path}. The missing labels are predicted.",
+            err=True,
+        )
 
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Document]) -> None:
