@@ -112,7 +112,8 @@ def train(
         typer.echo(
             f"{counted(len(parsed), 'rule')}, {counted(n_labelled, 'labelled text')}, "
             f"{counted(len(few) + n_many - n_labelled, 'other text')}, "
-            f"{counted(len(extractor.label_names_), 'label')}, {counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
+            f"{counted(len(extractor.label_names_), 'label')}, "
+            f"{counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
             err=True,
         )
     if unlabelled and not n_many:
