@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=10_000, help="pairs of a training text")
     parser.add_argument("--settings", nargs="+", choices=CHANGES, default=list(CHANGES), help="settings to change")
     parser.add_argument("--thresholds", action="store_true", help="print the mean over corpora at every threshold")
-    options = arguments(parser, size=30, settings=["constraint", "prefix"])
+    options = arguments(parser, size=30, settings=["constraint", "penalty", "prefix"])
     judged = texts(options.size)
     names = list(dict.fromkeys(text.name for text in judged))
 

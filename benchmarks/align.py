@@ -275,9 +275,9 @@ def main() -> None:
         if not given.no_es:
             texts.append(make_text("europarl-en-es", given.es_size, folder, work))
         hansards = [text for text in texts if text.name == "hansards"]
+        for text in hansards if given.latency or given.small else []:
+            latency(text)
         if given.latency:
-            for text in hansards:
-                latency(text)
             return
         for text in [] if given.no_peers else hansards if given.small else texts:
             peers(text, work, given.threads, install=not given.small)
