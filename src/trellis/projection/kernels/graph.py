@@ -16,12 +16,13 @@ from trellis.data.ragged import BoolArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import graph_rows, solver
 from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
 
-MOST_SWEEPS = 40
-"""Nearly all instances need fewer than 20; where sweeps crawl, since many rows share a variable, the quasi-Newton
-solver takes over."""
+MOST_SWEEPS = 400
+"""Nearly all instances need fewer than 20; where even Newton steps crawl, a quasi-Newton solver takes over for who has
+patience: at extreme prices of a corpus' rows there are dozens of them, and it takes minutes."""
 
 
 def _parts(rows: Rows) -> GraphParts:
@@ -67,7 +68,7 @@ def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked
         scaled.instance_rows, tied, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
         *mine.layout, score, theta, asked.tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
     )  # fmt: skip
-    left = np.flatnonzero(tied | (ending != solver.CONVERGED))
+    left = np.flatnonzero(tied | (ending != solver.CONVERGED if asked.most_evaluations >= PATIENT else False))
     if len(left):
         alone = replace(asked, weights=None, at=None)
         found, theirs = lock_step.project_some(scores, mine, left, theta / scaled.scale, alone)

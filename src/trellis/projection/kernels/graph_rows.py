@@ -4,7 +4,8 @@
 
 A row names few variables with few labels, so that its own Newton steps are cheap and its curvature exact; a sweep over
 the rows of an instance is coordinate descent on a smooth convex function over a box, and converges. Most rows of a
-sentence are slack and stay so: a row is looked at again only when one of its variables has moved since.
+sentence are slack and stay so: a row is looked at again only when one of its variables has moved since. Where sweeps
+crawl, Newton steps over all rows of the instance stand between them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.projection.kernels.graph_newton import FARTHEST, newton_step
 from trellis.projection.kernels.solver import CONVERGED, EXHAUSTED, UNBOUNDED
 
-FARTHEST = 12.0
-"""A move of one dual variable in one go: larger ones, in flat corners, would have to be undone by others."""
 MOST_STEPS = 20
+SWEEPS_ALONE, OFTEN = 4, 10
+"""Sweeps before the first Newton step and between the first ten; then three times as many."""
 
 
 @njit(nogil=True, cache=True)
@@ -69,6 +71,7 @@ def project_graphs(
 ):  # fmt: skip
     """Solve the rows of every instance that is not ``tied``; ``score`` has the tilt of θ before and after."""
     clock, seen, changed = 0, np.full(theta.shape[0], -1, np.int64), np.zeros(score.shape[0], np.int64)
+    normaliser = np.empty(score.shape[0])
     for i in range(instance_rows.shape[0] - 1):
         ending[i] = CONVERGED
         residual[i] = 0.0
@@ -78,6 +81,11 @@ def project_graphs(
         ending[i] = EXHAUSTED
         for sweep in range(most_sweeps):
             worst = 0.0
+            pause = SWEEPS_ALONE if sweep <= OFTEN * SWEEPS_ALONE else 3 * SWEEPS_ALONE
+            if sweep > 0 and sweep % pause == 0 and newton_step(
+                a, b, row_start, part, coefficient, bound, lower, upper, first, size, score, theta, normaliser
+            ):  # fmt: skip
+                seen[a:b] = -1
             for r in range(a, b):
                 low, high = row_start[r], row_start[r + 1]
                 if is_settled(seen[r], changed, first, low, high):
