@@ -90,13 +90,13 @@ def run(reviews: Reviews, domain: str, draw: int, options: argparse.Namespace) -
 def cost_of_gradients(folder: Path, reviews: Reviews) -> None:
     """GE's gradient over the model's own: a CRF of 21 chunk labels on 1,000 sentences, and a classifier of reviews."""
     sentences = list(read_columns(folder / "chunk" / "conll2000" / "train.txt", separator=" ", label=None))[:1000]
-    text = [[[f"w={w}", f"l={w[-3:]}", f"s={w[:1].isupper()}"] for w in s.words] for s in sentences]
+    text = [[[f"w={w}", f"l={w[-3:]}", f"s={w[:1].isupper()}"] for w in s.tokens] for s in sentences]
     names = [
         f"{p}-{k}" for k in ("NP", "VP", "PP", "ADJP", "ADVP", "SBAR", "PRT", "CONJP", "INTJ", "LST") for p in "BI"
     ]
     crf = CRF([*names, "O"], all_pairs=True)
     batch = crf.encode(text, [None] * len(text), fit=True)
-    batch = replace(batch, columns={"word": Column.of([w for s in sentences for w in s.words])})
+    batch = replace(batch, columns={"word": Column.of([w for s in sentences for w in s.tokens])})
     said = [shares({"B-NP": 0.6, "I-NP": 0.3}, where=word == w) for w in ("the", "of", "to", "in")]
     inside, every = transitions(from_="B-NP", to="I-NP"), transitions()
     print("\nseconds of a gradient, medians of 15 turns: the model's own, GE's, and their ratio in one turn")

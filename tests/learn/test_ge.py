@@ -16,7 +16,7 @@ from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import GE
 from trellis.learn.ge import ExpectationStep
 from trellis.learn.training import Training
-from trellis.models import CRF, HMM, MaxEnt
+from trellis.models import CRF, HMM, MaxEnt, SemiCRF
 
 from .corpora import LABELS, tagged_sentences
 
@@ -62,14 +62,15 @@ def test_the_gradient_is_that_of_central_differences(kind: str, distance: str) -
 
 
 @pytest.mark.parametrize("norm", ["l2", "squared"])
-def test_targets_inside_instances_and_on_transitions_have_gradients_too(norm: str) -> None:
+@pytest.mark.parametrize("model", [CRF, SemiCRF])
+def test_targets_inside_instances_and_on_transitions_have_gradients_too(model: Any, norm: str) -> None:
     targets = [
         (count("V") >= 1.3).penalty(2.0, norm),
         (transitions(from_="N", to="V") <= 0.3).penalty(3.0, norm),
         (transitions(from_="D", to="N").per("corpus") >= 25).penalty(0.5, norm),
         ((word == "walk") & label("V")).implies(label("V")).constraint().penalty(1.0, norm),
     ]
-    check_gradient(*objective_of(CRF(LABELS), targets, None))
+    check_gradient(*objective_of(model(LABELS), targets, None))
 
 
 def check_gradient(objective: Any, at: np.ndarray) -> None:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from trellis.constraints.implicit import Forbidden, LinkRows, Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
-from trellis.structures.functionals import Functionals
 from trellis.structures.parts import Parts
 from trellis.structures.results import Posterior
 
@@ -142,11 +141,6 @@ class Rows:
     def mask(self) -> Any:
         """The change of scores that forbids what is forbidden."""
         return self.forbidden.mask(self.parts)
-
-    @cached_property
-    def functionals(self) -> Functionals:
-        """φ of all rows, for expectations under scores and derivatives along them."""
-        return self.parts.functionals(self.start, self.part, self.coefficient, self.instance)
 
     def expect(self, q: Posterior, weights: FloatArray | None = None) -> FloatArray:
         """A · marginals: E_q[φ_r] of every row; with ``weights`` (n_instances,) sums over weighted instances."""

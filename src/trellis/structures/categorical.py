@@ -219,14 +219,6 @@ class Categorical(Structure):
         top, total, exponentials = self._exponentials()
         return LabelPosterior(node=exponentials / total[:, None], log_partition=top + np.log(total))
 
-    def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> LabelPosterior:
-        """p ∘ (value − E_p[value])."""
-        node, change = self.infer().node, self.parts.change(part, value)
-        if change is None:
-            return LabelPosterior(np.zeros_like(node), np.zeros(len(node)))
-        slope = (node * change).sum(axis=1)
-        return LabelPosterior(node * (change - slope[:, None]), slope)
-
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best label of each instance: the smallest of equals, or with ``rng`` a random one of them."""
         best = self.node.max(axis=1)

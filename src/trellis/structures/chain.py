@@ -218,13 +218,6 @@ class Chain(Structure):
             matrix, index = np.concatenate((matrix, self.tables.edge)), np.where(logs, len(matrix) + index, index)
         return Transitions(before, after, matrix, index, logs)
 
-    def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> LabelPosterior:
-        """Derivatives of labels' marginals and of expected transitions, by forward-backward with tangents."""
-        used, place = np.unique(part, return_inverse=True)
-        total = np.bincount(place, value, minlength=len(used)).astype(np.float64)
-        one = self.parts.functionals(np.array([0, len(used)]), used, total, np.array([-1]))
-        return one.derive(self, np.ones(1), check_weights(weights, len(self)))
-
     def names_transition(self, at: IntArray | None) -> bool:
         """Whether any of the parts is a transition."""
         return at is not None and at.size > 0 and int(at.max()) >= self.n_slots * self.n_labels

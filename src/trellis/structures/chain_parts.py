@@ -28,7 +28,6 @@ from trellis.structures.parts import check_change, check_labels
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
-    from trellis.structures.chain_functionals import ChainFunctionals
 
 
 @dataclass(frozen=True)
@@ -137,13 +136,6 @@ class ChainParts(SequenceParts):
             cell, place = np.unique(cell, return_inverse=True)
             added = _sum_at(place, added, len(cell))
         return ChainChange(node, *_patterns(cell, added, self.n_slots, k))
-
-    def functionals(
-        self, start: IntArray, part: IntArray, coefficient: FloatArray, instance: IntArray
-    ) -> ChainFunctionals:
-        from trellis.structures.chain_functionals import ChainFunctionals
-
-        return ChainFunctionals(self, start, part, coefficient, instance)
 
     def closing(self, sets: Sequence[PartSet]) -> ChainChange:
         """Patterns of boundaries stay patterns."""

@@ -22,7 +22,6 @@ import numpy as np
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray
 from trellis.errors import ConstraintError, DataError
 from trellis.structures.extremes import parts_never_least, row_extremes
-from trellis.structures.functionals import Functionals
 from trellis.structures.part_loss import PartLoss, missed
 from trellis.structures.part_set import PartSet
 
@@ -130,10 +129,6 @@ class Parts(ABC):
         Made once where the same change meets many scores.
         """
         return check_change(part, value, self.n_parts)
-
-    def functionals(self, start: IntArray, part: IntArray, coefficient: FloatArray, instance: IntArray) -> Functionals:
-        """Linear functions of the parts, of which expectations and derivatives along them can be had."""
-        return Functionals(self, start, part, coefficient, instance)
 
     def closing(self, sets: Sequence[PartSet]) -> Any:
         """The change that forbids the parts of these sets."""

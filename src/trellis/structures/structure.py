@@ -73,14 +73,6 @@ class Structure(ABC):
         """
         raise DataError(f"sums over {self.parts.outputs_are} cannot be had: use γ = 0, or an argmax")
 
-    def derivative(self, part: IntArray, value: FloatArray, *, weights: FloatArray | None = None) -> Any:
-        """How the posterior moves when ``value`` is added to the scores of ``part``: d/dε of ``add(part, ε value)``.
-
-        Its marginals are covariances with Σ value · [part is used], its log-partitions the expectations of that;
-        expected counts are weighted as in :meth:`infer`.
-        """
-        raise DataError(f"derivatives of expectations over {self.parts.outputs_are} cannot be had")
-
     def add(self, part: IntArray, value: FloatArray, gamma: float = 1.0) -> Self:
         """(scores + value at part) / γ; values of a part that is named again add up."""
         return self.apply(self.parts.change(part, value), gamma)
