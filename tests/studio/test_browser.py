@@ -102,7 +102,9 @@ def train(page, number, **settings):
 
 
 def test_from_texts_to_a_model_and_its_export(opened, tmp_path):
-    with serving(Studio(tmp_path, TOKEN).app) as served:
+    folder = tmp_path / "people"
+    folder.mkdir()
+    with serving(Studio(folder, TOKEN).app) as served:
         page = opened(served.port)
         page.fill("#new-texts", "\n".join(PEOPLE))
         page.fill("#new-labels", "NAME, PLACE, YEAR, O")
@@ -119,7 +121,7 @@ def test_from_texts_to_a_model_and_its_export(opened, tmp_path):
             page.keyboard.press("o")
             page.wait_for_selector("text=6 of 6 tokens labelled")
         saved(page, 5)
-        kept = {t.text: t.labels for t in read_labelled(tmp_path / "labels.jsonl")}
+        kept = {t.text: t.labels for t in read_labelled(folder / "labels.jsonl")}
         assert kept[PEOPLE[0]] == ("NAME", "NAME", "O", "PLACE", "O", "YEAR")
         assert len(kept) == 5
 
@@ -138,7 +140,7 @@ def test_from_texts_to_a_model_and_its_export(opened, tmp_path):
         picture(page, "texts")
         chosen.locator(".add").click()
         page.wait_for_selector("text=Added")
-        assert "if_word_matches = '^\\d{4}$'" in (tmp_path / "rules.toml").read_text()
+        assert "if_word_matches = '^\\d{4}$'" in (folder / "rules.toml").read_text()
 
         page.click("nav >> text=Rules")  # its matches
         page.wait_for_selector(".rule .facts li")

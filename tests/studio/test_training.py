@@ -66,8 +66,9 @@ def test_a_model_is_trained_and_shown_with_what_has_changed(labelled, folder, mo
     assert studio.get("state")["model"] == "1"
     assert studio.get("next")["id"]
 
+    monkeypatch.chdir(folder)
+    assert run("extract", "errors", "models/1.cv-gold.jsonl", "models/1.cv.jsonl") == 0
     for line in [one for one in second["commands"] if "predict" in one]:  # what is shown can be typed
-        monkeypatch.chdir(folder)
         before = (folder / "models" / "2.jsonl").read_bytes()
         assert run(*line.split()[1:], "--force") == 0
         assert (folder / "models" / "2.jsonl").read_bytes() == before

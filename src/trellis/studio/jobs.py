@@ -149,7 +149,7 @@ def _cross_validation(project: Project, name: str, settings: TrainingSettings) -
         )
     if folds:
         out = f"{MODELS}/{name}"
-        words = ["evaluate", f"{folder}/gold.jsonl", f"{out}.cv.jsonl", "--json", "-o", f"{out}.cv-scores.json"]
+        words = ["evaluate", f"{out}.cv-gold.jsonl", f"{out}.cv.jsonl", "--json", "-o", f"{out}.cv-scores.json"]
         steps.append(Step("measuring", words))
     return steps
 
@@ -202,8 +202,8 @@ class Trainer:
             for name, own in (("held", held), ("train", rest)):
                 with writing(folder / f"{number}.{name}.jsonl") as out:
                     out.writelines(own)
-        with writing(folder / "gold.jsonl") as out:
-            out.writelines(line for number in range(n) for line in lines[number::n])
+        with writing(folder.with_suffix(".cv-gold.jsonl")) as out:
+            out.writelines(lines)
 
     async def _go(self, run: Run) -> None:
         folder = self.project.folder / MODELS
@@ -215,7 +215,7 @@ class Trainer:
         try:
             for at, step in enumerate(run.steps):
                 run.at = at
-                if step.words[0] == "evaluate" and run.settings.folds and "folds" in step.words[1]:
+                if step.words[0] == "evaluate" and ".cv-gold." in step.words[1]:
                     self._join_folds(folder, run)
                 run.said.append(f"$ {step.command}")
                 code = await self._command(run, step)
@@ -263,10 +263,11 @@ class Trainer:
             self._process = None
 
     def _join_folds(self, folder: Path, run: Run) -> None:
-        own = folder / f"{run.name}.folds"
+        """Predictions of all folds, in the order of the labelled texts."""
+        own, n = folder / f"{run.name}.folds", run.settings.folds
+        found = [(own / f"{k}.found.jsonl").read_text(encoding="utf-8").splitlines(True) for k in range(n)]
         with writing(folder / f"{run.name}.cv.jsonl") as out:
-            for number in range(run.settings.folds):
-                out.write((own / f"{number}.found.jsonl").read_text(encoding="utf-8"))
+            out.writelines(found[at % n][at // n] for at in range(sum(map(len, found))))
 
     def _scores(self, folder: Path, name: str) -> dict[str, Any]:
         found = {}

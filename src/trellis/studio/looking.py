@@ -96,12 +96,12 @@ class Looking:
                     merged[one.name] = one if one.name not in merged else _sum(merged[one.name], one)
                     applies.setdefault(one.name, set()).update(some[i] for i in one.texts)
                     broken.setdefault(one.name, set()).update(some[i] for i in one.broken)
-        if now != self._all_seen:
-            return
-        self.in_all = merged
-        in_predictions = {name: frozenset(own) for name, own in broken.items()} if of else {}
-        where = {name: frozenset(own) for name, own in applies.items()}
-        self.selection.take(replace(self.selection.found, predictions=in_predictions, applies=where))
+                if now != self._all_seen:
+                    return
+                self.in_all = dict(merged)  # of what has been looked at so far
+                in_predictions = {name: frozenset(own) for name, own in broken.items()} if of else {}
+                where = {name: frozenset(own) for name, own in applies.items()}
+                self.selection.take(replace(self.selection.found, predictions=in_predictions, applies=where))
 
     async def attempt(self, rules: str) -> dict[str, Any]:
         """What rules that are not saved yet would do, in labelled texts and the first others."""

@@ -4,7 +4,8 @@ models/N.trellis          the model
 models/N.json             settings, commands, times, numbers of texts, scores
 models/N.jsonl            ``trellis extract predict`` of text.txt
 models/N.labels.jsonl     the same of labels.jsonl
-models/N.cv.jsonl         of each labelled text the prediction of a model that was trained without it
+models/N.cv.jsonl         of each wholly labelled text the prediction of a model that was trained without it
+models/N.cv-gold.jsonl    the labels of these texts
 models/N.rules.jsonl      ``trellis extract explain``
 """
 

@@ -113,7 +113,7 @@ function rowOf(text, at) {
   if (text.broken.labels.length || text.broken.predictions.length) {
     marks.push(["!", `broken: ${[...new Set([...text.broken.labels, ...text.broken.predictions])].join(", ")}`]);
   }
-  const doubt = text.doubt === null ? null : el("meter", { min: 0, max: 1, value: text.doubt, title: `doubt ${text.doubt.toFixed(2)}` });
+  const doubt = text.doubt === null || text.labels ? null : el("meter", { min: 0, max: 1, value: text.doubt, title: `doubt ${text.doubt.toFixed(2)}` });
   return el("div", {
     class: `row${text.id === current.id ? " chosen" : ""}`, role: "option", "aria-selected": text.id === current.id ? "true" : "false",
     onclick: () => openAt(at), "data-id": text.id,

@@ -157,7 +157,8 @@ function mistakes({ confusions, held }) {
     ...confusions.map((one) => el("details", {},
       el("summary", {}, `${one.gold} taken for ${one.found}: ${one.tokens} tokens in ${one.places} places`),
       el("ul", {}, one.examples.map((place) => el("li", {}, el("button", { type: "button", class: "link place", onclick: () => open("id", place.id) }, place.excerpt)))))),
-    command(`trellis extract errors labels.jsonl models/${project.model}.${held ? "cv" : "labels"}.jsonl`));
+    command(held ? `trellis extract errors models/${project.model}.cv-gold.jsonl models/${project.model}.cv.jsonl`
+      : `trellis extract errors labels.jsonl models/${project.model}.labels.jsonl`));
 }
 
 function commands() {
