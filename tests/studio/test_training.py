@@ -14,7 +14,7 @@ LABELS = {0: ("NAME", "NAME", "YEAR"), 2: ("NAME", "O", "YEAR"), 3: ("NAME", "NA
 
 def trained(studio, **settings):
     studio.post("train", **settings)
-    for _ in range(1200):
+    for _ in range(3000):
         found = studio.get("training")["run"]
         if found["state"] != "running":
             return found
@@ -27,6 +27,14 @@ def labelled(studio):
     for number, labels in LABELS.items():
         studio.label(number, *labels)
     return studio
+
+
+@pytest.mark.slow
+def test_programs_in_the_folder_are_not_run(labelled, folder):
+    for name in ("json.py", "trellis.py", "numpy.py", "sitecustomize.py"):
+        (folder / name).write_text("import pathlib\npathlib.Path('owned').write_text('x')\nraise SystemExit(1)\n")
+    assert trained(labelled, model_kind="hmm", rounds=0)["state"] == "done"
+    assert not (folder / "owned").exists()
 
 
 @pytest.mark.slow

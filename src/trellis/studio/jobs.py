@@ -25,6 +25,7 @@ from trellis.data.files import writing
 from trellis.errors import DataError
 from trellis.studio.models import next_name
 from trellis.studio.project import LABELS, MODELS, RULES, TEXTS, Project
+from trellis.studio.runner import ENDED
 
 METHODS = ("pr", "uem", "codl", "hard-em", "em", "supervised")
 KINDS = ("crf", "semi-crf", "hmm")
@@ -161,7 +162,6 @@ class Trainer:
         self.project, self.done = project, done
         self.run: Run | None = None
         self._task: asyncio.Task[None] | None = None
-        self._process: asyncio.subprocess.Process | None = None
 
     @property
     def busy(self) -> bool:
@@ -212,15 +212,15 @@ class Trainer:
             "labelled": len(self.project.labels), "rules": self.project.rules,
             "commands": [step.command for step in run.steps if f".folds{os.sep}" not in step.command],
         }  # fmt: skip
+        process, state = None, "failed"
         try:
+            process = await self._process()
             for at, step in enumerate(run.steps):
                 run.at = at
                 if step.words[0] == "evaluate" and ".cv-gold." in step.words[1]:
                     self._join_folds(folder, run)
-                run.said.append(f"$ {step.command}")
-                code = await self._command(run, step)
+                code = await self._command(process, run, step)
                 if code and step.needed:
-                    run.state = "failed"
                     break
             else:
                 about["scores"] = self._scores(folder, run.name)
@@ -229,38 +229,46 @@ class Trainer:
                 with writing(folder / f"{run.name}.json") as out:
                     out.write(json.dumps(about, ensure_ascii=False, indent=1) + "\n")
                 await self.done(run.name)
-                run.state = "done"
+                state = "done"
         except asyncio.CancelledError:
-            run.state = "cancelled"
+            state = "cancelled"
         except Exception as error:
             run.said.append(f"Error: {error}")
-            run.state = "failed"
         finally:
-            run.ended = time.time()
+            if process is not None:
+                await _end(process)
             shutil.rmtree(folder / f"{run.name}.folds", ignore_errors=True)
-            if run.state != "done":
+            if state != "done":
                 for path in folder.glob(f"{run.name}.*"):
                     with suppress(OSError):
                         path.unlink()
+            run.state, run.ended = state, time.time()
 
-    async def _command(self, run: Run, step: Step) -> int:
-        """Run one command; its exit code."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "trellis", *step.words, cwd=self.project.folder, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, limit=1_000_000,
+    async def _command(self, process: asyncio.subprocess.Process, run: Run, step: Step) -> int:
+        """Let the process run one command; its exit code."""
+        assert process.stdin is not None
+        assert process.stderr is not None
+        run.said.append(f"$ {step.command}")
+        process.stdin.write(json.dumps(step.words).encode() + b"\n")
+        with suppress(ConnectionError):
+            await process.stdin.drain()
+        while line := await process.stderr.readline():
+            said = line.decode("utf-8", "replace").rstrip()
+            if said.startswith(ENDED):
+                return int(said[1:])
+            if said:
+                run.said.append(said[:2000])
+                del run.said[: -2 * KEPT_LINES]
+        return await process.wait() or 1  # it has been killed
+
+    async def _process(self) -> asyncio.subprocess.Process:
+        """The process that runs the commands (:mod:`trellis.studio.runner`), and imports nothing from the folder."""
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "trellis.studio.runner", cwd=self.project.folder, stdin=pipe, stderr=pipe,
+            stdout=asyncio.subprocess.DEVNULL, limit=1_000_000,
             env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
         )  # fmt: skip
-        assert process.stderr is not None
-        try:
-            while line := await process.stderr.readline():
-                run.said.append(line.decode("utf-8", "replace").rstrip()[:2000])
-                del run.said[: -2 * KEPT_LINES]
-            return await process.wait()
-        except BaseException:
-            await _end(process)
-            raise
-        finally:
-            self._process = None
 
     def _join_folds(self, folder: Path, run: Run) -> None:
         """Predictions of all folds, in the order of the labelled texts."""
@@ -288,6 +296,8 @@ class Trainer:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Ask a process to end, and make it."""
+    if process.returncode is not None:
+        return
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
         try:
