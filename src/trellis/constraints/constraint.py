@@ -12,6 +12,7 @@ from trellis.constraints.amounts import is_text
 from trellis.constraints.context import Context, RowBlock, RowsOrImplicit
 from trellis.constraints.reduction import Outputs, TestedPlaces, joined
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
+from trellis.data.display import table_html
 from trellis.errors import ConstraintError
 
 
@@ -107,6 +108,9 @@ class Constraint(ABC):
         code, strength = self.code(), self._strength_code()
         name = "" if self.given_name in (None, code) else f".named({self.given_name!r})"
         return (code if is_call(code) else f"({code})") + strength + name if strength or name else code
+
+    def _repr_html_(self) -> str:
+        return table_html(("constraint", "in words"), [(self.name, self.describe())])
 
     def _strength_code(self) -> str:
         """What follows the expression to give it its strength."""

@@ -68,7 +68,7 @@ class Relation:
     probability: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """Tokens of a text with layers of annotation.
 
@@ -156,6 +156,16 @@ class Document:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __repr__(self) -> str:
+        layers = ("labels", "columns", "probabilities", "spans", "relations", "votes")
+        known = (f"{name}={value!r}" for name in layers if (value := getattr(self, name)) not in (None, {}))
+        return f"Document({', '.join([repr(self.tokens), *known])})"
+
+    def _repr_html_(self) -> str:
+        from trellis.data.display import document_html
+
+        return document_html(self)
 
     @property
     def heads(self) -> tuple[int | None, ...] | None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trellis.data.display import line_svg
 from trellis.data.files import FilePath, numbered_lines, writing
 from trellis.data.hints import check_hints
 from trellis.errors import DataError
@@ -51,6 +52,17 @@ class History:
 
     def __len__(self) -> int:
         return len(self.rounds)
+
+    def __repr__(self) -> str:
+        if not self.rounds:
+            return "History(no rounds)"
+        first, last = self.objective[0], self.objective[-1]
+        rounds = "1 round" if len(self) == 1 else f"{len(self)} rounds"
+        return f"History({rounds}, objective {first:.6g} → {last:.6g}, {sum(r.seconds for r in self):.3g} s)"
+
+    def _repr_html_(self) -> str | None:
+        about = f"objective over {len(self)} rounds, from {self.objective[0]:.6g}" if self.rounds else ""
+        return line_svg(self.objective, about) if self.rounds else None
 
     def __iter__(self) -> Iterator[Round]:
         return iter(self.rounds)

@@ -81,6 +81,14 @@ class Estimator:
         changed = (f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if not _same(v, defaults[k]))
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def _repr_html_(self) -> str | None:
+        """The diagram of scikit-learn, where that is installed."""
+        try:
+            from sklearn.utils import estimator_html_repr
+        except ImportError:
+            return None
+        return str(estimator_html_repr(self))
+
     def check_settings(self) -> None:
         """Refuse settings of another type, unknown names and numbers out of range, as ``fit`` does before it starts."""
         self._check_types()

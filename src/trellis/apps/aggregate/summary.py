@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bio import everywhere
+from trellis.data.display import table_html
 from trellis.data.document import Document
 from trellis.data.voted import OUTSIDE, is_bio
 from trellis.errors import DataError, UnknownNameError
@@ -80,8 +80,7 @@ class VoteSummary:
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
-        made = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>{made}</table>"
+        return table_html(head, rows)
 
 
 def vote_summary(documents: Sequence[Document], aggregator: Any = None, gold: Any = None) -> VoteSummary:

@@ -47,6 +47,33 @@ class Links:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def __repr__(self) -> str:
+        return f"Links({self.pharaoh()!r})"
+
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return "no links"
+        n, m = (int(k) + 1 for k in self.pairs.max(axis=0))
+        share = {(int(i), int(j)): float(p) for (i, j), p in zip(self.pairs, self.scores, strict=True)}
+        cell = (
+            "width:18px;height:18px;border:1px solid rgba(128,128,128,.35);padding:0;text-align:center;font-size:10px"
+        )
+        head = "".join(f'<th style="{cell};border:none">{j}</th>' for j in range(m))
+        rows = "".join(
+            f'<tr style="background:none"><th style="{cell};border:none">{i}</th>'
+            + "".join(
+                f'<td title="{share[i, j]:.2f}" style="{cell};'
+                f'background:hsla(210,75%,50%,{0.2 + 0.7 * share[i, j]:.2f})"></td>'
+                if (i, j) in share
+                else f'<td style="{cell}"></td>'
+                for j in range(m)
+            )
+            + "</tr>"
+            for i in range(n)
+        )
+        style = "border-collapse:collapse;color:inherit;font-family:system-ui,sans-serif"
+        return f'<table style="{style}"><tr style="background:none"><th></th>{head}</tr>{rows}</table>'
+
     def shifted(self, by: int) -> Links:
         """The same links with all places counted from ``by``."""
         return Links(self.pairs + np.int32(by), self.scores)
