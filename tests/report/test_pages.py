@@ -60,14 +60,14 @@ def test_an_aligner_has_grids_constraints_curves_and_errors():
     page = report(aligner, pairs, gold=gold)
     html = checked(page)
     assert headings(page) == [
-        "60 pairs against gold", "What the constraints did", "Where they changed most", "Worst errors",
-        "The run, round by round",
+        "60 pairs against gold", "Effect of the constraints", "Largest changes", "Largest errors",
+        "Training run",
     ]  # fmt: skip
     for said in ("raised by the constraint", "sure link", "AER", "For every two words the probability of a link"):
         assert said in html
     assert aligner.decode_constraint is None, "showing a model changes nothing in it"
     without = report(aligner, pairs)
-    assert "Worst errors" not in headings(without)
+    assert "Largest errors" not in headings(without)
     assert "sure link" not in checked(without)
 
 
@@ -76,7 +76,9 @@ def test_an_extractor_has_rules_posteriors_fields_and_errors():
     extractor, texts = models.extracted()
     page = report(extractor, texts)
     html = checked(page)
-    assert {"What the rules did", "Label posteriors", "Worst errors", "40 texts against gold"} <= set(headings(page))
+    assert {"Effect of the constraints", "Label posteriors", "Largest errors", "40 texts against gold"} <= set(
+        headings(page)
+    )
     for constraint in extractor.constraints_:
         assert constraint.name in html
     assert "taken for" in html
@@ -87,7 +89,7 @@ def test_a_parser_has_trees_and_attachment():
     parser, trees = models.parsed()
     page = report(parser, trees)
     assert "right, as dark as it is likely" in checked(page)
-    assert headings(page) == ["10 sentences against gold", "Worst errors"]
+    assert headings(page) == ["10 sentences against gold", "Largest errors"]
 
 
 def test_a_learner_has_constraints_and_posteriors_and_words_stay_words():
@@ -97,7 +99,7 @@ def test_a_learner_has_constraints_and_posteriors_and_words_stay_words():
     assert "a &lt;verb&gt;" in html
     assert "&lt;cat&gt;" in html
     assert "<cat>" not in html
-    assert "The run, round by round" in headings(page)
+    assert "Training run" in headings(page)
 
 
 def test_a_tagger_has_words_of_each_tag_and_posteriors():
@@ -111,14 +113,14 @@ def test_a_tagger_has_words_of_each_tag_and_posteriors():
 def test_ge_has_its_targets_and_its_run():
     page = report(*models.with_targets())
     html = checked(page)
-    assert {"What the constraints did", "The run, round by round"} <= set(headings(page))
+    assert {"Effect of the constraints", "Training run"} <= set(headings(page))
     assert "target 0" in html
 
 
 def test_views_have_what_each_says_and_where_they_differ():
     page = report(*models.two_views())
     html = checked(page)
-    assert headings(page)[-3:] == ["What each view says", "Where views differ most", "The run, round by round"]
+    assert headings(page)[-3:] == ["Accuracy of each view", "Largest disagreements", "Training run"]
     assert all(f'<td class="words">{way}</td>' in html for way in ("view 0", "view 1", "agreed"))
 
 
@@ -127,7 +129,7 @@ def test_views_of_rows_are_judged_by_the_labels_given():
     both = MultiView([MaxEnt(l2=0.1), MaxEnt(l2=0.1)], max_iter=2, tol=0).fit([words, shapes], ["a", "b", *[None] * 4])
     page = report(both, [words, shapes], gold=["a", "b", "a", "a", "b", "a"])
     html = checked(page)
-    assert headings(page)[:2] == ["6 labels against gold", "Worst errors"]
+    assert headings(page)[:2] == ["6 labels against gold", "Largest errors"]
     assert "a taken for b: 1 tokens" in html
     assert "<mark>row 5</mark>" in html
 
@@ -137,7 +139,7 @@ def test_margins_have_labels_with_and_without_constraints():
     html = checked(page)
     assert headings(page)[:2] == ["Labels against gold", "Constraints"]
     assert "under the constraints" in html
-    assert "The run, round by round" in headings(page)
+    assert "Training run" in headings(page)
 
 
 def test_a_relater_has_rules_and_what_they_changed():
@@ -152,7 +154,7 @@ def test_a_matcher_has_pairs_side_by_side_and_mistakes():
     matcher, asked = models.matched()
     page = report(matcher, asked)
     html = checked(page)
-    assert headings(page)[:3] == ["Against the answers", "What stands side by side", "Worst errors"]
+    assert headings(page)[:3] == ["Against the answers", "What stands side by side", "Largest errors"]
     assert "66.7" in html  # the third answer was given wrongly
     assert "speaks for a match" in html
 
@@ -161,7 +163,7 @@ def test_an_aggregator_has_functions_and_doubts():
     aggregator, votes = models.aggregated()
     page = report(aggregator, votes)
     html = checked(page)
-    assert headings(page)[:2] == ["What is estimated of each function", "Where it is least sure"]
+    assert headings(page)[:2] == ["Estimated accuracies of the functions", "Least certain"]
     for name in aggregator.accuracies_:
         assert name in html
 

@@ -106,19 +106,19 @@ def _mean(dual: FloatArray | None) -> float | None:
 def _price(e: Effect) -> str:
     if e.dual is not None:
         return f"{e.dual:.3f}"
-    return "strict" if e.strict and e.rows else "–"
+    return "hard" if e.strict and e.rows else "–"
 
 
 def effects_table(found: Sequence[Effect]) -> str:
     """What each constraint says and did, as a table of a page."""
     return table(
-        ("constraint", "in words", "places", "holds before", "after", "lacks before", "after", "mean |λ|"),
+        ("constraint", "in words", "places", "satisfied before", "after", "violation before", "after", "mean |λ|"),
         [
             (e.name, e.sentence, e.rows, f"{100 * e.before:.0f} %", f"{100 * e.after:.0f} %", f"{e.lack_before:.3f}",
              f"{e.lack_after:.3f}", _price(e))
             for e in found
         ],
-        "Before and after the projection. λ is the price per unit of violation at which the constraint holds; "
-        "a strict one that rules single labels out needs none, nor does one that applies nowhere (–).",
+        "Before and after the projection. λ is the dual variable: the penalty per unit of violation at which the "
+        "constraint holds. Hard constraints that exclude single labels have none; – means that it applies nowhere.",
         words=(0, 1),
     )  # fmt: skip

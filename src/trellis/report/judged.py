@@ -48,7 +48,7 @@ def curves(judged: Mapping[str, Judged], what: str, given: str = "probabilities"
     """Both pictures below, for a page: what is kept from some threshold on, and whether what is given is true."""
     return [
         picture(threshold_curves(judged), what),
-        picture(calibration_curves(judged), f"Are the {given} what they say?"),
+        picture(calibration_curves(judged), f"Calibration of the {given}"),
     ]
 
 
@@ -61,8 +61,8 @@ def threshold_curves(judged: Mapping[str, Judged]) -> Any:
         for values_of, colour, what in ((values[:, 0], ACCENTS[0], "precision"), (values[:, 1], ACCENTS[1], "recall")):
             left.plot(thresholds, values_of, color=colour, linestyle=STYLES[number % 2], label=f"{what}, {name}")
         right.plot(values[:, 1], values[:, 0], color=ACCENTS[2], linestyle=STYLES[number % 2], label=name)
-    plain_axes(left, "by threshold", "least probability that is kept", "share")
-    plain_axes(right, "against each other", "recall", "precision")
+    plain_axes(left, "by threshold", "threshold", "share")
+    plain_axes(right, "precision and recall", "recall", "precision")
     for axes in (left, right):
         axes.set_ylim(-0.02, 1.02)
         axes.grid(color=FAINT, linewidth=0.6)
@@ -73,7 +73,7 @@ def threshold_curves(judged: Mapping[str, Judged]) -> Any:
 def calibration_curves(judged: Mapping[str, Judged], n_bins: int = 10) -> Any:
     """Share right against probability: on the diagonal, probabilities are what they say; marks by their number."""
     figure, axes = new_figure(4.4, 3.8)
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":", label="as it should be")
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":", label="calibrated")
     for number, (name, one) in enumerate(judged.items()):
         found = calibration(one.probability.tolist(), one.right.tolist(), n_bins)
         colour = ACCENTS[number]
@@ -82,6 +82,6 @@ def calibration_curves(judged: Mapping[str, Judged], n_bins: int = 10) -> Any:
         most = max(b.n for b in found.bins)
         size = [12 + 90 * b.n / most for b in found.bins]
         axes.scatter([b.probability for b in found.bins], [b.right for b in found.bins], s=size, color=colour)
-    plain_axes(axes, "", "probability given", "share that is right")
+    plain_axes(axes, "", "predicted probability", "share that is correct")
     axes.legend(fontsize=7, frameon=False, loc="upper left", labelcolor=INK)
     return figure

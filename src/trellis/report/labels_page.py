@@ -90,7 +90,7 @@ def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
         )
     last = found[way]
     page.add("Words of each label", words_table(words, last))
-    page.add("Worst errors", *confusions(words, truth, last))
+    page.add("Largest errors", *confusions(words, truth, last))
     return page
 
 
@@ -125,7 +125,7 @@ def page_of_labels(
         ways = {"before": p, "after": q} if constraints else {"labels": p}
         _against_gold(page, names, words, gold, ways)
     if constraints:
-        page.add("What the constraints did", effects_table(did.constraints))
+        page.add("Effect of the constraints", effects_table(did.constraints))
     page.add("Words of each label", words_table(words, [[names[k] for k in own.argmax(axis=1)] for own in q]))
     moved = [
         (float(np.abs(a - b).sum()), n)
@@ -175,9 +175,9 @@ def _against_gold(page: Page, names: Sequence[str], words: Any, gold: Any, ways:
     page.add(
         f"{judged[way].n_gold} labels against gold",
         table(("likeliest label of each token", "right"), rows),
-        *curves(judged, "Labels, kept from some probability on"),
+        *curves(judged, "Labels with at least the given probability"),
     )
-    page.add("Worst errors", *confusions(words, gold, [[label for _, label in own] for own in found]))
+    page.add("Largest errors", *confusions(words, gold, [[label for _, label in own] for own in found]))
 
 
 def confusions(words: Any, gold: Any, found: Any) -> list[str]:
@@ -219,8 +219,8 @@ def _compare_views(page: Page, learner: Any, inputs: Any, words: Sequence[Sequen
     pieces = []
     for _, n in largest([one for one in apart if one[0] > 0], SHOWN):
         pieces += heats(names, words[n], {way: own[n] for way, own in ways.items()}, 0.05)
-    page.add("What each view says", table(("", "right", "as agreed"), rows))
-    page.add("Where views differ most", *pieces)
+    page.add("Accuracy of each view", table(("", "right", "as agreed"), rows))
+    page.add("Largest disagreements", *pieces)
 
 
 def _names(found: Any) -> list[list[str]]:

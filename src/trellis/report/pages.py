@@ -50,7 +50,7 @@ def history_section(page: Page, history: History | None) -> None:
         return
     last = history[-1]
     shown = f"{len(history)} rounds; the last objective is {last.objective:,.2f}."
-    page.add("The run, round by round", text(shown), picture(plot_history(history)))
+    page.add("Training run", text(shown), picture(plot_history(history)))
 
 
 def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: History | None = None) -> Page:

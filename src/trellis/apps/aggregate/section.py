@@ -24,7 +24,7 @@ def votes_page(aggregator: Aggregator, texts: Sequence[Document], _: Any) -> Pag
         for name, one in aggregator.accuracies_.items()
     ]
     page.add(
-        "What is estimated of each function",
+        "Estimated accuracies of the functions",
         text("Without a gold label, in expectation under the model."),
         table(("function", "right", "votes", "tokens voted on"), rows),
     )
@@ -39,5 +39,5 @@ def votes_page(aggregator: Aggregator, texts: Sequence[Document], _: Any) -> Pag
         votes = {f: [v or "" for v in own] for f, own in texts[n].votes.items() if any(own)}
         cells = "".join(f"<li>{escape(f)}: {escape(' '.join(v or '·' for v in own))}</li>" for f, own in votes.items())
         pieces.append(f"<ul>{cells}</ul>" if cells else "")
-    page.add("Where it is least sure", *pieces)
+    page.add("Least certain", *pieces)
     return page

@@ -43,7 +43,7 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
         _, batch = aligner.model_.look_up(sample)
         found = effects(aligner.model_, constraints_of(own), batch, aligner.gamma or 1.0, tolerance=0.01)
         page.add(
-            "What the constraints did", text(f"Over the first {len(sample)} pairs."), effects_table(found.constraints)
+            "Effect of the constraints", text(f"Over the first {len(sample)} pairs."), effects_table(found.constraints)
         )
     chosen = _most_changed(words, before, after)
     grids = [
@@ -55,9 +55,9 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
         )
         for n in chosen
     ]
-    page.add("Where they changed most", text("Circles are link posteriors, source words in rows."), *grids)
+    page.add("Largest changes", text("Circles are link posteriors, source words in rows."), *grids)
     if gold is not None:
-        page.add("Worst errors", _worst(words, aligner, pairs, gold))
+        page.add("Largest errors", _worst(words, aligner, pairs, gold))
     return page
 
 
@@ -82,7 +82,7 @@ def _against_gold(
     page.add(
         f"{len(gold)} pairs against gold",
         table(("links", "precision", "recall", "AER", "found"), rows, f"Threshold {aligner.threshold_:g}."),
-        *curves(judged, "Links, kept from some mean posterior of both directions on", "posteriors"),
+        *curves(judged, "Links with at least the given mean posterior of both directions", "posteriors"),
     )
 
 

@@ -43,13 +43,13 @@ def fields_page(extractor: Extractor, texts: Sequence[Document], _: Any) -> Page
     if extractor.constraints_ and obeying:
         did = _projected(extractor, obeying)
         page.add(
-            "What the rules did",
+            "Effect of the constraints",
             text(f"To the posteriors of {len(obeying)} texts, in expectation."),
             effects_table(did.constraints),
         )
         _posteriors(page, extractor, obeying, did)
     if known:
-        page.add("Worst errors", _errors([texts[n] for n in known], [found.labels[n] for n in known]))
+        page.add("Largest errors", _errors([texts[n] for n in known], [found.labels[n] for n in known]))
     return page
 
 
@@ -99,7 +99,7 @@ def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Document], l
     page.add(
         f"{len(texts)} texts against gold",
         table(("", "tokens right", "field F1"), rows),
-        *curves(judged, "Fields, kept from some probability on"),
+        *curves(judged, "Fields with at least the given probability"),
     )
 
 

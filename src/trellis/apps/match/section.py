@@ -34,7 +34,8 @@ def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
         _table(lines, found, chosen),
     )  # fmt: skip
     page.add(
-        "Worst errors", _table(lines, found, sorted(wrong, key=lambda n: -abs(found[n].score))[:MOST]) if wrong else ""
+        "Largest errors",
+        _table(lines, found, sorted(wrong, key=lambda n: -abs(found[n].score))[:MOST]) if wrong else "",
     )
     return page
 

@@ -47,7 +47,7 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
         page.add(
             f"{len(known)} sentences against gold",
             table(("", "heads right", *["with relations"] * named), rows),
-            *curves(judged, "Arcs, kept from some posterior on", "posteriors"),
+            *curves(judged, "Arcs with at least the given posterior", "posteriors"),
         )
 
     def lost(n: int) -> float:
@@ -65,6 +65,6 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
         )
         for n in sorted(short, key=lambda n: (-lost(n), n))[:SHOWN]
     ]
-    title = "Worst errors" if known else "Where it is least sure"
+    title = "Largest errors" if known else "Least certain"
     page.add(title, text("Arcs whose posterior is 0.1 or more."), *pictures)
     return page

@@ -33,7 +33,11 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
         page.add(
             f"{len(known)} sentences against gold",
             table(("F1", "entities", "relations", "with the right entities"), rows),
-            *(curves(judged, "Relations, kept from some probability on") if all(map(len, judged.values())) else []),
+            *(
+                curves(judged, "Relations with at least the given probability")
+                if all(map(len, judged.values()))
+                else []
+            ),
         )
     page.add(
         "What is known",
@@ -54,7 +58,7 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
     note = text(f"{len(changes)} answers; the first {len(listed)} of them.")
     page.add("What the rules changed", note, table(head, listed, words=range(5)) if listed else "")
     if known:
-        page.add("Worst errors", _errors(gold, [ways["under the rules"][n] for n in known]))
+        page.add("Largest errors", _errors(gold, [ways["under the rules"][n] for n in known]))
     return page
 
 
